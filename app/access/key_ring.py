@@ -24,8 +24,8 @@ Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 KEY_PREFIX = "parley-"
 """It tells people and secret scanners what the key is for."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
-_KEY_HEADERS = (_BEARER, _X_API_KEY, _API_KEY)
-"""The headers that have a key, in the order in which they count."""
+_HEADERS = {_BEARER: 0, _X_API_KEY: 1, _API_KEY: 2}
+"""The headers that have a key, and their order."""
 _HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
 
 
@@ -71,11 +71,9 @@ class KeyRing:
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
-        read = dict(headers)
-        if len(read) == len(headers):
-            given = [(name, read[name]) for name in _KEY_HEADERS if name in read]
-        else:  # one is there twice
-            given = [header for name in _KEY_HEADERS for header in headers if header[0] == name]
+        given = [header for header in headers if header[0] in _HEADERS]
+        if len(given) > 1:
+            given.sort(key=lambda header: _HEADERS[header[0]])
         has_key = False
         for name, value in given:
             if name != _BEARER:

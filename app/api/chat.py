@@ -4,7 +4,7 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 """
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 
 from msgspec import Struct
@@ -34,7 +34,7 @@ from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id
-from app.limits import Limiter, Reservation
+from app.limits import Limiter
 from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
@@ -89,11 +89,6 @@ class RequestInProgress:
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
-
-    def add_reservation(self, reservation: Reservation) -> None:
-        """Add what the request has taken from its limits: to the record, which settles it, and to the response."""
-        self.record.reservation = reservation
-        self.scope["state"]["response_headers"].extend(reservation.headers)
 
 
 class _UnpreparedReply(Struct, frozen=True):
@@ -187,9 +182,7 @@ class ChatEndpoint:
                     model = parsed.settings.model or await gateway.resolve_model(None)
                     route = find_route(gateway, model, request.caller)
                     if context.limiter is not None:
-                        reservation = await self._reserve(context.limiter, request.caller, parsed, route)
-                        if reservation is not None:
-                            request.add_reservation(reservation)
+                        await self._reserve(context.limiter, request, parsed, route)
                     response, opening = self._prepare(request, parsed, route)
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
@@ -276,18 +269,21 @@ class ChatEndpoint:
         """Return the caller who may resume the reply to this request."""
         return self._context.owner(scope)
 
-    def _reserve(
-        self, limiter: Limiter, caller: Caller, parsed: ParsedRequest, route: ModelRoute
-    ) -> Awaitable[Reservation | None]:
+    async def _reserve(
+        self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
+    ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
         conversation = parsed.request
-        return limiter.reserve(
-            caller,
+        reservation = await limiter.reserve(
+            request.caller,
             route.model,
-            partial(estimate_prompt_tokens, conversation),
+            lambda: estimate_prompt_tokens(conversation),
             conversation.params.get("max_tokens", route.defaults.get("max_tokens")),
             DEFAULT_REPLY_TOKENS,
         )
+        if reservation is not None:
+            request.record.reservation = reservation
+            request.scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(
         self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute

@@ -422,7 +422,7 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
-        earlier = list(filter(None, batches[:-1]))
+        earlier = [batch for batch in batches[:-1] if batch]
         if earlier:
             if self.first_at is None:
                 self.first_at = time.perf_counter()

@@ -6,8 +6,7 @@ Bytes that are damaged, or that another version wrote, are never decoded as a re
 import hashlib
 import threading
 from collections.abc import Iterable
-from itertools import chain, groupby
-from typing import cast
+from itertools import chain
 
 import msgspec
 import zstandard
@@ -121,10 +120,9 @@ def is_cacheable(batches: Iterable[Batch], *, length: bool) -> bool:
     if ToolCallDelta not in kinds:
         return not kinds.isdisjoint(_CONTENT_TYPES)
     calls: dict[int, list[str]] = {}
-    for kind, run in groupby(events, type):
-        if kind is ToolCallDelta:
-            for event in cast(Iterable[ToolCallDelta], run):
-                calls.setdefault(event.index, []).append(event.arguments)
+    for event in events:
+        if type(event) is ToolCallDelta:
+            calls.setdefault(event.index, []).append(event.arguments)
     return all(is_json("".join(fragments)) for fragments in calls.values())
 
 

@@ -6,7 +6,6 @@ A call in progress appends to its log while it is read; a stored reply is a fini
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Literal, Protocol, TypeAlias
 
 from app.cache.codec import Batch
@@ -20,7 +19,6 @@ MAX_GAP_SECONDS = 10.0
 TIMER_SECONDS = 0.001
 """How much too early a timer of the event loop may fire."""
 _EVENT_BYTES = 120
-_get_events: Callable[[Batch], list[Event]] = attrgetter("events")
 
 Pace: TypeAlias = Literal["fast", "original"]
 ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
@@ -229,7 +227,7 @@ class LogReader:
 
     def _next_group(self, start: int) -> list[list[Event]]:
         log = self._log
-        group = list(map(_get_events, log.batches[start : start + log.limits.batches_per_turn]))
+        group = [batch.events for batch in log.batches[start : start + log.limits.batches_per_turn]]
         if log.size > BYTES_PER_TURN:
             del group[_count_for_turn(group) :]
         self.position += len(group)

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -143,7 +143,7 @@ class DeltaEncoder(ABC):
         out: list[bytes] = []
         for size, group in groupby(batches, len):
             alike = list(group)
-            single = list(chain.from_iterable(alike)) if size == 1 else list[Event]()
+            single = [batch[0] for batch in alike] if size == 1 else list[Event]()
             if single and Extra not in map(type, single):
                 out.append(self.feed(single))
             else:

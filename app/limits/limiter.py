@@ -22,7 +22,7 @@ from app.limits.windows import (
     period_end,
     remaining,
     reset_seconds,
-    used,
+    used_amount,
     wait_seconds,
 )
 from app.observe.request_record import RequestRecord
@@ -273,7 +273,7 @@ class Limiter:
 
 def _describe_use(rule: Rule, count: Counted, elapsed: float) -> LimitUse:
     unit = UNITS_OF_MONEY if rule.is_spending else 1
-    return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used(count, elapsed) / unit, 6))
+    return LimitUse(rule.owner, rule.kind, rule.limit / unit, round(used_amount(count, elapsed) / unit, 6))
 
 
 def _used_tokens(record: RequestRecord) -> int | None:

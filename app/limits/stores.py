@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from app.limits.values import Kind, Rule
-from app.limits.windows import WINDOW_SECONDS, Count, Counted, elapsed_part, period, used
+from app.limits.windows import WINDOW_SECONDS, Count, Counted, elapsed_part, period, used_amount
 
 MAX_STEP_SECONDS = 120.0
 """Clocks are set back by less than this while they are kept in step with others."""
@@ -93,7 +93,7 @@ class RuleWindows:
             if rule.is_window:
                 window.move_to(self.minute)
             elif rule.is_spending:
-                _go_on_spending(rule, window, now)
+                _move_spending_window(rule, window, now)
 
 
 class MemoryStore:
@@ -144,7 +144,7 @@ class MemoryStore:
         for window, limit, amount in windows.taken:
             current = window.current = window.current + (amount or tokens)
             # Most requests are far from their limits, and need no exact comparison.
-            if current + window.previous > limit and used(window, elapsed_part(now)) > limit:
+            if current + window.previous > limit and used_amount(window, elapsed_part(now)) > limit:
                 admitted = False
         for rule, window in windows.spending:
             if window.current >= rule.limit:
@@ -182,14 +182,14 @@ class MemoryStore:
         if cost and windows.spending:
             now = self._now()
             for rule, window in windows.spending:
-                _go_on_spending(rule, window, now)
+                _move_spending_window(rule, window, now)
                 window.current += cost
 
     async def aclose(self) -> None:
         """Close nothing."""
 
 
-def _go_on_spending(rule: Rule, window: Window, now: float) -> None:
+def _move_spending_window(rule: Rule, window: Window, now: float) -> None:
     number = period(rule.kind, now)
     if number > window.minute:
         window.move_to(number)

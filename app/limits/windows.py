@@ -44,7 +44,7 @@ def elapsed_part(now: float) -> float:
     return now % WINDOW_SECONDS / WINDOW_SECONDS
 
 
-def used(count: Counted, elapsed: float) -> float:
+def used_amount(count: Counted, elapsed: float) -> float:
     """Return what is used of a limit when this part of the minute is over."""
     return count.previous * (1 - elapsed) + count.current
 
@@ -54,11 +54,11 @@ def fits(rule: Rule, count: Counted, amount: int, elapsed: float) -> bool:
     of a request, so a request fits while anything is left."""
     if rule.is_spending:
         return count.current < rule.limit
-    return used(count, elapsed) + amount <= rule.limit
+    return used_amount(count, elapsed) + amount <= rule.limit
 
 
 def remaining(rule: Rule, count: Counted, elapsed: float) -> int:
-    return max(0, int(rule.limit - used(count, elapsed)))
+    return max(0, int(rule.limit - used_amount(count, elapsed)))
 
 
 def wait_seconds(rule: Rule, count: Counted, amount: int, now: float) -> float | None:

@@ -29,12 +29,12 @@ class LineSplitter:
         """Whether a part of a line has come, and not the BOM alone."""
         return self.buffered_bytes > 0 and not self._start
 
-    def take_rest(self) -> bytes:
-        """Return the part of a line that has come, as if it had not."""
-        rest = b"".join(self._buffer)
+    def join_rest(self, data: bytes) -> bytes:
+        """Return the part of a line that has come and these bytes after it, and forget that part."""
+        joined = b"".join((*self._buffer, data))
         self._buffer.clear()
         self.buffered_bytes = 0
-        return rest
+        return joined
 
     def begins_without_bom(self, data: bytes) -> bool:
         """Whether the body does not begin with a BOM; `data` is its first bytes, which need not be fed then."""
@@ -49,9 +49,7 @@ class LineSplitter:
         lines = data.split(b"\n")
         rest = lines.pop()
         if lines and self._buffer:
-            lines[0] = b"".join((*self._buffer, lines[0]))
-            self._buffer.clear()
-            self.buffered_bytes = 0
+            lines[0] = self.join_rest(lines[0])
         if rest:
             self._buffer.append(rest)
             self.buffered_bytes += len(rest)
@@ -69,8 +67,7 @@ class LineSplitter:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def close(self) -> list[bytes]:
-        rest = b"".join(self._buffer)
-        self._buffer.clear()
+        rest = self.join_rest(b"")
         if self._start:
             rest = rest.removeprefix(_BOM)
         return [rest] if rest else []

@@ -8,8 +8,8 @@ once, and so is an unfinished event at the end of a cleanly closed body, because
 `error:` field is an error (llama.cpp).
 
 There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
-`EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others, and an
-event that is cut off at the end of a read waits for its rest. A byte is searched for by its number, and first and last
+`EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others. The end
+of a read that is cut within a line waits for the next read. A byte is searched for by its number, and first and last
 bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswith(...)` take much longer.
 """
 
@@ -118,7 +118,7 @@ class EventReader(Generic[T]):
             return self.feed(data)
         elif self._lines.has_rest and not self._parts and not self._error_event and data.find(b"\n\n") >= 0:
             self._at_event_start = True  # with the part of its first line that came before, the event is whole
-            return self.feed(self._lines.take_rest() + data)
+            return self.feed(self._lines.join_rest(data))
         out = []
         self._feed_any(data, out)
         return out
