@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from app.api.response_writer import Headers, ResponseWriter
 from app.cache import ReplaySource
+from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish
 from app.chat.stage import Stage
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
@@ -410,18 +411,27 @@ class EventStreamResponse(ReplyResponse):
         data = (self._encoder or self.encoder).feed(events)
         if earlier:
             data = earlier + data
-        if type(last) is Finish:
-            self.outcome = last
+        self._write_data(data, last if type(last) is Finish else None)
+
+    def _write_data(self, data: bytes, finish: Finish | None) -> None:
+        if finish is not None:
+            self.outcome = finish
             self._end_stream(data)
         elif data:  # some formats have no frame for some events: then heartbeats must go on
             self._quiet = False
             if not self.disconnected:
                 self._writer.write(data, last=False)
-        if self.send_seconds is None:
+        if self.send_seconds is None and self.first_at is not None:
             self.send_seconds = time.perf_counter() - self.first_at
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
+        if type(batches) is EventRuns:
+            if self.first_at is None:
+                self.first_at = time.perf_counter()
+            self.start_stream()
+            self._write_data(encode_each(self.encoder, batches), batches.finish)
+            return
         earlier = [batch for batch in batches[:-1] if batch]
         if earlier:
             if self.first_at is None:
@@ -502,15 +512,28 @@ class JsonResponse(ReplyResponse):
         began = time.perf_counter()
         if self.first_at is None:
             self.first_at = began
-        data = self.encoder.feed(events)
+        self._end_reply(self.encoder.feed(events), finish, began)
+
+    def _end_reply(self, data: bytes, finish: Finish, began: float) -> None:
         self.outcome = finish
         self._send_body(200, data, {})
         self.send_seconds = time.perf_counter() - began
 
     @override
     def _write_batches(self, batches: Sequence[list[Event]]) -> None:
+        if type(batches) is EventRuns:
+            self._write_runs(batches)
+            return
         for events in batches:
             self._write_events(events)
+
+    def _write_runs(self, batches: EventRuns) -> None:
+        began = time.perf_counter()
+        if self.first_at is None:
+            self.first_at = began
+        data = encode_each(self.encoder, batches)
+        if batches.finish is not None:
+            self._end_reply(data, batches.finish, began)
 
     @override
     def fail(self, error: ParleyError) -> None:

@@ -7,13 +7,14 @@ readers have left by then.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from app.cache.codec import LARGE_ENTRY, Batch, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
+from app.cache.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
+from app.cache.recent_replies import RecentReplies
 from app.cache.stored_reply import StoredReply
 from app.cache.stores import UNKNOWN, Store, StoreStats
 from app.cache.types import (
@@ -40,6 +41,7 @@ class Cache:
         self._ticker = ticker
         self._rules = rules
         self._coordinator = coordinator
+        self._recent = RecentReplies()
         self._calls: dict[str, InFlightCall] = {}
         self._running: set[InFlightCall] = set()
         self._to_store: TurnQueue[tuple[CacheRequest, InFlightCall]] = TurnQueue(self._store_ended)
@@ -98,7 +100,7 @@ class Cache:
         if found.source is None:
             reply = await found.open_upstream()
         elif isinstance(found.source, StoredReply):
-            reply = found.source.add_reader(self._rules.pace)
+            reply = found.source.add_reader()
         else:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
@@ -121,46 +123,43 @@ class Cache:
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            return self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
+            return self._make_found(
+                request, open_upstream, self._make_stored(request.key, _make_entry(call), call.entry)
+            )
         if call is not None and call.complete and not request.policy.only:
             return None
-        loaded = await self._load_entry(request.key)
-        if loaded is None:
-            return None
-        entry, data = loaded
-        return self._find_fresh(request, open_upstream, entry.batches, entry.created, data)
+        stored = await self._load_stored(request.key)
+        return None if stored is None else self._make_found(request, open_upstream, stored)
 
-    def _find_fresh(
-        self,
-        request: CacheRequest,
-        open_upstream: OpenUpstream,
-        batches: Sequence[Batch],
-        finished_at: float | None,
-        data: bytes | None,
-    ) -> FoundReply | None:
-        """Return the stored reply; None if it is older than the request allows. `data` is the reply as it was stored,
-        if that is known."""
-        assert finished_at is not None
-        age, max_age = max(0.0, self._rules.clock() - finished_at), request.policy.max_age
+    def _make_found(self, request: CacheRequest, open_upstream: OpenUpstream, stored: StoredReply) -> FoundReply | None:
+        """Return what was found; None if it is older than the request allows."""
+        age, max_age = max(0.0, self._rules.clock() - stored.created), request.policy.max_age
         if max_age is not None and age > max_age:
             return None
-        stored = StoredReply(request.key, batches, finished_at, data)
         return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
 
-    async def _load_entry(self, key: str) -> tuple[StoredEntry, bytes] | None:
-        """Return an entry, and the bytes that it was decoded from."""
-        stored = self._store.get_nowait(key)
-        if stored is UNKNOWN:
+    async def _load_stored(self, key: str) -> StoredReply | None:
+        found = self._store.get_nowait(key)
+        if found is UNKNOWN:
             # While the store is asked, an equal request may store its reply.
-            stored = await self._store.get(key) or self._store.get_nowait(key)
-        if stored is None or stored is UNKNOWN:
+            found = await self._store.get(key) or self._store.get_nowait(key)
+        if found is None or found is UNKNOWN:
             return None
+        data = found.value
+        recent = self._recent.get(key, data)
+        if recent is not None:
+            return recent
         try:
-            return load(stored.value), stored.value
+            stored = self._make_stored(key, load(data), data)
         except CorruptEntry as error:
             log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
             await self._store.delete(key)
             return None
+        self._recent.add(key, stored)
+        return stored
+
+    def _make_stored(self, key: str, entry: StoredEntry, data: bytes | None) -> StoredReply:
+        return StoredReply(key, entry, data, self._rules.pace)
 
     # Calls.
 
@@ -168,9 +167,10 @@ class Cache:
         """Return the call in progress, or a new one."""
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            stored = self._find_fresh(request, open_upstream, call.log.batches, call.log.finished_at, call.entry)
-            if stored is not None:
-                return stored
+            stored = self._make_stored(request.key, _make_entry(call), call.entry)
+            found = self._make_found(request, open_upstream, stored)
+            if found is not None:
+                return found
         if call is None or call.ended or not call.complete:
             call = self._start_call(request, open_upstream)
             return FoundReply(request, open_upstream, call, Origin("miss"), started=True)
@@ -337,12 +337,9 @@ class Cache:
         kind, name = location
         if kind == "entry":
             key, _, at = name.rpartition("@")
-            loaded = await self._load_entry(key)
-            if loaded is None:
-                return None
-            entry, data = loaded
+            stored = await self._load_stored(key)
             # A newer reply to an equal request may have replaced the entry.
-            return None if at != repr(entry.created) else StoredReply(key, entry.batches, entry.created, data)
+            return None if stored is None or at != repr(stored.created) else stored
         coordinator = self._coordinator
         if coordinator is None or not await coordinator.is_known(name):
             return None
@@ -353,6 +350,7 @@ class Cache:
     async def purge(self, model: str | None = None) -> int:
         """Delete all replies, or those of one model, and return how many. Raises StoreError."""
         self._to_store.handle_all()
+        self._recent.clear()
         for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
         return await self._store.purge(model)

@@ -1,6 +1,6 @@
 """`ReplyLog`: a reply as a log. A source appends batches of events, and each reader reads from its own position.
 
-A call in progress appends to its log while it is read; a stored reply is a finished log.
+A call in progress appends to its log while it is read.
 """
 
 import asyncio
@@ -9,18 +9,14 @@ from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from app.cache.codec import Batch
-from app.chat.events import Event, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta, is_end
+from app.chat.events import Event, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.stream import Receiver
 
 BYTES_PER_TURN = 64 * 1024
 """See `LogLimits.batches_per_turn`."""
-MAX_GAP_SECONDS = 10.0
-"""The longest pause between two batches at the original pace."""
-TIMER_SECONDS = 0.001
-"""How much too early a timer of the event loop may fire."""
-_EVENT_BYTES = 120
+EVENT_BYTES = 120
+"""The approximate size of an event besides its text."""
 
-Pace: TypeAlias = Literal["fast", "original"]
 ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
 """A call by its id, or a stored reply by its key and the time of its end."""
 
@@ -82,21 +78,6 @@ class ReplyLog:
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
 
-    @classmethod
-    def from_batches(
-        cls, batches: Sequence[Batch], finished_at: float, limits: LogLimits = LOG_LIMITS, *, size: int | None = None
-    ) -> "ReplyLog":
-        """Return a finished log. If the batches have no last event, its readers get a crash and no batch. `size` is the
-        approximate size of the batches in bytes, if it is known."""
-        log = cls(limits=limits)
-        log.ended, log.finished_at = True, finished_at
-        if batches and is_end(batches[-1].events):
-            log.batches = list(batches)
-            log.size = sum([events_size(batch.events) for batch in batches]) if size is None else size
-        else:
-            log.defect = ValueError("a stored reply without its last event")
-        return log
-
     @property
     def end_position(self) -> int:
         return self.first_batch + len(self.batches)
@@ -108,9 +89,9 @@ class ReplyLog:
 
     # Readers.
 
-    def add_reader(self, pace: Pace = "fast") -> "LogReader":
-        """Return a new reader from the first batch. Only finished logs can be read at the original pace."""
-        reader = LogReader(self, pace)
+    def add_reader(self) -> "LogReader":
+        """Return a new reader from the first batch."""
+        reader = LogReader(self)
         self.readers[reader] = self._subscribers[reader] = None
         self.readers_changed()
         return reader
@@ -164,27 +145,21 @@ class LogReader:
     """A reader of a log, with its position. It implements `Reply`."""
 
     fallback_model: str | None = None
-    __slots__ = ("_due", "_log", "_original_pace", "_receiver", "_started_at", "_turn", "paused", "position")
+    __slots__ = ("_log", "_receiver", "_turn", "paused", "position")
 
-    def __init__(self, log: ReplyLog, pace: Pace) -> None:
+    def __init__(self, log: ReplyLog) -> None:
         self._log = log
-        self._original_pace = pace == "original"
         self._receiver: Receiver | None = None
         self._turn: asyncio.Handle | None = None
-        self._started_at = 0.0
-        self._due = 0.0
-        """When the next batch is due at the original pace, in seconds after the start."""
         self.paused = False
         self.position = log.first_batch
 
     def start(self, receiver: Receiver) -> None:
         if self in self._log.readers:
             self._receiver = receiver
-            self._started_at = asyncio.get_running_loop().time()
             self.advance()
 
     def pause(self) -> None:
-        """Stop reading. At the original pace, batches that become due meanwhile come at once after `resume`."""
         self.paused = True
         self._log.readers_changed()
 
@@ -211,15 +186,14 @@ class LogReader:
             return
         start = self.position - log.first_batch
         unread = len(log.batches) - start
-        if unread == 1 and not self._original_pace:
+        if unread == 1:
             self.position += 1
             receiver.on_events(log.batches[start].events)
         elif unread:
-            group = self._next_paced_group(start) if self._original_pace else self._next_group(start)
+            group = self._next_group(start)
             if len(group) < unread:
-                self._turn = self._schedule_turn()
-            if group:
-                receiver.on_batches(group)
+                self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+            receiver.on_batches(group)
         if log.ended and self.position == log.end_position and self._receiver is receiver:
             self._receiver = None
             if log.defect is not None:
@@ -229,38 +203,16 @@ class LogReader:
         log = self._log
         group = [batch.events for batch in log.batches[start : start + log.limits.batches_per_turn]]
         if log.size > BYTES_PER_TURN:
-            del group[_count_for_turn(group) :]
+            del group[count_for_turn(group) :]
         self.position += len(group)
         return group
-
-    def _next_paced_group(self, start: int) -> list[list[Event]]:
-        """Return the batches that are due at the original pace."""
-        batches = self._log.batches
-        elapsed = asyncio.get_running_loop().time() - self._started_at + TIMER_SECONDS
-        group: list[list[Event]] = []
-        size, most = 0, self._log.limits.batches_per_turn
-        while start < len(batches) and self._due <= elapsed and len(group) < most and size < BYTES_PER_TURN:
-            batch = batches[start]
-            group.append(batch.events)
-            size += events_size(batch.events)
-            start += 1
-            if start < len(batches):
-                self._due += min(max(batches[start].at - batch.at, 0.0), MAX_GAP_SECONDS)
-        self.position += len(group)
-        return group
-
-    def _schedule_turn(self) -> asyncio.Handle:
-        loop = asyncio.get_running_loop()
-        if self._original_pace:
-            return loop.call_at(self._started_at + self._due, self._take_turn)
-        return loop.call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
         self._turn = None
         self.advance()
 
 
-def _count_for_turn(group: Sequence[list[Event]]) -> int:
+def count_for_turn(group: Sequence[list[Event]]) -> int:
     """Return how many batches of the group are read in one turn, because they have BYTES_PER_TURN."""
     size = 0
     for count, events in enumerate(group, 1):
@@ -272,7 +224,7 @@ def _count_for_turn(group: Sequence[list[Event]]) -> int:
 
 def events_size(events: list[Event]) -> int:
     """Return the approximate size of events in memory, in bytes."""
-    total = _EVENT_BYTES * len(events)
+    total = EVENT_BYTES * len(events)
     for event in events:
         if type(event) is TextDelta or type(event) is ReasoningDelta:
             total += len(event.text)

@@ -6,8 +6,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load, plain_size
-from app.cache.log import ALL, UNKNOWN, EqualUntil, LogReader, Pace, ReplyLocation, ReplyLog
-from app.chat.events import Finish
+from app.cache.log import ALL, EVENT_BYTES, UNKNOWN, EqualUntil, ReplyLocation, ReplyLog, events_size
+from app.cache.replay import Pace, PacedReplay, Replay, divide_into_turns
+from app.chat.events import Event, Finish, is_end
+from app.chat.stream import Reply
 
 _OBJECT_BYTES = 400
 """The approximate size of a packed reply besides its bytes."""
@@ -39,10 +41,11 @@ class PackedReply(Struct, frozen=True, gc=False):
     def complete(self) -> bool:
         return True
 
-    async def open(self) -> LogReader:
+    async def open(self) -> Reply:
         entry = load(self.data)
         batches = _mark_usage_cached(entry.batches) if self.cached else entry.batches
-        return ReplyLog.from_batches(batches, entry.created, size=plain_size(self.data)).add_reader()
+        events = [batch.events for batch in batches]
+        return Replay(divide_into_turns(events, _estimate_size(events, self.data)), whole=True)
 
     def release(self) -> None: ...
 
@@ -53,50 +56,72 @@ class PackedReply(Struct, frozen=True, gc=False):
 
 
 class StoredReply:
-    """A reply from the store: a finished log under the key of its request."""
+    """A reply from the store, under the key of its request. Any number of readers may read it."""
 
     ended = complete = True
     equal_until: EqualUntil = ALL
     leaders: Sequence[tuple[int, int]] = ()
 
-    def __init__(self, key: str, batches: Sequence[Batch], finished_at: float, data: bytes | None = None) -> None:
-        """`data` is the reply as it was stored, if that is known."""
-        self.location: ReplyLocation = ("entry", f"{key}@{finished_at!r}")
-        self._data = data
-        size = None if data is None else plain_size(data)
-        self._log = ReplyLog.from_batches(_mark_usage_cached(batches), finished_at, size=size)
+    def __init__(self, key: str, entry: StoredEntry, data: bytes | None = None, pace: Pace = "fast") -> None:
+        """`data` is the reply as it was stored, if that is known. `pace` is that of `add_reader`."""
+        batches = _mark_usage_cached(entry.batches)
+        events = [batch.events for batch in batches]
+        self.data = data
+        self.created = entry.created
+        self.location: ReplyLocation = ("entry", f"{key}@{entry.created!r}")
+        self.size = _estimate_size(events, data)
+        self._turns = divide_into_turns(events, self.size)
+        self._whole = bool(events) and is_end(events[-1])
+        self._pace = pace
+        self._batches = batches if data is None or pace == "original" else []
+        """Empty if they are not needed: runs take less memory."""
 
-    @property
-    def size(self) -> int:
-        return self._log.size
+    def add_reader(self) -> Reply:
+        if self._pace == "original":
+            return PacedReplay(self._batches, whole=self._whole)
+        return Replay(self._turns, whole=self._whole)
 
-    def add_reader(self, pace: Pace) -> LogReader:
-        return self._log.add_reader(pace)
-
-    async def open(self) -> LogReader:
-        return self.add_reader("fast")
+    async def open(self) -> Reply:
+        return Replay(self._turns, whole=self._whole)
 
     def release(self) -> None: ...
 
     def keep_for_resume(self) -> None: ...
 
     def pack(self) -> PackedReply | None:
-        if self._data is not None and self._log.defect is None:
-            return PackedReply(self._data, self.location, self.equal_until, cached=True)
-        return pack_log(self._log, self.size, self.location, self.equal_until)
+        if not self._whole:
+            return None
+        if self.data is not None:
+            return PackedReply(self.data, self.location, self.equal_until, cached=True)
+        return _pack(self._batches, self.created, self.size, self.location, self.equal_until)
 
 
 def pack_log(
     log: ReplyLog, size: int, location: ReplyLocation | None, equal_until: EqualUntil = UNKNOWN
 ) -> PackedReply | None:
     """Pack a log; None if it has no last event, is large, or cannot be encoded."""
-    if log.defect is not None or not log.batches or size > LARGE_ENTRY:
+    if log.defect is not None or not log.batches:
+        return None
+    return _pack(log.batches, log.finished_at or 0.0, size, location, equal_until)
+
+
+def _pack(
+    batches: Sequence[Batch], created: float, size: int, location: ReplyLocation | None, equal_until: EqualUntil
+) -> PackedReply | None:
+    if size > LARGE_ENTRY:
         return None
     try:
-        data = dump(StoredEntry(log.finished_at or 0.0, log.batches))
+        data = dump(StoredEntry(created, list(batches)))
     except NotEncodable:
         return None
     return PackedReply(data, location, equal_until)
+
+
+def _estimate_size(events: Sequence[list[Event]], data: bytes | None) -> int:
+    """Return about what `events_size` of all of them is, which takes long. `data` is the reply as it was stored."""
+    if data is None:
+        return sum(map(events_size, events))
+    return plain_size(data) + EVENT_BYTES * sum(map(len, events))
 
 
 def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:

@@ -7,8 +7,9 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from app.cache.inflight import InFlightCall
-from app.cache.log import LOG_LIMITS, EqualUntil, LogLimits, Pace, ReplyLocation
+from app.cache.log import LOG_LIMITS, EqualUntil, LogLimits, ReplyLocation
 from app.cache.policy import CachePolicy
+from app.cache.replay import Pace
 from app.cache.stored_reply import PackedReply
 from app.chat.stream import Origin, Reply
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from app.chat.event_runs import TextRun
 from app.chat.events import End, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media"]
@@ -115,6 +116,20 @@ class MessageAccumulator:
                 break
         message.add_all(texts[1:])
         return message, texts
+
+    def feed_run(self, run: TextRun) -> tuple[list[Step], ReplyMessage | None, list[str]]:
+        """Add the events of a run. Returns the steps of the first ones, then the message of all others and their texts,
+        each of which has no other step than a `MessageDelta`."""
+        steps: list[Step] = []
+        for start, text in enumerate(run.texts):
+            event = run.make(text)
+            delta = self.extend(event)
+            if delta is not None:
+                texts = run.texts[start:]
+                delta[0].add_all(texts[1:])
+                return steps, delta[0], texts
+            steps += self.feed([event])
+        return steps, None, []
 
     def feed(self, events: list[Event]) -> list[Step]:
         steps: list[Step] = []

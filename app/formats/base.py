@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
+from app.chat.event_runs import EventRuns, TextRun
 from app.chat.events import Event, Extra, Failed, Finish
 from app.chat.messages import PLAIN, Message, PromptPolicy
 from app.chat.stage import Stage
@@ -140,6 +141,8 @@ class DeltaEncoder(ABC):
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
         """Return the bytes of `feed` for each of the batches. Those of one event, unless it is an `Extra`, are fed
         together."""
+        if type(batches) is EventRuns:
+            return b"".join([self._feed_run(run) for run in batches.runs])
         out: list[bytes] = []
         for size, group in groupby(batches, len):
             alike = list(group)
@@ -148,6 +151,15 @@ class DeltaEncoder(ABC):
                 out.append(self.feed(single))
             else:
                 out += map(self.feed, alike)
+        return b"".join(out)
+
+    def _feed_run(self, run: TextRun | Event) -> bytes:
+        if not isinstance(run, TextRun):
+            return self.feed([run])
+        steps, message, texts = self._accumulator.feed_run(run)
+        out = list(map(self._write_step, steps))
+        if message is not None:
+            out.append(self._write_texts(message, texts))
         return b"".join(out)
 
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
@@ -183,7 +195,7 @@ class DeltaEncoder(ABC):
 
 def encode_each(encoder: Encoder, batches: Sequence[list[Event]]) -> bytes:
     """Return the bytes of several reads, each encoded by itself."""
-    if isinstance(encoder, DeltaEncoder):
+    if isinstance(encoder, (DeltaEncoder, WholeEncoder)):
         return encoder.feed_each(batches)
     feed = encoder.feed
     return b"".join([feed(events) for events in batches])
@@ -215,6 +227,19 @@ class WholeEncoder(ABC):
         if len(self._held) >= _MOST_HELD:
             self._accumulate()
         return b""
+
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        """Return the bytes of `feed` for each of the batches."""
+        if type(batches) is not EventRuns:
+            return b"".join(map(self.feed, batches))
+        self._accumulate()
+        finish = batches.finish
+        for run in batches.runs:
+            if isinstance(run, TextRun):
+                self._accumulator.feed_run(run)
+            elif run is not finish:
+                self._accumulator.feed([run])
+        return b"" if finish is None else self.feed([finish])
 
     def fail(self, error: dict[str, Any]) -> bytes:
         self._accumulate()

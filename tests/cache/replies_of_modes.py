@@ -6,9 +6,9 @@ from typing import Any
 from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.log import LogReader, ReplyLog
+from app.cache.replay import Replay, divide_into_turns
 from app.chat.events import Event
-from app.chat.stream import Receiver
+from app.chat.stream import Receiver, Reply
 from app.formats import FORMATS
 from app.formats.base import Format, ReplyInfo, ReplyMode
 
@@ -43,7 +43,7 @@ def timed(batches: Sequence[list[Event]]) -> list[Batch]:
     return [Batch(place * 0.01, events) for place, events in enumerate(batches)]
 
 
-async def send_reply(reply: Live | LogReader, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
+async def send_reply(reply: Reply, form: Format, mode: ReplyMode) -> tuple[dict[str, Any], bytes]:
     """Head and body."""
     sent: list[dict[str, Any]] = []
 
@@ -72,8 +72,8 @@ async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Forma
     ]
 
 
-def _replayed(entry: StoredEntry) -> LogReader:
-    return ReplyLog.from_batches(entry.batches, entry.created).add_reader()
+def _replayed(entry: StoredEntry) -> Reply:
+    return Replay(divide_into_turns([batch.events for batch in entry.batches], 1), whole=True)
 
 
 WAYS = [(form, mode) for form in FORMATS.values() for mode in MODES]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from app.cache import CacheRules
-from app.cache.codec import LARGE_ENTRY
+from app.cache.codec import LARGE_ENTRY, StoredEntry, load
 from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -36,6 +36,37 @@ def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage
         assert [answer.origin.cached for answer in answers] == [True, True]
         assert bench.model.asked == 1
         assert bench.cache.counts == {"miss": 1, "hit": 2}
+
+    play(scenario)
+
+
+def test_a_stored_reply_is_decoded_once_until_it_is_replaced_or_purged(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[bytes] = []
+
+    def count(data: bytes) -> StoredEntry:
+        decoded.append(data)
+        return load(data)
+
+    monkeypatch.setattr("app.cache.cache.load", count)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.ask_and_answer()
+        await bench.forget_memory()
+        for _ in range(3):
+            assert (await bench.ask_and_answer()).received == ("hit", MARKED)
+        assert len(decoded) == 1
+        await bench.ask_and_answer(OTHER, control=REFRESH)
+        await bench.forget_memory()
+        for _ in range(2):
+            answer = await bench.ask_and_answer()
+            assert answer.received[0] == "hit" and answer.received[1][:-1] == OTHER[:-1]
+        assert len(decoded) == 2 and decoded[0] != decoded[1]
+        for expected in (3, 4):
+            await bench.cache.purge()
+            assert (await bench.ask_and_answer()).received == ("miss", REPLY)
+            await bench.forget_memory()
+            await bench.ask_and_answer()
+            assert len(decoded) == expected, "nothing of a purged reply is left in memory"
 
     play(scenario)
 

@@ -5,8 +5,9 @@ import random
 
 import pytest
 from app.cache.codec import Batch
-from app.cache.log import LOG_LIMITS, LogLimits, LogReader, Pace, ReplyLog
-from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
+from app.cache.log import LOG_LIMITS, events_size
+from app.cache.replay import Pace, PacedReplay, Replay, ReplayBase, divide_into_turns
+from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta, is_end
 
 from tests.cache.manual_clock import Clocked, Listener, run
 from tests.each_case import each_case
@@ -18,8 +19,14 @@ def made(count: int, gap: float = 0.1) -> list[Batch]:
     return [*sent, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
-def replayed(batches: list[Batch], pace: Pace = "fast", limits: LogLimits = LOG_LIMITS) -> LogReader:
-    return ReplyLog.from_batches(batches, 1.0, limits).add_reader(pace)
+def replayed(
+    batches: list[Batch], pace: Pace = "fast", batches_per_turn: int = LOG_LIMITS.batches_per_turn
+) -> ReplayBase:
+    events = events_of(batches)
+    whole = bool(events) and is_end(events[-1])
+    if pace == "original":
+        return PacedReplay(batches, whole=whole, batches_per_turn=batches_per_turn)
+    return Replay(divide_into_turns(events, sum(map(events_size, events)), batches_per_turn), whole=whole)
 
 
 def events_of(batches: list[Batch]) -> list[list[Event]]:
@@ -44,6 +51,28 @@ def test_an_empty_read_is_replayed_as_an_empty_read() -> None:
         batches[3:4] = [Batch(8.0, [])]
         replayed(batches).start(listener)
         assert listener.received == events_of(batches)
+
+    run(scenario)
+
+
+def test_what_belongs_to_a_batch_stays_in_it() -> None:
+    async def scenario(loop: Clocked) -> None:
+        batches, listener = made(6), Listener()
+        batches[2:3] = [Batch(0.1, [TextDelta("a"), Extra({"k": 1}), TextDelta("b")])]
+        replayed(batches).start(listener)
+        assert listener.received == events_of(batches)
+        assert listener.groups == [2, 1, 3]
+
+    run(scenario)
+
+
+def test_a_reader_that_closes_gets_no_more_of_the_same_turn() -> None:
+    async def scenario(loop: Clocked) -> None:
+        reply = replayed([Batch(0.0, [TextDelta("a")]), Batch(0.0, [Extra({"k": 1})]), *made(3)])
+        listener = Listener(reply.close)
+        reply.start(listener)
+        await asyncio.sleep(0)
+        assert listener.received == [[TextDelta("a")]]
 
     run(scenario)
 
@@ -167,7 +196,7 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
 @each_case("inside", [True, False])
 def test_nothing_is_delivered_after_a_close(after: int, pace: Pace, inside: bool) -> None:
     async def scenario(loop: Clocked) -> None:
-        reply = replayed(made(5), pace, LogLimits(batches_per_turn=1))
+        reply = replayed(made(5), pace, 1)
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
         if after:
             reply.start(listener)
@@ -203,10 +232,11 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
 
 
 @pytest.mark.parametrize("batches", [[], [Batch(0.0, [])], [Batch(0.0, [TextDelta("Hi")])]], ids=str)
-def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch]) -> None:
+@each_case("pace", ["fast", "original"])
+def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch], pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
-        replayed(batches).start(listener)
+        replayed(batches, pace).start(listener)
         assert isinstance(listener.crash, ValueError)
         assert listener.received == []
 

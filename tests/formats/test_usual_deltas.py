@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
+from app.chat.event_runs import EventRuns, join_texts
 from app.chat.events import (
     Event,
     Extra,
@@ -115,6 +116,15 @@ def test_several_reads_are_written_like_each_of_them(reads: Reads) -> None:
             assert encode_each(encoder, some) == b"".join(map(other.feed, some)), (name, options)
 
 
+@given(replies(), st.sampled_from(["delta", "snapshot", "whole"]))
+def test_reads_of_joined_texts_are_written_like_each_of_them(reads: Reads, mode: ReplyMode) -> None:
+    for name, options in [*STREAMS, ("agentscope", {}), ("anthropic", {}), ("responses", {})]:
+        encoder, other = make_encoder(name, mode, options), make_encoder(name, mode, options)
+        assert encoder.open() == other.open()
+        written = b"".join([encode_each(encoder, part) for part in join_texts(reads)])
+        assert written == b"".join(map(other.feed, reads)), (name, options)
+
+
 @given(replies())
 def test_a_whole_reply_is_that_of_its_steps(reads: Reads) -> None:
     error = {"code": "timeout", "message": "late", "status": 504}
@@ -176,6 +186,7 @@ def test_the_frames_of_a_long_reply_are_numbered_without_a_gap(size: int) -> Non
     assert [frame["delta"]["content"] for frame in frames if frame["type"] == "message.delta"] == words
 
 
+PICTURE = MediaOutput("image", "data:image/png;base64,AAAA")
 READS: list[list[Event]] = [
     [TextDelta("a")],
     [TextDelta("é")],
@@ -197,3 +208,14 @@ READS: list[list[Event]] = [
 def test_reads_of_every_kind_are_written_together_like_each_of_them(name: str, mode: ReplyMode) -> None:
     together, alone = (FORMATS[name].reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), mode) for _ in range(2))
     assert encode_each(together, READS) == b"".join([alone.feed(events) for events in READS])
+
+
+@each_case("name", FORMATS)
+@each_case("mode", ["delta", "snapshot", "whole"])
+def test_joined_texts_of_every_kind_are_written_like_each_read(name: str, mode: ReplyMode) -> None:
+    together, alone = (FORMATS[name].reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), mode) for _ in range(2))
+    blanks: list[list[Event]] = [[TextDelta(" ")], [TextDelta("\n")]]
+    parts = join_texts([*blanks, [ReasoningDelta("z")], *blanks, *READS[:-1], [PICTURE, *READS[-1]]])
+    assert any(isinstance(part, EventRuns) for part in parts)
+    written = b"".join([encode_each(together, part) for part in parts])
+    assert written == b"".join([alone.feed(events) for part in parts for events in part])
