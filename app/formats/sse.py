@@ -13,9 +13,14 @@ MAX_TEXT_CHARS = 8000
 
 
 def escape_line_separators(data: bytes) -> bytes:
-    """U+2028, U+2029 and U+0085 as escapes: line readers of many clients split at them."""
-    if not data.isascii():
+    """U+2028, U+2029 and U+0085 as escapes: line readers of many clients split at them.
+
+    Their first bytes are searched for before: to find one byte takes a fraction of the time that three take."""
+    if data.isascii():
+        return data
+    if data.find(0xE2) >= 0:
         data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    if data.find(0xC2) >= 0:
         data = data.replace(b"\xc2\x85", b"\\u0085")
     return data
 
