@@ -231,9 +231,8 @@ class ClientCycle(RequestResponseCycle):
         if head:
             self._head = b""
         if self.chunked_encoding:
-            data = b"".join((head, b"%x\r\n" % len(data), data, b"\r\n") if data else (head,))
-            if last:
-                data += b"0\r\n\r\n"
+            end = b"0\r\n\r\n" if last else b""
+            data = b"".join((head, b"%x\r\n" % len(data), data, b"\r\n", end) if data else (head, end))
         elif head:
             data = head + data
         self.transport.write(data)

@@ -4,7 +4,6 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 `event` and one line of `data`, which repeats both. Text that was sent is never taken back.
 """
 
-from itertools import chain, repeat
 from typing import Any
 
 from typing_extensions import override
@@ -129,8 +128,11 @@ class QwenDeltaEncoder(DeltaEncoder):
         heads = _HEADS[first:end] if end <= len(_HEADS) else [_HEAD % (seq, seq) for seq in range(first, end)]
         before, after = _DELTAS[message.kind]
         before = before % message.index
-        lines = escape_line_separators(_json_lines(texts)).split(b"\n")
-        return b"".join(chain.from_iterable(zip(heads, repeat(before), lines, repeat(after))))
+        parts = [before] * (4 * len(texts))
+        parts[0::4] = heads
+        parts[2::4] = escape_line_separators(_json_lines(texts))[:-1].split(b"\n")
+        parts[3::4] = [after] * len(texts)
+        return b"".join(parts)
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
