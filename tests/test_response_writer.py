@@ -1,4 +1,4 @@
-"""A request's own connection writes its response: `app/connection.py` as a `ResponseWriter`."""
+"""A request's own connection writes its response: `app/client_cycle.py` as a `ResponseWriter`."""
 
 import asyncio
 from collections.abc import Callable
