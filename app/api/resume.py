@@ -14,7 +14,7 @@ from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply, make_other_frames_error
-from app.cache import ALL
+from app.cache import ALL, UNKNOWN
 from app.chat.events import Event, Failed
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
@@ -52,7 +52,8 @@ class ResumeEndpoint:
                         await self._stream_rest(resumable, after, scope, receive, send)
                         return
                     frames, failed = await _count_frames(resumable)
-                    if failed and after > frames:  # the client has more of it than is left here
+                    read_elsewhere = frames - 1 if _is_failure_unread(resumable) else frames
+                    if failed and after > read_elsewhere:  # the client has more of it than is left here
                         raise make_other_frames_error(_id(scope))
                     if after >= frames:
                         await send_no_content(send)
@@ -187,6 +188,12 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
     finally:
         reply.close()
     return counting.frames, counting.failed
+
+
+def _is_failure_unread(resumable: ResumableReply) -> bool:
+    """Whether no client can have read the failure of a reply that has failed: it was received by another gateway, and
+    failed only here, because that gateway is lost."""
+    return resumable.equal_until != ALL and resumable.source.equal_until == UNKNOWN
 
 
 class _FrameCounter(ReplyConsumer):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from app.cache import Cache, CacheRules
 from app.cache.redis.breaker import RedisCircuitBreaker
 from app.cache.shared import Coordinator
+from app.cache.shared.call_store import LEASE_SECONDS
 from app.cache.stores import Store, StoreLimits
 from app.cache.stores.memory import MemoryStore
 from app.cache.stores.redis import RedisStore
@@ -32,12 +33,13 @@ class CacheMaker:
         link_of: Callable[[RedisUrl], RedisCircuitBreaker] = RedisCircuitBreaker,
         joinable_ms: int = 2000,
         retry_seconds: float = 1.0,
+        lease_seconds: float = LEASE_SECONDS,
     ) -> None:
         self._linger_seconds = linger_seconds
         self._clock = clock
         self._store = store
         self._link_of = link_of
-        self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
+        self._joinable_ms, self._retry_seconds, self._lease_seconds = joinable_ms, retry_seconds, lease_seconds
         self.links: list[RedisCircuitBreaker] = []
         self.coordinators: list[Coordinator] = []
         """Of each cache that was made, in Redis."""
@@ -51,7 +53,11 @@ class CacheMaker:
     def _connect(self, address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
         link = self._link_of(address)
         coordinator = Coordinator(
-            link, keep_seconds=keep_seconds, joinable_ms=self._joinable_ms, retry_seconds=self._retry_seconds
+            link,
+            lease_seconds=self._lease_seconds,
+            keep_seconds=keep_seconds,
+            joinable_ms=self._joinable_ms,
+            retry_seconds=self._retry_seconds,
         )
         self.links.append(link)
         self.coordinators.append(coordinator)

@@ -147,6 +147,36 @@ async def test_what_a_gateway_sent_and_did_not_write_before_another_took_its_cal
         assert len(upstream.requests) == 2
 
 
+async def test_the_failure_of_a_lost_call_is_not_taken_for_a_frame_that_the_client_has_read(
+    shared_redis: RedisServer,
+) -> None:
+    """Nothing of the reply is in Redis when its gateway is lost. The other one has two frames then, the second of which
+    says so; the client has read two as well."""
+    gate = asyncio.Event()
+    make_caches = [CacheMaker(link_of=PatientLink, lease_seconds=0.5) for _ in range(2)]
+    async with (
+        ScriptedServer(Reply([b": alive\n\n", gate, say(TEXT), end(), DONE], chunked=True)) as upstream,
+        caching(upstream, shared_redis.url, make_cache=make_caches[0]) as one,
+        caching(upstream, shared_redis.url, make_cache=make_caches[1]) as other,
+        calling(one.address) as leading,
+        AsyncExitStack() as stack,
+    ):
+        stack.enter_context(opened_at_last(gate))
+        await leading.ask(ASK)
+        assert await leading.head() == 200
+        id_ = reply_id(leading)
+        await known(other, id_)
+        link = link_of(one)
+        assert isinstance(link, PatientLink)
+        link.sleep()
+        stack.callback(link.wake)
+        gate.set()
+        read = await until_text(leading, TEXT)
+        assert len(read) > 2
+        await refuses(other, id_, read[:2])
+        assert len(upstream.requests) == 1
+
+
 async def test_a_client_of_a_follower_that_lost_its_connection_resumes_at_another_gateway(
     shared_redis: RedisServer,
 ) -> None:
