@@ -182,7 +182,8 @@ async def kill(caller: Caller) -> None:
 
 
 _OWN = re.compile(
-    rb'[0-9a-f]{32}|"(created(_at)?|timestamp)":"?[0-9T :.Z+-]+"?|"cached":(true|false)|"x_parley":\{[^}]*\}'
+    rb'[0-9a-f]{32}|"((created|completed|finished)_at|created|timestamp)":"?[0-9T :.Z+-]+"?'
+    rb'|"cached":(true|false)|"x_parley":\{[^}]*\}'
 )
 
 
