@@ -8,6 +8,8 @@ MAX_BYTES = 16 * 1024 * 1024
 """Of all replies that are kept."""
 MAX_REPLY_BYTES = 1024 * 1024
 """A larger reply is not kept."""
+MAX_REPLIES = 2000
+"""The garbage collector visits about 15 objects of each."""
 
 
 class RecentReplies:
@@ -31,7 +33,7 @@ class RecentReplies:
             return
         self._replies[key] = reply
         self._bytes += reply.size
-        while self._bytes > self._max_bytes:
+        while self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES:
             self._drop(next(iter(self._replies)))
 
     def clear(self) -> None:

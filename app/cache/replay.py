@@ -22,19 +22,38 @@ Turn: TypeAlias = Sequence[Sequence[list[Event]]]
 """The batches that a reader gets in one turn of the event loop, in parts."""
 
 
-def divide_into_turns(
-    batches: Sequence[list[Event]], size: int, batches_per_turn: int = LOG_LIMITS.batches_per_turn
-) -> list[Turn]:
-    """Divide a reply as `LogLimits.batches_per_turn` says. `size` is its approximate size in bytes."""
-    turns: list[Turn] = []
-    start = 0
-    while start < len(batches):
-        group = batches[start : start + batches_per_turn]
-        if size > BYTES_PER_TURN:
+class Turns:
+    """The turns of a reply, divided as `LogLimits.batches_per_turn` says. Each is made when it is first read, so that a
+    long reply does not hold up the event loop."""
+
+    def __init__(
+        self, batches: Sequence[list[Event]], size: int, batches_per_turn: int = LOG_LIMITS.batches_per_turn
+    ) -> None:
+        """`size` is the approximate size of the batches in bytes."""
+        self._batches = batches
+        self._size = size
+        self._batches_per_turn = batches_per_turn
+        self._made: list[Turn] = []
+        self._place = 0
+        """How many batches are in the turns that were made."""
+
+    def has(self, number: int) -> bool:
+        return number < len(self._made) or self._place < len(self._batches)
+
+    def get(self, number: int) -> Turn:
+        """Return the turn of this number, from 0. The one before it was read."""
+        if number == len(self._made):
+            self._made.append(self._make_next())
+        return self._made[number]
+
+    def _make_next(self) -> Turn:
+        group = self._batches[self._place : self._place + self._batches_per_turn]
+        if self._size > BYTES_PER_TURN:
             group = group[: count_for_turn(group)]
-        turns.append(join_texts(group))
-        start += len(group)
-    return turns
+        self._place += len(group)
+        if self._place == len(self._batches):
+            self._batches, self._place = [], 0  # the turns take less memory
+        return join_texts(group)
 
 
 class ReplayBase:
@@ -90,18 +109,19 @@ class ReplayBase:
 
 
 class Replay(ReplayBase):
-    def __init__(self, turns: Sequence[Turn], *, whole: bool) -> None:
+    def __init__(self, turns: Turns, *, whole: bool) -> None:
         super().__init__(whole=whole)
         self._turns = turns
-        self._place = 0
+        self._number = 0
+        """Of the next turn."""
 
     @override
     def _deliver(self, receiver: Receiver) -> None:
-        if self._place == len(self._turns):
+        if not self._turns.has(self._number):
             return
-        parts = self._turns[self._place]
-        self._place += 1
-        if self._place < len(self._turns):
+        parts = self._turns.get(self._number)
+        self._number += 1
+        if self._turns.has(self._number):
             self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
         for part in parts:
             if self._receiver is receiver:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from app.cache.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load, plain_size
 from app.cache.log import ALL, EVENT_BYTES, UNKNOWN, EqualUntil, ReplyLocation, ReplyLog, events_size
-from app.cache.replay import Pace, PacedReplay, Replay, divide_into_turns
+from app.cache.replay import Pace, PacedReplay, Replay, Turns
 from app.chat.events import Event, Finish, is_end
 from app.chat.stream import Reply
 
@@ -45,7 +45,7 @@ class PackedReply(Struct, frozen=True, gc=False):
         entry = load(self.data)
         batches = _mark_usage_cached(entry.batches) if self.cached else entry.batches
         events = [batch.events for batch in batches]
-        return Replay(divide_into_turns(events, _estimate_size(events, self.data)), whole=True)
+        return Replay(Turns(events, _estimate_size(events, self.data)), whole=True)
 
     def release(self) -> None: ...
 
@@ -70,11 +70,11 @@ class StoredReply:
         self.created = entry.created
         self.location: ReplyLocation = ("entry", f"{key}@{entry.created!r}")
         self.size = _estimate_size(events, data)
-        self._turns = divide_into_turns(events, self.size)
+        self._turns = Turns(events, self.size)
         self._whole = bool(events) and is_end(events[-1])
         self._pace = pace
         self._batches = batches if data is None or pace == "original" else []
-        """Empty if they are not needed: runs take less memory."""
+        """Empty if only the turns are needed, which take less memory."""
 
     def add_reader(self) -> Reply:
         if self._pace == "original":

@@ -18,7 +18,7 @@ MakeEvent: TypeAlias = Callable[[str], Event]
 """Makes an event of a text."""
 
 
-class TextRun(Struct, frozen=True):
+class TextRun(Struct, frozen=True, gc=False):
     make: MakeEvent
     texts: list[str]
 

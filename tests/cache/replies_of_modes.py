@@ -6,7 +6,7 @@ from typing import Any
 from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
 from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.replay import Replay, divide_into_turns
+from app.cache.replay import Replay, Turns
 from app.chat.events import Event
 from app.chat.stream import Receiver, Reply
 from app.formats import FORMATS
@@ -73,7 +73,7 @@ async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Forma
 
 
 def _replayed(entry: StoredEntry) -> Reply:
-    return Replay(divide_into_turns([batch.events for batch in entry.batches], 1), whole=True)
+    return Replay(Turns([batch.events for batch in entry.batches], 1), whole=True)
 
 
 WAYS = [(form, mode) for form in FORMATS.values() for mode in MODES]

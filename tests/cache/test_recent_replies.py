@@ -1,7 +1,7 @@
 """A reply is kept decoded only as what the store has at its key, and within a limit of memory."""
 
 from app.cache.codec import Batch, StoredEntry, dump
-from app.cache.recent_replies import MAX_REPLY_BYTES, RecentReplies
+from app.cache.recent_replies import MAX_REPLIES, MAX_REPLY_BYTES, RecentReplies
 from app.cache.stored_reply import StoredReply
 from app.chat.events import Finish, TextDelta
 
@@ -38,6 +38,14 @@ def test_the_reply_that_was_not_used_for_longest_is_dropped() -> None:
     recent.add("a", replies["a"])
     recent.add("d", replies["d"])
     assert [key for key in "abcd" if recent.get(key, data_of(replies[key]))] == ["a", "c", "d"]
+
+
+def test_the_number_of_replies_is_limited() -> None:
+    recent, reply = RecentReplies(), stored("a")
+    for number in range(MAX_REPLIES + 1):
+        recent.add(str(number), reply)
+    assert recent.get("0", data_of(reply)) is None
+    assert recent.get("1", data_of(reply)) is recent.get(str(MAX_REPLIES), data_of(reply)) is reply
 
 
 def test_a_large_reply_is_not_kept() -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import random
+from unittest.mock import Mock, patch
 
 import pytest
 from app.cache.codec import Batch
 from app.cache.log import LOG_LIMITS, events_size
-from app.cache.replay import Pace, PacedReplay, Replay, ReplayBase, divide_into_turns
+from app.cache.replay import Pace, PacedReplay, Replay, ReplayBase, Turns
+from app.chat.event_runs import join_texts
 from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta, is_end
 
 from tests.cache.manual_clock import Clocked, Listener, run
@@ -26,7 +28,7 @@ def replayed(
     whole = bool(events) and is_end(events[-1])
     if pace == "original":
         return PacedReplay(batches, whole=whole, batches_per_turn=batches_per_turn)
-    return Replay(divide_into_turns(events, sum(map(events_size, events)), batches_per_turn), whole=whole)
+    return Replay(Turns(events, sum(map(events_size, events)), batches_per_turn), whole=whole)
 
 
 def events_of(batches: list[Batch]) -> list[list[Event]]:
@@ -99,6 +101,23 @@ def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
 
     loop = run(scenario)
     assert loop.now == 100.0, "as fast as possible takes no time"
+
+
+def test_a_turn_is_made_when_it_is_first_read_and_once_for_all_readers() -> None:
+    async def scenario(loop: Clocked) -> None:
+        events = events_of(made(300))
+        turns = Turns(events, 1)
+        first, second = Listener(), Listener()
+        with patch("app.cache.replay.join_texts", Mock(wraps=join_texts)) as joining:
+            Replay(turns, whole=True).start(first)
+            assert joining.call_count == 1
+            await first.ended.wait()
+            Replay(turns, whole=True).start(second)
+            await second.ended.wait()
+            assert joining.call_count == 5
+        assert first.received == second.received == events
+
+    run(scenario)
 
 
 def test_a_group_is_bounded_by_its_text_too() -> None:
