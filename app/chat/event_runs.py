@@ -1,6 +1,6 @@
 """`EventRuns`: batches of a reply, in which neighbouring events that differ only in their text are one `TextRun`.
 
-A reply consists mostly of them. Who knows `EventRuns` takes all texts of a run at once; to everyone else they are a
+A reply consists mostly of them. Code that knows `EventRuns` takes all texts of a run at once; for other code they are a
 sequence of batches like any other.
 """
 
@@ -67,8 +67,8 @@ def join_texts(batches: Sequence[list[Event]]) -> list[Sequence[list[Event]]]:
 
 
 def _can_be_joined(events: list[Event]) -> bool:
-    """Whether it does not matter to formats of single texts in which batch the events came, as it does for an `Extra`,
-    and they are not the end of a reply that failed."""
+    """Whether a stream of deltas is the same however these events are divided into batches, and they are not the end of
+    a reply that failed. An `Extra` may belong to a message that begins in its batch."""
     return bool(events) and Extra not in (kinds := set(map(type, events))) and Failed not in kinds
 
 
