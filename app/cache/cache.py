@@ -155,7 +155,8 @@ class Cache:
             log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
             await self._store.delete(key)
             return None
-        self._recent.add(key, stored)
+        if self._rules.pace == "fast":  # else it has all its batches, in thousands of lists
+            self._recent.add(key, stored)
         return stored
 
     def _make_stored(self, key: str, entry: StoredEntry, data: bytes | None) -> StoredReply:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from app.cache import CacheRules
@@ -69,6 +70,20 @@ def test_a_stored_reply_is_decoded_once_until_it_is_replaced_or_purged(monkeypat
             assert len(decoded) == expected, "nothing of a purged reply is left in memory"
 
     play(scenario)
+
+
+def test_a_reply_that_is_read_at_its_original_pace_is_not_kept_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loading = Mock(wraps=load)
+    monkeypatch.setattr("app.cache.cache.load", loading)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.ask_and_answer()
+        await bench.forget_memory()
+        for _ in range(2):
+            assert (await bench.ask_and_answer()).received == ("hit", MARKED)
+        assert loading.call_count == 2
+
+    play(scenario, rules=CacheRules(pace="original"))
 
 
 def test_another_question_is_another_call() -> None:
