@@ -123,9 +123,7 @@ class Cache:
     async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            return self._make_found(
-                request, open_upstream, self._make_stored(request.key, _make_entry(call), call.entry)
-            )
+            return self._make_found_from(call, request, open_upstream)
         if call is not None and call.complete and not request.policy.only:
             return None
         stored = await self._load_stored(request.key)
@@ -137,6 +135,13 @@ class Cache:
         if max_age is not None and age > max_age:
             return None
         return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
+
+    def _make_found_from(
+        self, call: InFlightCall, request: CacheRequest, open_upstream: OpenUpstream
+    ) -> FoundReply | None:
+        """Return the reply of a call that has ended, which may not be in the store yet."""
+        stored = self._make_stored(request.key, _make_entry(call), call.entry)
+        return self._make_found(request, open_upstream, stored)
 
     async def _load_stored(self, key: str) -> StoredReply | None:
         found = self._store.get_nowait(key)
@@ -168,8 +173,7 @@ class Cache:
         """Return the call in progress, or a new one."""
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            stored = self._make_stored(request.key, _make_entry(call), call.entry)
-            found = self._make_found(request, open_upstream, stored)
+            found = self._make_found_from(call, request, open_upstream)
             if found is not None:
                 return found
         if call is None or call.ended or not call.complete:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 from app.cache import CacheRules
-from app.cache.codec import LARGE_ENTRY, StoredEntry, load
+from app.cache.codec import LARGE_ENTRY, load
 from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
 from app.cache.stores import open_store
@@ -41,41 +41,38 @@ def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage
     play(scenario)
 
 
-def test_a_stored_reply_is_decoded_once_until_it_is_replaced_or_purged(monkeypatch: pytest.MonkeyPatch) -> None:
-    decoded: list[bytes] = []
+@pytest.fixture
+def loading(monkeypatch: pytest.MonkeyPatch) -> Mock:
+    """Counts the replies that are decoded."""
+    loading = Mock(wraps=load)
+    monkeypatch.setattr("app.cache.cache.load", loading)
+    return loading
 
-    def count(data: bytes) -> StoredEntry:
-        decoded.append(data)
-        return load(data)
 
-    monkeypatch.setattr("app.cache.cache.load", count)
-
+def test_a_stored_reply_is_decoded_once_until_it_is_replaced_or_purged(loading: Mock) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask_and_answer()
         await bench.forget_memory()
         for _ in range(3):
             assert (await bench.ask_and_answer()).received == ("hit", MARKED)
-        assert len(decoded) == 1
+        assert loading.call_count == 1
         await bench.ask_and_answer(OTHER, control=REFRESH)
         await bench.forget_memory()
         for _ in range(2):
             answer = await bench.ask_and_answer()
             assert answer.received[0] == "hit" and answer.received[1][:-1] == OTHER[:-1]
-        assert len(decoded) == 2 and decoded[0] != decoded[1]
+        assert loading.call_count == 2 and loading.call_args_list[0] != loading.call_args_list[1]
         for expected in (3, 4):
             await bench.cache.purge()
             assert (await bench.ask_and_answer()).received == ("miss", REPLY)
             await bench.forget_memory()
             await bench.ask_and_answer()
-            assert len(decoded) == expected, "nothing of a purged reply is left in memory"
+            assert loading.call_count == expected, "nothing of a purged reply is left in memory"
 
     play(scenario)
 
 
-def test_a_reply_that_is_read_at_its_original_pace_is_not_kept_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    loading = Mock(wraps=load)
-    monkeypatch.setattr("app.cache.cache.load", loading)
-
+def test_a_reply_that_is_read_at_its_original_pace_is_not_kept_decoded(loading: Mock) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask_and_answer()
         await bench.forget_memory()
