@@ -17,9 +17,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from tests.clean_environment import clean_environment
 from tests.forked_workers import end_process, fork_workers, read_exit_code
@@ -53,25 +54,26 @@ def share_fork_server() -> None:
 
 
 def _start_server() -> str:
+    until_exit = contextlib.ExitStack()
+    atexit.register(until_exit.close)
+    address, _ = until_exit.enter_context(running_fork_server())
+    return address
+
+
+@contextlib.contextmanager
+def running_fork_server() -> Iterator[tuple[str, int]]:
+    """The address and the process id of a server of the caller's own."""
     address = str(Path(tempfile.mkdtemp(prefix="parley-tests-")) / "socket")
-    server = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", __name__, address],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
         env=clean_environment(),
         start_new_session=True,
-    )
-    assert server.stdout and server.stdout.readline() == b"ready\n"
-    atexit.register(_end, server)
-    return address
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    assert server.stdin and server.stdout
-    server.stdin.close()
-    server.wait()
-    server.stdout.close()
+    ) as server:
+        assert server.stdout and server.stdout.readline() == b"ready\n"
+        yield address, server.pid
 
 
 class _Child:
@@ -94,26 +96,30 @@ class _Server:
     def serve(self) -> list[str]:
         """Returns in each child, with its module and arguments."""
         while True:
-            for key, _ in self._selector.select():
-                program: list[str] | None = key.data()
-                if program is not None:
-                    return program
+            # One at a time: what is done for one file may close the file of the next, such as that of a client which
+            # leaves when its child ends.
+            key, _ = self._selector.select()[0]
+            program: list[str] | None = key.data()
+            if program is not None:
+                return program
 
     def _start(self) -> list[str] | None:
         _load()
         client, _ = self._listener.accept()
-        size, files, _, _ = socket.recv_fds(client, 4, 4)
-        with client.makefile("rb") as whole:
-            request = json.loads(whole.read(int.from_bytes(size, "big")))
-        pid = os.fork()
-        if not pid:
+        request, files = _receive(client)
+        pid = os.fork() if request else None
+        if pid == 0:
             self._leave()
             client.close()
             _become(request["environ"], files)
             return list(request["program"])
         for file in files:
             os.close(file)
-        client.sendall(pid.to_bytes(4, "big"))
+        if pid is None:
+            client.close()
+            return None
+        with contextlib.suppress(OSError):  # the client has left
+            client.sendall(pid.to_bytes(4, "big"))
         child = _Child(pid, client)
         self._children.append(child)
         self._selector.register(client, selectors.EVENT_READ, functools.partial(self._pass_on, child))
@@ -121,10 +127,9 @@ class _Server:
         return None
 
     def _pass_on(self, child: _Child) -> None:
-        try:
+        signals = b""
+        with contextlib.suppress(ConnectionError):
             signals = child.client.recv(64)
-        except ConnectionError:
-            signals = b""
         for number in signals:
             signal.pidfd_send_signal(child.handle, number)
         if not signals:
@@ -158,6 +163,18 @@ class _Server:
         for child in self._children:
             os.close(child.handle)
             child.client.close()
+
+
+def _receive(client: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """The request of a client and its files. The request is empty if the client has left."""
+    files: list[int] = []
+    with contextlib.suppress(ConnectionError), client.makefile("rb") as whole:
+        size, files, _, _ = socket.recv_fds(client, 4, 4)
+        length = int.from_bytes(size, "big")
+        text = whole.read(length)
+        if size and len(text) == length:
+            return json.loads(text), files
+    return {}, files
 
 
 @functools.cache
@@ -219,6 +236,10 @@ def _run(module: str, *arguments: str) -> None:
 if __name__ == "__main__":
     _loop = _Server(sys.argv[1])
     print("ready", flush=True)
-    _program = _loop.serve()
+    try:
+        _program = _loop.serve()
+    except Exception:  # a defect: its clients learn at once that there is no server any more
+        traceback.print_exc()
+        end_process(1)
     del _loop
     _run(*_program)
