@@ -28,6 +28,9 @@ such as those of hypothesis."""
 
 def pytest_configure(config: pytest.Config) -> None:
     _take_ignored_signals()
+    if not hasattr(config, "workerinput"):
+        # A run that is ended from outside, as .ci/run ends one that takes too long, still names the tests that failed.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
         if is_whole(config):
             config.pluginmanager.register(WholeCoverage())
