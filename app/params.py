@@ -185,5 +185,15 @@ def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     return params
 
 
+def find_max_tokens(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> int | None:
+    """Return how many tokens a reply may have, under either name of that parameter; None if there is no limit.
+
+    What the caller gave replaces the default, as in `merge_params`.
+    """
+    params = given if "max_tokens" in given or "max_completion_tokens" in given else defaults
+    most: int | None = params.get("max_tokens")
+    return params.get("max_completion_tokens") if most is None else most
+
+
 def _to_list(stop: str | list[str]) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)

@@ -84,12 +84,20 @@ class Running:
         *,
         make_span_exporter: Callable[[], Any] | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        load_settings: Callable[[], Settings] | None = None,
     ) -> None:
-        """With `loop`, it runs in the loop of another gateway, which is there longer."""
+        """With `loop`, it runs in the loop of another gateway, which is there longer. `load_settings` reads the
+        settings of a reload."""
         self._logging = restored_logging()
         self._logging.__enter__()
         tree = {"cache": {"url": "null:"}} | (SERVER if settings is None else settings)
-        self.app = create_app(Settings.model_validate(tree), server, resolver, make_span_exporter=make_span_exporter)
+        self.app = create_app(
+            Settings.model_validate(tree),
+            server,
+            resolver,
+            load_settings=load_settings,
+            make_span_exporter=make_span_exporter,
+        )
         self._own_loop = loop is None
         self.loop = loop or asyncio.new_event_loop()
         self.unread = 0

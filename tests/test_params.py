@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import pytest
-from app.params import GenerateCfg, max_entries, merge_params
+from app.params import GenerateCfg, find_max_tokens, max_entries, merge_params
 from pydantic import TypeAdapter, ValidationError
 
 from tests.each_case import each_case
@@ -32,6 +32,25 @@ def test_the_callers_word_wins_whichever_name_it_uses(
     defaults: dict[str, Any], given: dict[str, Any], want: dict[str, Any]
 ) -> None:
     assert merge_params(defaults, given) == want
+
+
+@each_case(
+    ("defaults", "given", "most"),
+    [
+        ({}, {}, None),
+        ({"max_tokens": 10}, {}, 10),
+        ({"max_completion_tokens": 10}, {}, 10),
+        ({"max_tokens": 10}, {"max_completion_tokens": 20}, 20),
+        ({"max_completion_tokens": 10}, {"max_tokens": 20}, 20),
+        ({}, {"max_tokens": None, "max_completion_tokens": 20}, 20),
+        ({}, {"max_tokens": 10, "max_completion_tokens": 20}, 10),
+        ({"max_tokens": 10}, {"max_tokens": None}, None),
+        ({"max_tokens": 10}, {"max_completion_tokens": None}, None),
+    ],
+)
+def test_the_limit_of_a_reply_has_two_names(defaults: dict[str, Any], given: dict[str, Any], most: int | None) -> None:
+    assert find_max_tokens(defaults, given) == most
+    assert find_max_tokens({}, merge_params(defaults, given)) == most
 
 
 @each_case("name", GenerateCfg.model_fields)

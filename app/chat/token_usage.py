@@ -5,6 +5,12 @@ from typing import Any
 
 from msgspec import Struct
 
+MAX_COUNT = 1_000_000_000
+"""No reply has more tokens. Servers have sent 2**64 - 1, which is -1 without its sign; the sum of billions of replies
+with this many still fits into 64 bits."""
+MAX_COST = 1_000_000
+"""No reply costs more. A server that reports more is wrong: the cost is unknown then."""
+
 
 class TokenUsage(Struct, frozen=True):
     input: int = 0
@@ -29,19 +35,20 @@ def read_token_usage(usage: Mapping[str, Any] | None) -> TokenUsage | None:
     if usage is None:
         return None
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    if type(prompt) is not int and type(completion) is not int:
-        return None
     if (
         type(prompt) is int
         and type(completion) is int
-        and min(prompt, completion) >= 0
+        and 0 <= prompt <= MAX_COUNT
+        and 0 <= completion <= MAX_COUNT
         and usage.get("total_tokens") == prompt + completion
         and _DETAILS.isdisjoint(usage)
     ):
         return TokenUsage(prompt, 0, 0, completion)
+    if read_count(prompt) is None and read_count(completion) is None:
+        return None
     prompt, completion = _count(prompt), _count(completion)
-    reasoning, total = _count(usage.get("reasoning_tokens")), usage.get("total_tokens")
-    rest = total - prompt - completion if type(total) is int else 0
+    reasoning, total = _count(usage.get("reasoning_tokens")), read_count(usage.get("total_tokens"))
+    rest = 0 if total is None else total - prompt - completion
     if rest > 0:
         details = usage.get("prompt_tokens_details")
         audio = _count(details.get("audio_tokens")) if isinstance(details, dict) else 0
@@ -58,8 +65,15 @@ _DETAILS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens")
 """Most servers report none of these."""
 
 
+def read_count(value: Any) -> int | None:
+    """Return a number of tokens that a server sent, also as 10.0; None if it is no whole number from 0 to MAX_COUNT."""
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and 0 <= value <= MAX_COUNT else None
+
+
 def _count(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
+    return read_count(value) or 0
 
 
 class CallUsage(Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
-from app.params import PREFERRED_EFFORT, UNSENT
+from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 
 _TRANSLATED = frozenset(
@@ -134,9 +134,9 @@ class _BodyBuilder:
 
     def _add_max_tokens(self) -> None:
         """Send the limit under exactly one of its two names, as the profile says."""
-        _, value = self._first_given("max_tokens", "max_completion_tokens")
-        if value is not None:
-            self._body[self._profile.max_tokens_field] = value
+        most = find_max_tokens({}, self._params)
+        if most is not None:
+            self._body[self._profile.max_tokens_field] = most
 
     def _add_functions(self) -> None:
         name, choice = self._first_given("function_choice", "tool_choice")

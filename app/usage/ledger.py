@@ -2,19 +2,21 @@
 
 Requests only add numbers to a row in memory. One thread writes all rows that changed in one transaction, so a process
 that is killed loses at most the last second. While the store cannot be used, the rows stay in memory, whose size is
-bounded: there is one row for each day, key and model, and at most `max_rows` of them.
+bounded: there is one row for each day, key and model, and at most `max_rows` of them. A row that the store cannot
+hold is dropped.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 
 from msgspec import Struct
 
 from app.background_thread import start_background_thread
-from app.usage.stores import UsageStore, UsageStoreError
+from app.usage.stores import UsageRowError, UsageStore, UsageStoreError
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 
 log = logging.getLogger("parley.usage")
@@ -139,19 +141,40 @@ class UsageLedger:
         return min(self._rules.flush_seconds * 2.0 ** min(self._failures, 30), self._rules.max_retry_seconds)
 
     def _flush(self) -> None:
-        """Write the rows that wait. Raises UsageStoreError, and then keeps them."""
+        """Write the rows that wait. Raises UsageStoreError, and then keeps what is not written."""
         with self._store_lock:
             with self._lock:
-                rows, self._waiting = self._waiting, {}
-            if not rows:
-                return
-            try:
-                self._store.add([UsageRow(key, add_totals(counted)) for key, counted in rows.items()])
-            except BaseException:
-                with self._lock:
-                    for key, counted in rows.items():
-                        self._add_row(key, add_totals(counted))
-                raise
+                waiting, self._waiting = self._waiting, {}
+            rows = [UsageRow(key, add_totals(counted)) for key, counted in waiting.items()]
+            batches: list[Sequence[UsageRow]] = [rows] if rows else []
+            while batches:
+                batch = batches.pop()
+                try:
+                    self._store.add(batch)
+                except UsageRowError as error:
+                    batches += _split_batch(batch, error)
+                except BaseException:
+                    with self._lock:
+                        for row in chain(batch, *batches):
+                            self._add_row(row.key, row.totals)
+                    raise
+
+
+def _split_batch(batch: Sequence[UsageRow], error: UsageRowError) -> list[Sequence[UsageRow]]:
+    """Return the halves of a batch of which the store cannot hold a row, so that the others are written. A row alone is
+    dropped."""
+    if len(batch) > 1:
+        middle = len(batch) // 2
+        return [batch[:middle], batch[middle:]]
+    (row,) = batch
+    log.error(
+        "usage: the totals of %d requests of the key %r and the model %r are lost, because they cannot be written: %s",
+        row.totals.requests,
+        row.key.key,
+        row.key.model,
+        error,
+    )
+    return []
 
 
 def utc_day(unix_seconds: float) -> str:

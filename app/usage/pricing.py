@@ -1,12 +1,11 @@
 """What a reply costs, from the price of its model. Pure."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from app.chat.token_usage import TokenUsage
+from app.chat.token_usage import MAX_COST, TokenUsage
 
 _TOKENS_PER_PRICE = 1_000_000
 _DIGITS = 12
@@ -40,8 +39,8 @@ def with_cost(usage: dict[str, Any], cost: float) -> dict[str, Any]:
 
 
 def read_cost(usage: Mapping[str, Any] | None) -> float | None:
-    """Return the cost in a usage; None if it is unknown."""
+    """Return the cost in a usage, at most MAX_COST; None if it is unknown."""
     cost = None if usage is None else usage.get("cost")
-    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost < math.inf:
+    if isinstance(cost, bool) or not isinstance(cost, int | float) or not 0 <= cost <= MAX_COST:
         return None
     return float(cost)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.token_usage import TokenUsage, read_token_usage
+from app.chat.token_usage import MAX_COUNT, TokenUsage, read_token_usage
 
 from tests.each_case import each_case
 
@@ -14,6 +14,14 @@ from tests.each_case import each_case
         ({"total_tokens": 5}, None),
         ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}, TokenUsage(3, 0, 0, 2)),
         ({"prompt_tokens": 3, "completion_tokens": -2}, TokenUsage(3)),
+        ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 2**64}, TokenUsage(3, output=2)),
+        ({"prompt_tokens": 2**64 - 1, "completion_tokens": 2, "total_tokens": 2**64 + 1}, TokenUsage(output=2)),
+        ({"prompt_tokens": 2, "completion_tokens": 2**63, "total_tokens": 2**63 + 2}, TokenUsage(2)),
+        ({"prompt_tokens": 2**63, "completion_tokens": -1}, None),
+        ({"prompt_tokens": 3.0, "completion_tokens": 2.0, "total_tokens": 5.0}, TokenUsage(3, output=2)),
+        ({"prompt_tokens": 3.5, "completion_tokens": float("inf")}, None),
+        ({"prompt_tokens": MAX_COUNT, "completion_tokens": MAX_COUNT}, TokenUsage(MAX_COUNT, output=MAX_COUNT)),
+        ({"prompt_tokens": MAX_COUNT + 1}, None),
         ({"completion_tokens": 2, "reasoning_tokens": 9}, TokenUsage(output=2, reasoning=2)),
         # what only the total has
         (
@@ -40,6 +48,10 @@ from tests.each_case import each_case
             TokenUsage(10, output=6, reasoning=4),
         ),
         ({"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 99}, TokenUsage(3, output=2)),
+        # numbers that no server means
+        ({"prompt_tokens": 10**9, "completion_tokens": 10**9 + 1, "total_tokens": 2 * 10**9 + 1}, TokenUsage(10**9)),
+        ({"prompt_tokens": 10**400, "completion_tokens": 10**400, "total_tokens": 2 * 10**400}, None),
+        ({"prompt_tokens": 3, "completion_tokens": 2, "cached_tokens": 10**400}, TokenUsage(3, output=2)),
         # parts are at most the whole
         ({"prompt_tokens": 3, "cached_tokens": 2, "cache_write_tokens": 9}, TokenUsage(3, 2, 1)),
     ],

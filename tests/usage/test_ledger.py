@@ -88,6 +88,43 @@ def test_an_unreachable_store_loses_nothing_and_is_logged_once(caplog: pytest.Lo
     assert [record.levelname for record in caplog.records] == ["ERROR", "INFO"]
 
 
+def test_a_row_that_the_store_cannot_hold_is_dropped_and_the_others_are_written(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = FragileStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60))
+    for number in range(5):
+        ledger.add("team", f"m{number}", ONE)
+    ledger.add("team", "m3", Totals(requests=1, input_tokens=2**63))
+    assert [row.key.model for row in ledger.read(ALL)] == ["m0", "m1", "m2", "m4"]
+    (record,) = caplog.records
+    assert "the totals of 2 requests of the key 'team' and the model 'm3' are lost" in record.message
+    ledger.add("team", "m3", ONE)
+    ledger.close()
+    assert sum_totals(store.read(ALL, 10)) == Totals(requests=5, input_tokens=15, cost=2.5)
+
+
+def test_rows_that_are_written_are_not_kept_when_the_store_fails_then() -> None:
+    class FailingStore(FragileStore):
+        """Becomes unreachable after one batch."""
+
+        def add(self, rows: Sequence[UsageRow]) -> None:
+            super().add(rows)
+            self.reachable = False
+
+    store = FailingStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60))
+    for name in ("m0", "m1", "m2", "m3"):
+        ledger.add("team", name, ONE)
+    ledger.add("team", "m2", Totals(input_tokens=2**63))
+    with pytest.raises(UsageStoreError):
+        ledger.read(ALL)
+    assert [row.key.model for row in store.read(ALL, 10)] == ["m3"]
+    store.reachable = True
+    ledger.close()
+    assert {row.key.model: row.totals for row in store.read(ALL, 10)} == dict.fromkeys(("m0", "m1", "m3"), ONE)
+
+
 def test_what_is_lost_at_the_end_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     store = FragileStore()
     store.reachable = False

@@ -73,7 +73,8 @@ def test_the_price_wins_over_the_reported_cost_and_both_are_kept() -> None:
 
 
 def test_a_cost_that_is_no_usable_number_is_unknown() -> None:
-    for cost in (None, "1", True, -1, float("nan"), float("inf"), {"usd": 1}):
+    for cost in (None, "1", True, -1, float("nan"), float("inf"), {"usd": 1}, 1_000_000.1, 1e300, 10**400):
         assert read_cost({"cost": cost}) is None
     assert read_cost(None) is None
-    assert read_cost({"cost": 0}) == 0.0
+    for cost in (0, 1_000_000):
+        assert read_cost({"cost": cost}) == cost

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app.usage.stores import UsageStore, UsageStoreError, open_usage_store
+from app.usage.stores import UsageRowError, UsageStore, UsageStoreError, open_usage_store
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
 from app.usage.urls import FileUrl, NoUrl, PostgresUrl, describe_usage_url, parse_usage_url
 
@@ -63,6 +63,20 @@ def test_added_rows_are_summed_and_grouped(store: UsageStore) -> None:
     assert [(one.key, one.totals.saved_tokens) for one in by_model] == [(RowKey("2026-11-22", "", "n"), 7)]
     assert store.read(UsageQuery("2026-11-21", "2026-11-21", ("model",), model="n"), 10) == []
     assert len(store.read(ALL, 2)) == 2
+
+
+def test_a_row_that_the_database_cannot_hold_is_an_error_and_nothing_is_added(store: UsageStore) -> None:
+    store.add([row("2026-11-22", "a", "m", requests=1)])
+    for bad in (row("2026-11-22", "a", "m", input_tokens=2**63), row("2026-11-22", "a", "\ud800", requests=1)):
+        with pytest.raises(UsageRowError):
+            store.add([row("2026-11-22", "a", "m", requests=1), bad])
+        assert store.read(ALL, 10) == [row("2026-11-22", "a", "m", requests=1)]
+
+
+def test_a_sum_may_have_more_than_64_bits(store: UsageStore) -> None:
+    store.add([row("2026-11-22", "a", name, requests=1, input_tokens=2**62) for name in ("l", "m", "n")])
+    by_key = store.read(UsageQuery("2026-01-01", "2026-12-31", ("key",)), 10)
+    assert [(one.totals.requests, one.totals.input_tokens) for one in by_key] == [(3, 3 * 2**62)]
 
 
 def test_two_processes_add_to_the_same_rows(address: FileUrl | PostgresUrl) -> None:

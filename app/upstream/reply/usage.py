@@ -1,7 +1,10 @@
 """Normalize the usage of a reply: the numbers that servers call by many names get those of OpenAI."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
+
+from app.chat.token_usage import MAX_COST, MAX_COUNT, read_count
 
 _TOTALS: dict[str, tuple[str, ...]] = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_eval_count", "promptTokenCount", "prompt_token_count"),
@@ -50,23 +53,43 @@ _TOTAL_PATHS = {name: _split_paths(paths) for name, paths in _TOTALS.items()}
 _PART_PATHS = {name: _split_paths(paths) for name, paths in _PARTS.items()}
 _COST_TOTALS = ("total_cost", "usd")
 """Where a cost that is an object has its total: at Perplexity, and at Charm's relay."""
-_USD_PER_TICK = 1e-10
+_TICKS_PER_USD = 10**10
 """xAI's unit in `cost_in_usd_ticks`."""
+_DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _PART_KEYS = {name: frozenset(path.partition(".")[0] for path in paths) for name, paths in _PARTS.items()}
 """The fields of a usage in which each number, or the object around it, may be."""
 _RARE_KEYS = frozenset(("cost", "cost_in_usd_ticks")).union(*_PART_KEYS.values())
+_COUNTS = frozenset((*_TOTALS, *(name for _, name in _PARTS), "audio_tokens"))
+"""OpenAI's names for numbers of tokens."""
+_DETAILS = frozenset(details for details, _ in _PARTS)
 
 
 def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Add OpenAI's names for the numbers that the server calls otherwise; its own fields stay unchanged.
+    """Add OpenAI's names for the numbers that the server calls otherwise. Its own fields stay unchanged, but one
+    with OpenAI's name for a number of tokens is left out if it cannot be one. None if nothing is left.
 
     Cached, written and reasoning tokens are added both where OpenAI nests them and at the top level. `cost` is always a
-    number, as OpenRouter sends it: a cost that is an object moves to `cost_details`.
+    number, as OpenRouter sends it: a decimal string becomes one, an object moves to `cost_details`, and what cannot be
+    a cost is left out.
     """
-    return usage if usage is None or _is_normal(usage) else _add_openai_names(usage)
+    return usage if usage is None or _is_normal(usage) else _add_openai_names(usage) or None
+
+
+def _correct_counts(usage: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what has one of OpenAI's names and is neither a number of tokens nor null."""
+    corrected: dict[str, Any] = {}
+    for name, value in usage.items():
+        if name in _DETAILS and isinstance(value, dict):
+            corrected[name] = _correct_counts(value)
+        elif name not in _COUNTS or value is None:
+            corrected[name] = value
+        elif (count := read_count(value)) is not None:
+            corrected[name] = count
+    return corrected
 
 
 def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
+    usage = _correct_counts(usage)
     added: dict[str, Any] = {}
     for name, paths in _TOTAL_PATHS.items():
         value = _find_first(usage, paths) if usage.get(name) is None else None
@@ -75,7 +98,7 @@ def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
     if "prompt_tokens" in added:
         added["prompt_tokens"] += _count_cached_input_tokens(usage)
     if usage.get("total_tokens") is None and "total_tokens" not in added and added:
-        both = [_read_number(usage | added, name) for name in ("prompt_tokens", "completion_tokens")]
+        both = [(usage | added).get(name) for name in ("prompt_tokens", "completion_tokens")]
         if None not in both:
             added["total_tokens"] = sum(filter(None, both))
     for (details, name), paths in _PART_PATHS.items():
@@ -89,28 +112,41 @@ def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
         if nested.get(name) is None and (value or details not in usage):
             added[details] = {**nested, name: value}
             usage = usage | {details: added[details]}
-    return usage | added | _normalize_cost(usage)
+    return _normalize_cost(usage | added)
 
 
 def _normalize_cost(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields that make the cost a number; none if it is one, or is unknown."""
+    """Return the usage with a cost that is a number, or without one."""
     cost, ticks = usage.get("cost"), usage.get("cost_in_usd_ticks")
+    normalized = {name: value for name, value in usage.items() if name != "cost"}
     if isinstance(cost, dict):
-        totals = [cost.get(name) for name in _COST_TOTALS]
-        total = next((value for value in totals if type(value) in (int, float)), None)
-        return {"cost": total, "cost_details": usage.get("cost_details", cost)}
-    if cost is None and type(ticks) is int:
-        return {"cost": ticks * _USD_PER_TICK}
-    return {}
+        normalized.setdefault("cost_details", cost)
+        totals = [_read_amount(cost.get(name)) for name in _COST_TOTALS]
+    else:
+        totals = [_read_amount(cost)]
+    if (usd_ticks := _read_amount(ticks, MAX_COST * _TICKS_PER_USD)) is not None:
+        totals.append(usd_ticks / _TICKS_PER_USD)
+    known = [total for total in totals if total is not None]
+    return normalized | {"cost": known[0]} if known else normalized
+
+
+def _read_amount(value: Any, most: int = MAX_COST) -> float | None:
+    """Return an amount of money, which some servers send as a decimal string; None if it is no number from 0 to
+    `most`."""
+    if type(value) is str and _DECIMAL.fullmatch(value):
+        value = float(value)
+    return value if type(value) in (int, float) and 0 <= value <= most else None
 
 
 def _is_normal(usage: dict[str, Any]) -> bool:
-    """Whether nothing can be added: the usual usage, with OpenAI's totals, neither cached nor reasoning tokens, and no
-    cost."""
+    """Whether nothing changes: the usual usage has OpenAI's totals, but no cached or reasoning tokens, and no cost."""
     for name in _TOTALS:
-        if type(usage.get(name)) is not int:
+        value = usage.get(name)
+        if type(value) is not int or not 0 <= value <= MAX_COUNT:
             return False
-    return _RARE_KEYS.isdisjoint(usage) or all(usage[key] is None for key in usage.keys() & _RARE_KEYS)
+    if _RARE_KEYS.isdisjoint(usage):
+        return True
+    return "cost" not in usage and all(usage[key] is None for key in usage.keys() & _RARE_KEYS)
 
 
 def _find_first(usage: dict[str, Any], paths: Iterable[tuple[str, str]]) -> int | None:
@@ -118,7 +154,7 @@ def _find_first(usage: dict[str, Any], paths: Iterable[tuple[str, str]]) -> int 
     found: int | None = None
     for outer, inner in paths:
         holder = usage.get(outer) if outer else usage
-        value = _read_number(holder, inner) if isinstance(holder, dict) and inner in holder else None
+        value = read_count(holder.get(inner)) if isinstance(holder, dict) else None
         if value:
             return value
         if value is not None:
@@ -126,13 +162,8 @@ def _find_first(usage: dict[str, Any], paths: Iterable[tuple[str, str]]) -> int 
     return found
 
 
-def _read_number(holder: dict[str, Any], name: str) -> int | None:
-    value = holder.get(name)
-    return value if type(value) is int and value >= 0 else None
-
-
 def _count_cached_input_tokens(usage: dict[str, Any]) -> int:
     """Anthropic's `input_tokens` does not include tokens read from its cache or written to it; count those."""
     if usage.get("input_tokens") is None:
         return 0
-    return sum(_read_number(usage, name) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))
+    return sum(read_count(usage.get(name)) or 0 for name in ("cache_read_input_tokens", "cache_creation_input_tokens"))

@@ -1,10 +1,10 @@
 """Where the totals of usage are kept: SQLite or PostgreSQL."""
 
-from app.usage.stores.base import UsageStore, UsageStoreError
+from app.usage.stores.base import UsageRowError, UsageStore, UsageStoreError
 from app.usage.stores.sqlite import SqliteUsageStore
 from app.usage.urls import FileUrl, PostgresUrl
 
-__all__ = ["SqliteUsageStore", "UsageStore", "UsageStoreError", "open_usage_store"]
+__all__ = ["SqliteUsageStore", "UsageRowError", "UsageStore", "UsageStoreError", "open_usage_store"]
 
 
 def open_usage_store(address: FileUrl | PostgresUrl) -> UsageStore:

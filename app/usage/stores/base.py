@@ -4,7 +4,7 @@ Both know `INSERT … ON CONFLICT DO UPDATE`, by which several processes add to 
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec.structs import astuple
 
@@ -15,11 +15,15 @@ class UsageStoreError(Exception):
     """The database cannot be used now. The message says why, without the login."""
 
 
+class UsageRowError(Exception):
+    """A row has a value that the database cannot hold, such as a sum of more than 64 bits."""
+
+
 class UsageStore(Protocol):
     """Blocks: it is called from threads, by one at a time."""
 
     def add(self, rows: Sequence[UsageRow]) -> None:
-        """Add rows to the totals, all or none. Raises UsageStoreError."""
+        """Add rows to the totals, all or none. Raises UsageStoreError and UsageRowError."""
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
         """Return the totals in the order of day, key and model, at most `most` rows. Raises UsageStoreError."""
@@ -62,16 +66,17 @@ def read_sql(query: UsageQuery, mark: str, most: int) -> tuple[str, list[str | i
             values.append(wanted)
     groups = [f'"{name}"' if name in query.group_by else "''" for name in GROUPS]
     grouped = [f'"{name}"' for name in GROUPS if name in query.group_by]
-    # SUM of BIGINT is NUMERIC in PostgreSQL.
-    sums = ", ".join(f"CAST(SUM({name}) AS {'DOUBLE PRECISION' if name == 'cost' else 'BIGINT'})" for name in NUMBERS)
+    # The sum of integers can overflow; the one of floats is exact up to 2**53.
+    sums = ", ".join(f"SUM(CAST({name} AS DOUBLE PRECISION))" for name in NUMBERS)
     order = ", ".join(grouped)
     text = f"SELECT {', '.join(groups)}, {sums} FROM usage_totals WHERE {' AND '.join(where)}"
     return f"{text} GROUP BY {order} ORDER BY {order} LIMIT {mark}", [*values, most]
 
 
 def to_row(found: Sequence[object]) -> UsageRow:
-    names, numbers = found[: len(GROUPS)], found[len(GROUPS) :]
-    return UsageRow(RowKey(*names), Totals(*numbers))  # type: ignore[arg-type]  # the types of the columns
+    names, sums = cast(Sequence[str], found[: len(GROUPS)]), cast(Sequence[float], found[len(GROUPS) :])
+    numbers = (value if name == "cost" else int(value) for name, value in zip(NUMBERS, sums, strict=True))
+    return UsageRow(RowKey(*names), Totals(*numbers))  # type: ignore[arg-type]  # the cost alone is a float
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import psycopg
 
-from app.usage.stores.base import UsageStoreError, add_sql, add_values, read_sql, table_sql, to_row
+from app.usage.stores.base import UsageRowError, UsageStoreError, add_sql, add_values, read_sql, table_sql, to_row
 from app.usage.totals import UsageQuery, UsageRow
 from app.usage.urls import PostgresUrl, describe_usage_url
 
@@ -27,7 +27,10 @@ class PostgresUsageStore:
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         with self._transaction() as connection:
-            connection.cursor().executemany(_ADD, add_values(rows))
+            try:
+                connection.cursor().executemany(_ADD, add_values(rows))
+            except (UnicodeEncodeError, psycopg.DataError) as error:
+                raise UsageRowError(_first_line(error)) from error
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
         text, values = read_sql(query, "%s", most)
@@ -70,5 +73,5 @@ class PostgresUsageStore:
         return connection
 
 
-def _first_line(error: psycopg.Error) -> str:
+def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0] or type(error).__name__

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from app.usage.stores.base import UsageStoreError, add_sql, add_values, read_sql, table_sql, to_row
+from app.usage.stores.base import UsageRowError, UsageStoreError, add_sql, add_values, read_sql, table_sql, to_row
 from app.usage.totals import UsageQuery, UsageRow
 
 _APPLICATION_ID = 0x5061726D
@@ -26,7 +26,10 @@ class SqliteUsageStore:
 
     def add(self, rows: Sequence[UsageRow]) -> None:
         with self._transaction() as connection:
-            connection.executemany(_ADD, add_values(rows))
+            try:
+                connection.executemany(_ADD, add_values(rows))
+            except (OverflowError, UnicodeEncodeError, sqlite3.DataError, sqlite3.IntegrityError) as error:
+                raise UsageRowError(str(error)) from error
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
         text, values = read_sql(query, "?", most)

@@ -1,9 +1,13 @@
 """What a reply cost, in OpenAI's names, whatever the server calls it."""
 
+import json
 from typing import Any
 
 import pytest
+from app.chat.token_usage import MAX_COST
 from app.upstream.reply.usage import normalize_usage
+
+from tests.each_case import each_case
 
 BASE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 
@@ -70,10 +74,29 @@ def test_a_total_of_which_a_part_is_unknown_is_not_made_up() -> None:
 
 def test_what_is_unknown_stays_unknown() -> None:
     assert normalize_usage(None) is None
+    assert normalize_usage({"prompt_tokens": -1, "cost": "?"}) is None
     assert normalize_usage(BASE) == BASE
     assert normalize_usage({"prompt_tokens": 3}) == {"prompt_tokens": 3}
-    odd = BASE | {"cached_tokens": "many", "reasoning_tokens": True, "prompt_tokens_details": "x"}
+    odd = BASE | {"prompt_tokens_details": "x", "cached_tokens": None}
     assert normalize_usage(odd) == odd
+
+
+@each_case(
+    ("own", "want"),
+    [
+        ({"prompt_tokens": 2**64 - 1, "completion_tokens": 5}, {"completion_tokens": 5}),
+        ({"prompt_tokens": 10, "completion_tokens": -5}, {"prompt_tokens": 10}),
+        (BASE | {"total_tokens": 2**63}, {"prompt_tokens": 10, "completion_tokens": 5}),
+        ({"prompt_tokens": "10", "input_tokens": 10}, {"prompt_tokens": 10, "input_tokens": 10}),
+        (BASE | {"cached_tokens": "many", "reasoning_tokens": True}, BASE),
+        (
+            BASE | {"prompt_tokens_details": {"cached_tokens": -1, "audio_tokens": 2**63, "text_tokens": -1}},
+            BASE | {"prompt_tokens_details": {"text_tokens": -1}},
+        ),
+    ],
+)
+def test_what_cannot_be_a_number_of_tokens_is_left_out(own: dict[str, Any], want: dict[str, Any]) -> None:
+    assert normalize_usage(own) == want
 
 
 def test_details_without_a_number_are_not_changed_for_a_zero() -> None:
@@ -114,13 +137,60 @@ def test_tokens_written_to_the_servers_cache_have_one_name(own: dict[str, Any]) 
             {"input_tokens_cost": 1e-05, "output_tokens_cost": 0, "request_cost": 0.005, "total_cost": 0.00501},
         ),
         ({"cost": {"usd": 0.0001, "hypercredits": 0.002}}, 0.0001, {"usd": 0.0001, "hypercredits": 0.002}),
-        ({"cost": {"credits": 3}}, None, {"credits": 3}),
+        ({"cost": {"total_cost": "0.25"}, "cost_details": {"a": 1}}, 0.25, {"a": 1}),
         ({"cost_in_usd_ticks": 3530500}, pytest.approx(0.00035305), None),
-        ({"cost": None}, None, None),
+        ({"cost": None, "cost_in_usd_ticks": 10**10}, 1, None),
+        ({"cost": "0.5"}, 0.5, None),
+        ({"cost": ".5e-3"}, 0.0005, None),
+        ({"cost": MAX_COST}, MAX_COST, None),
     ],
 )
 def test_the_cost_is_a_number_and_nothing_is_lost(own: dict[str, Any], want: Any, details: Any) -> None:
     found = normalize_usage(BASE | own)
     assert found is not None
     assert (found["cost"], found.get("cost_details")) == (want, details)
+    assert type(found["cost"]) in (int, float)
     assert (BASE | {name: value for name, value in own.items() if name != "cost"}).items() <= found.items()
+
+
+INFINITE, NAN = float("inf"), float("nan")
+
+
+@each_case("cost", [None, -3, MAX_COST + 1, 10**400, INFINITE, NAN, True, [1], "", "-1", "nan", "1_0", "$1", "9e999"])
+def test_what_cannot_be_a_cost_is_left_out(cost: Any) -> None:
+    assert normalize_usage(BASE | {"cost": cost}) == BASE
+    assert normalize_usage(BASE | {"cost": {"usd": cost}}) == BASE | {"cost_details": {"usd": cost}}
+    assert normalize_usage(BASE | {"cost": {"total_cost": cost, "usd": 2}}) == BASE | {
+        "cost": 2,
+        "cost_details": {"total_cost": cost, "usd": 2},
+    }
+
+
+@each_case("ticks", [None, -1, MAX_COST * 10**10 + 1, 10**400, INFINITE, True, "many"])
+def test_what_cannot_be_a_cost_in_ticks_is_no_cost(ticks: Any) -> None:
+    assert normalize_usage(BASE | {"cost_in_usd_ticks": ticks}) == BASE | {"cost_in_usd_ticks": ticks}
+
+
+def test_an_object_without_a_total_is_no_cost() -> None:
+    assert normalize_usage(BASE | {"cost": {"credits": 3}}) == BASE | {"cost_details": {"credits": 3}}
+
+
+@each_case(
+    ("own", "want"),
+    [
+        ({"prompt_tokens": 10.0, "completion_tokens": 5.0, "total_tokens": 15.0}, BASE),
+        ({"prompt_tokens": 10.5, "completion_tokens": 5}, {"completion_tokens": 5}),
+        (
+            {"input_tokens": 7.0, "cache_read_input_tokens": 3.0, "output_tokens": 5.0},
+            BASE
+            | {"input_tokens": 7.0, "cache_read_input_tokens": 3.0, "output_tokens": 5.0}
+            | {"cached_tokens": 3, "prompt_tokens_details": {"cached_tokens": 3}},
+        ),
+        (
+            BASE | {"completion_tokens_details": {"reasoning_tokens": 4.0, "audio_tokens": 1.0}},
+            BASE | {"completion_tokens_details": {"reasoning_tokens": 4, "audio_tokens": 1}, "reasoning_tokens": 4},
+        ),
+    ],
+)
+def test_whole_numbers_with_a_point_count(own: dict[str, Any], want: dict[str, Any]) -> None:
+    assert json.dumps(normalize_usage(own), sort_keys=True) == json.dumps(want, sort_keys=True)
