@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Extra, Finish, TextDelta
+from app.chat.events import Event, Extra, Finish, FinishReason, TextDelta, ToolCallDelta
 from app.errors import Violation
 from app.profiles import Profile
 
@@ -139,6 +139,8 @@ class StopWordStage:
         """The length of that word."""
         self._word: str | None = None
         """The word at which the reply was cut."""
+        self._calls = False
+        """Whether the reply has a call."""
         self._ended = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -158,8 +160,9 @@ class StopWordStage:
                 self._ended = self._flush(out)
                 if not self._ended:
                     out.append(event)
+                    self._calls = self._calls or type(event) is ToolCallDelta
             if self._ended:
-                out.append(_finish(events[place:], self._word))
+                out.append(_finish(events[place:], self._word, "tool_calls" if self._calls else "stop"))
                 break
         return out
 
@@ -220,8 +223,8 @@ def _emit_text(text: str, out: list[Event]) -> None:
         out.append(TextDelta(text))
 
 
-def _finish(events: list[Event], word: str | None) -> Finish:
+def _finish(events: list[Event], word: str | None, reason: FinishReason) -> Finish:
     """Make the `Finish`, from the reply's own one if it is already there: an unstreamed reply arrives at once."""
     last = events[-1]
-    finish = last if isinstance(last, Finish) else Finish("stop")
-    return replace(finish, reason="stop", native_reason=None, stopped_by=word)
+    finish = last if isinstance(last, Finish) else Finish(reason)
+    return replace(finish, reason=reason, native_reason=None, stopped_by=word if reason == "stop" else None)

@@ -100,6 +100,14 @@ def test_after_a_cut_nothing_follows() -> None:
     assert stage.feed([TextDelta("c"), END]) == []
 
 
+def test_a_reply_that_is_cut_after_a_call_still_calls() -> None:
+    call, text = ToolCallDelta(0, "{}", "id", "f"), TextDelta("aSTOP b")
+    assert StopWordStage(["STOP"]).feed([call, text]) == [call, TextDelta("a"), Finish("tool_calls")]
+    stage = StopWordStage(["STOP"])
+    assert stage.feed([call]) == [call]
+    assert stage.feed([text, END]) == [TextDelta("a"), Finish("tool_calls", END.usage)]
+
+
 def test_the_usage_of_a_reply_that_came_whole_is_kept() -> None:
     assert StopWordStage(["STOP"]).feed([TextDelta("aSTOP"), END])[-1] == stopped("STOP", usage=END.usage)
 
