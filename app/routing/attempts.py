@@ -59,6 +59,8 @@ class _Call(Struct, frozen=True):
     members: Sequence[PoolMember]
     deadline: float | None
     """In the event loop's time."""
+    deadline_seconds: float
+    """How long after the request began it is; 0 without one."""
     max_retries: int
     has_fallbacks: bool
     """The reply is opened at its first token also by the last attempt, because another model may follow."""
@@ -118,7 +120,10 @@ class UpstreamCaller:
         deadline = None if route.deadline_seconds is None else now + route.deadline_seconds
         members = self._states.members(route)
         retries, has_fallbacks = prepared.max_retries, route.has_fallbacks
-        call = _Call(prepared, reply_id, options, members, deadline, retries, has_fallbacks, bool(route.fallbacks))
+        seconds = route.deadline_seconds or 0.0
+        call = _Call(
+            prepared, reply_id, options, members, deadline, seconds, retries, has_fallbacks, bool(route.fallbacks)
+        )
         attempts.shown = len(members) > 1 or call.has_fallbacks
         error, skipped = prepared.error, False
         if error is None:
@@ -161,7 +166,9 @@ class UpstreamCaller:
             if not is_last and not _any_available(members):
                 return None
             options = self._make_options(prepared, call.options.attempts, prepared.route.model)
-            other = _Call(prepared, call.reply_id, options, members, call.deadline, 0, True, not is_last)
+            other = _Call(
+                prepared, call.reply_id, options, members, call.deadline, call.deadline_seconds, 0, True, not is_last
+            )
             return await self._open_model(other)
         except ParleyError:
             return None
@@ -238,9 +245,14 @@ class UpstreamCaller:
         finally:
             for task in tasks:
                 task.cancel()
-            for outcome in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(outcome, Exchange) and outcome is not winner:
-                    outcome.cancel()
+            try:
+                await asyncio.wait(tasks)
+            except asyncio.CancelledError:
+                winner = None  # nobody waits for it any more
+                raise
+            finally:
+                for task in tasks:
+                    _cancel_loser(task, winner)
         return winner.record_answer()
 
     def _choose_second(self, call: _Call, first: PoolMember) -> PoolMember | None:
@@ -256,7 +268,9 @@ class UpstreamCaller:
         return window.quantile(0.95) if window is not None and len(window) >= MIN_HEDGE_SAMPLES else None
 
     def _send_to(self, call: _Call, member: PoolMember, *, wait: bool) -> "Coroutine[Any, Any, Exchange]":
-        return self._send(call.prepared, member.index, call.reply_id, call.options, call.deadline, wait=wait)
+        return self._send(
+            *(call.prepared, member.index, call.reply_id, call.options, call.deadline, call.deadline_seconds), wait=wait
+        )
 
     async def _send(
         self,
@@ -265,6 +279,7 @@ class UpstreamCaller:
         reply_id: str,
         options: ExchangeOptions,
         deadline: float | None = None,
+        deadline_seconds: float = 0.0,
         *,
         wait: bool = False,
     ) -> Exchange:
@@ -274,11 +289,11 @@ class UpstreamCaller:
         """
         deployment = prepared.route.deployments[index]
         streams = upstream_request.should_stream(prepared.request, deployment.profile)
-        target = deployment.target if streams else deployment.target.for_whole_reply()
-        target = target.with_timeout(prepared.wait_seconds)
+        configured = deployment.target if streams else deployment.target.for_whole_reply()
+        target = configured.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
             options.attempts.sent_at = time.perf_counter()
-        exchange = Exchange(self._states.get(target), deployment.target, options, asyncio.get_running_loop().time)
+        exchange = Exchange(self._states.get(target), configured, options, asyncio.get_running_loop().time)
         timer = None if deadline is None else asyncio.timeout_at(deadline)
         try:
             if timer is None:
@@ -296,7 +311,7 @@ class UpstreamCaller:
                 exchange.cancel()
                 raise
             fault = faults.make_fault("timeout", _DEADLINE_TEXT, upstream=target.name, cause=DEADLINE.word)
-            exchange.time_out(fault, prepared.route.deadline_seconds or 0.0)
+            exchange.time_out(fault, deadline_seconds)
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error
         return exchange
@@ -306,10 +321,10 @@ class UpstreamCaller:
     ) -> None:
         trace = exchange.attempts.trace
         headers = () if trace is None else trace.begin_attempt(target.name)
-        body = await self._client.open(target, prepared.bodies[index], headers)
         stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
+        body = await self._client.open(target, prepared.bodies[index], headers)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index], exchange.fallback_model)
         exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter))
         if wait:
@@ -344,6 +359,14 @@ async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
     return tasks[0].result()
+
+
+def _cancel_loser(task: "asyncio.Task[Exchange]", winner: Exchange | None) -> None:
+    """Close the connection of a request that lost, now or when its task ends."""
+    if not task.done():
+        task.add_done_callback(lambda done: _cancel_loser(done, winner))
+    elif not task.cancelled() and task.exception() is None and task.result() is not winner:
+        task.result().cancel()
 
 
 def _loop_time() -> float:

@@ -18,7 +18,7 @@ from app.errors import UpstreamFailed
 from app.routing.latency import LatencyWindow
 from app.routing.upstream_state import UpstreamState, is_failure
 from app.ticker import Ticker
-from app.upstream.causes import CONNECT_TIMEOUT, IDLE_TIMEOUT, describe_fault
+from app.upstream.causes import CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, describe_fault
 from app.upstream.http.client import Target
 from app.upstream.reply.stream import UpstreamStream
 
@@ -268,11 +268,16 @@ class Exchange:
 
     def _is_callers_timeout(self, fault: Fault) -> bool:
         """Whether the caller allowed less time than the upstream's settings do."""
-        if self._wait_seconds is None or fault.code != "timeout" or fault.status is not None:
+        if self._wait_seconds is None:
             return False
         target = self._target
-        limits = {CONNECT_TIMEOUT.word: target.connect_seconds, IDLE_TIMEOUT.word: target.idle_seconds}
-        return self._wait_seconds < limits.get(fault.cause or "", target.first_token_seconds)
+        limits = {
+            CONNECT_TIMEOUT.word: target.connect_seconds,
+            FIRST_BYTE_TIMEOUT.word: target.first_token_seconds,
+            FIRST_TOKEN_TIMEOUT.word: target.first_token_seconds,
+            IDLE_TIMEOUT.word: target.idle_seconds,
+        }
+        return self._wait_seconds < limits.get(fault.cause or "", 0.0)
 
     def _end(self) -> None:
         if not self._over:

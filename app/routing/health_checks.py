@@ -36,7 +36,8 @@ class HealthChecks:
         """None before `start`."""
 
     def set_checks(self, checks: Sequence[HealthCheck]) -> None:
-        """Make these checks from now on. Those that are made already go on undisturbed."""
+        """Make these checks from now on. Those that are made already go on undisturbed. An upstream without a check is
+        taken to be healthy, whatever the last one found."""
         if self._running is None:
             self._waiting = [*checks]
             return
@@ -46,6 +47,10 @@ class HealthChecks:
                 task.cancel()
         known = [check for check, _ in kept]
         self._running = kept + [self._begin(check) for check in checks if check not in known]
+        checked = {check.target.name for check in checks}
+        for state in self._states:
+            if state.name not in checked:
+                state.on_health_check(healthy=True, now=asyncio.get_running_loop().time())
 
     def _begin(self, check: HealthCheck) -> tuple[HealthCheck, asyncio.Task[None]]:
         return check, asyncio.get_running_loop().create_task(self._repeat(check))

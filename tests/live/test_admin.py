@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from app.cache.codec import LARGE_ENTRY, StoredEntry, dump
 from app.cli import main
 
 from tests.cache.shared.coordinators import PatientLink
@@ -105,6 +107,21 @@ async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -
         assert await admin(gateway, "DELETE", "?model=b%2Fc%20d", **KEY) == (200, {"purged": 1})
         assert await admin(gateway, "DELETE", **KEY) == (200, {"purged": 2})
         assert [await replied(gateway, *one) for one in [("a", 1), ("b/c d", 1)]] == ["miss", "miss"]
+
+
+async def test_a_large_reply_that_is_being_stored_is_purged_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def encode_slowly(entry: StoredEntry) -> bytes:
+        time.sleep(0.2)
+        return dump(entry)
+
+    monkeypatch.setattr("app.cache.cache.dump", encode_slowly)
+    large = Reply([say("x" * LARGE_ENTRY), end(), DONE], chunked=True)
+    async with ScriptedServer(large) as upstream, caching(upstream, server=SERVER) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.reply(QUESTION, model="a")
+        purged = await gateway.context.cache.purge()
+        await eventually(lambda: not gateway.context.cache.storing)
+        assert (purged, (await gateway.context.cache.stats()).entries) == (1, 0)
 
 
 async def test_what_was_stored_a_moment_ago_is_purged_too() -> None:

@@ -23,6 +23,7 @@ from tests.fault_server import (
     stall_after_head,
     with_status,
 )
+from tests.light_client import light_client
 from tests.live.gateway import Gateway, eventually, serving_with
 from tests.live.raw_client import calling, checked
 
@@ -119,6 +120,30 @@ async def test_a_servers_refusals_and_a_callers_own_timeout_open_no_breaker() ->
     assert [(rows[name]["breaker"], rows[name]["consecutive_failures"]) for name in "ab"] == [("closed", 0)] * 2
 
 
+@pytest.mark.parametrize("sent", [b"", say("half")], ids=["no token", "no further token"])
+async def test_a_callers_own_timeout_after_the_head_of_a_reply_opens_no_breaker(sent: bytes) -> None:
+    async def stalling(exchange: Exchange) -> None:
+        await exchange.send(f"{STREAM}connection: close\r\n\r\n".encode() + sent)
+        await black_hole(exchange)
+
+    async with FaultServer(a=stalling) as server:
+        async with serving_with(tree(server, {"m": {"upstreams": ["a"]}})) as gateway:
+            short = {"generate_cfg": {"request_timeout": 0.05}}
+            late = await asyncio.gather(*(ask(gateway, **short) for _ in range(6)))
+            assert {reply.status for reply in late} == {504}
+            row = (await upstreams(gateway))["a"]
+            assert (row["breaker"], row["consecutive_failures"]) == ("closed", 0)
+
+
+async def test_a_callers_own_timeout_of_a_reply_that_is_not_streamed_opens_no_breaker() -> None:
+    models = {"m": {"upstreams": ["a"], "profile": {"stream": "never"}}}
+    limits = {"first_token_seconds": 0.1, "whole_reply_seconds": 5}
+    async with FaultServer(a=black_hole) as server:
+        async with serving_with(tree(server, models, a=limits)) as gateway:
+            assert (await ask(gateway, generate_cfg={"request_timeout": 0.2})).status == 504
+            assert (await upstreams(gateway))["a"]["consecutive_failures"] == 0
+
+
 async def test_streams_that_break_off_open_the_breaker_too() -> None:
     async def breaking(exchange: Exchange) -> None:
         await exchange.send(f"{STREAM}connection: close\r\n\r\n".encode() + say("half"))
@@ -189,6 +214,22 @@ async def test_the_reply_of_a_fallback_is_named_and_never_stored() -> None:
                 await caller.say(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
                 assert await caller.head() == 200
                 assert json.loads(await caller.rest())["model"] == "other"
+
+
+async def test_every_endpoint_names_the_model_that_answered() -> None:
+    models = {"m": {"upstreams": ["a"], "fallbacks": ["other"], "aliases": ["big"]}, "other": {"upstreams": ["b"]}}
+    messages = [{"role": "user", "content": "Hi"}]
+    async with FaultServer(a=DOWN, b=replying_with("from other")) as server:
+        async with serving_with(tree(server, models)) as gateway, light_client(gateway.url) as client:
+            bodies: dict[str, dict[str, Any]] = {
+                "/v1/chat": {"messages": messages, "stream": False},
+                "/v1/chat/completions": {"messages": messages},
+                "/v1/messages": {"messages": messages, "max_tokens": 9},
+                "/v1/responses": {"input": "Hi"},
+            }
+            for path, body in bodies.items():
+                reply = await client.post(path, json={"model": "big", **body})
+                assert (reply.status_code, reply.json()["model"]) == (200, "other"), path
 
 
 async def test_each_kind_of_error_has_its_own_fallbacks() -> None:
@@ -304,6 +345,19 @@ async def test_nothing_is_tried_after_the_deadline() -> None:
             assert (reply.status, reply.outcomes) == (504, ["a timeout"])
             assert reply.body["error"]["upstream"]["cause"] == "deadline_exceeded"
             assert (await upstreams(gateway))["a"]["consecutive_failures"] == 1
+
+
+async def test_a_fallback_that_got_little_of_the_deadline_has_not_failed() -> None:
+    models: dict[str, Any] = {
+        "m": {"upstreams": ["a"], "deadline_seconds": 0.4, "fallbacks": ["other"], "max_retries": 0},
+        "other": {"upstreams": ["b"]},
+    }
+    async with FaultServer(a=black_hole, b=black_hole) as server:
+        async with serving_with(tree(server, models, a={"first_token_seconds": 0.3})) as gateway:
+            reply = await ask(gateway)
+            assert (reply.status, server.requests) == (504, ["a", "b"])
+            rows = await upstreams(gateway)
+            assert {name: rows[name]["consecutive_failures"] for name in "ab"} == {"a": 1, "b": 0}
 
 
 async def test_after_the_first_token_the_deadline_is_over() -> None:
