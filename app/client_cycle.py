@@ -94,10 +94,14 @@ class ClientCycle(RequestResponseCycle):
         self._sender = None
 
     def start(self, status: int, headers: Headers, length: int | None = None) -> None:
-        """A response whose length is unknown is sent in chunks."""
+        """A response whose length is unknown is sent in chunks, or in HTTP/1.0 until the connection closes."""
         self.response_started = True
-        self.chunked_encoding = length is None
-        end = b"transfer-encoding: chunked\r\n" if length is None else b"content-length: %d\r\n" % length
+        end = b""
+        if length is not None:
+            end = b"content-length: %d\r\n" % length
+        elif self.scope["http_version"] != "1.0":
+            self.chunked_encoding = True
+            end = b"transfer-encoding: chunked\r\n"
         if not self.keep_alive:
             end += b"connection: close\r\n"
         self._head = b"".join(

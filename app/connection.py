@@ -259,7 +259,7 @@ class ClientConnection(HttpToolsProtocol):
         self._in_head = False
         self._body_bytes = self._body_wire_bytes = 0
         self.headers = []  # the parser adds the trailers here; they are not used
-        while cycles and cycles[0].response_complete:
+        while cycles and cycles[0].response_complete and not cycles[0].blocked:
             cycles.popleft()
         cycles.append(cycle)
         if len(self.pipeline) >= MAX_PIPELINED:

@@ -8,6 +8,7 @@ import pytest
 import uvicorn
 from app.api.response_writer import OfferedWriter, find_offered_writer
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
+from app.chat.events import Failed, Fault, Finish, TextDelta
 from app.connection import ClientConnection, ConnectionWarnings
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN
@@ -86,6 +87,18 @@ async def test_a_body_without_a_length_is_sent_in_chunks() -> None:
     assert client.written.endswith(b"transfer-encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
 
 
+async def test_a_body_without_a_length_ends_with_the_connection_in_http_1_0() -> None:
+    client = Client()
+    writer = await client.ask(REQUEST.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    writer.start(200, ())
+    writer.write(b"one", last=False)
+    assert not client.transport.closed
+    writer.write(b"two", last=True)
+    head, _, body = client.written.partition(b"\r\n\r\n")
+    assert body == b"onetwo" and b"transfer-encoding" not in head and b"content-length" not in head
+    assert client.transport.closed
+
+
 async def test_the_connection_is_closed_after_the_last_request_that_it_may_carry() -> None:
     client = Client()
     writer = await client.ask(REQUEST.replace(b"host", b"connection: close\r\nhost"))
@@ -152,7 +165,37 @@ async def test_a_sender_is_paused_while_its_client_reads_too_slowly_and_resumed_
     assert sender.notes == ["blocked", "clear"] and not writer.blocked
 
 
-def test_a_failure_is_sent_to_a_client_that_has_read_more_frames_than_there_are() -> None:
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        (lambda client: client.connection.resume_writing(), "clear"),
+        (lambda client: client.connection.connection_lost(None), "disconnected"),
+    ],
+)
+async def test_the_next_request_may_come_before_the_last_response_was_read(
+    then: Callable[[Client], None], told: str
+) -> None:
+    client = Client()
+    writer, sender = await client.ask(), Sender()
+    writer.attach(sender)
+    writer.start(200, ())
+    client.connection.pause_writing()
+    writer.write(b"x", last=False)
+    writer.write(b"y", last=True)
+    assert await client.ask() is not writer
+    then(client)
+    assert sender.notes == ["blocked", told]
+
+
+@pytest.mark.parametrize("end", [Finish("stop"), Failed(Fault("upstream_incomplete", "no", transient=True))])
+def test_the_end_is_sent_to_a_client_that_says_it_has_read_more_frames_than_there_are(end: Finish | Failed) -> None:
+    encoder = SkipFrames(QWEN.reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), "delta"), 9)
+    assert encoder.open() + encoder.feed([TextDelta("a")]) == b""
+    (frame,) = encoder.feed([TextDelta("b"), end]).split(b"\n\n")[:-1]
+    assert (b"event: response.completed" if type(end) is Finish else b"event: response.failed") in frame
+
+
+def test_a_failure_of_the_gateway_is_sent_to_a_client_that_says_it_has_read_more_frames_than_there_are() -> None:
     error = {"code": "upstream_incomplete", "message": "no", "status": 502}
     encoder = SkipFrames(QWEN.reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), "delta"), 9)
     assert encoder.open() == b""
