@@ -158,5 +158,12 @@ def _apply_api_keys(text: str, sources: Sources) -> None:
         if not isinstance(row, dict):
             sources.mistakes.append(f"{_API_KEYS}: {json_path(['keys', found])} is not a section")
             continue
+        path = json_path(["keys", found, "sha256"])
+        if sources.variables.get(path) == _API_KEYS:
+            sources.mistakes.append(
+                f"{_API_KEYS}: entry {number} is a second key of {found!r}, and a name has only one: give each key "
+                "a name of its own"
+            )
+            continue
         row["sha256"] = sha256
-        sources.variables[json_path(["keys", found, "sha256"])] = _API_KEYS
+        sources.variables[path] = _API_KEYS

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -66,8 +66,9 @@ from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.admission import Admission
-from app.limits.past_spending import restore_spending
+from app.limits.past_spending import read_spending
 from app.limits.stores import LimitStore
+from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
 from app.nearest import find_nearest
@@ -376,7 +377,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
 def _make_live_configuration(
     settings: Settings, resources: _Resources, previous: LiveConfiguration | None
 ) -> LiveConfiguration:
-    """Return all that depends on settings which a reload may change. Raises TokenizerError."""
+    """Return all that depends on settings which a reload may change. Raises SettingsError."""
     demo, client, server = resources.demo, resources.client, settings.server
     counters = None if previous is None else previous.registry.counters
     demo_url = None if demo is None else lambda: demo.base_url
@@ -417,8 +418,12 @@ def _create_reloader(
     async def apply(settings: Settings) -> None:
         # In a thread, because a tokenizer file may be large.
         live = await asyncio.to_thread(_make_live_configuration, settings, resources, context.live)
+        before, after = _list_spending_rules(context.settings), _list_spending_rules(settings)
+        spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
         context.live = live
         _set_limits(context, settings)
+        if context.limiter is not None:
+            context.limiter.set_spent(spent)
         _set_upstreams(resources, live)
         logs.set_level(settings.server.log_level)
         if context.metrics is not None:
@@ -435,6 +440,24 @@ def _set_limits(context: AppContext, settings: Settings) -> None:
         context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
         return
     context.limiter = make_limiter(settings)
+
+
+def _list_spending_rules(settings: Settings) -> dict[str, Rule]:
+    """Return the limits of spending of all owners, by the names of their counters."""
+    rules = [*make_gateway_rules(_make_limits(settings.limits))]
+    for name, limits in _model_limits(settings).items():
+        rules += make_model_rules(name, limits)
+    for name, row in settings.keys.items():
+        rules += make_caller_rules(name, _make_limits(row.limits))
+    return {rule.counter: rule for rule in rules if rule.is_spending}
+
+
+async def _read_spending(context: AppContext, rules: Sequence[Rule]) -> list[tuple[Rule, float]]:
+    """Return what was spent until now, without requests in progress, of limits that begin to be counted."""
+    if not rules or context.usage_ledger is None:
+        return []
+    context.ended.report()
+    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time())
 
 
 def _set_upstreams(resources: _Resources, live: LiveConfiguration) -> None:
@@ -536,8 +559,8 @@ async def _start(context: AppContext, resources: _Resources, reporters: _Reporte
         await resources.demo.start()
     context.cache.on_cancel(context.cancel)
     resources.health_checks.start()
-    if context.limiter is not None and context.usage_ledger is not None:
-        await asyncio.to_thread(restore_spending, context.limiter, context.usage_ledger, time.time())
+    if context.limiter is not None:
+        context.limiter.set_spent(await _read_spending(context, [*_list_spending_rules(context.settings).values()]))
     if reporters.metrics is not None:
         await reporters.metrics.start()
     if context.reloader is not None and context.server.watch_config:
@@ -616,13 +639,14 @@ def _add_error_handlers(app: FastAPI) -> None:
     async def http_error(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, HTTPException)
         path = request.url.path
+        write_error = get_context(request).live.rules.find_error_writer(path)
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            return await parley_error(request, MethodNotAllowed(f"{path} accepts {allow}, not {request.method}", allow))
+            refusal = MethodNotAllowed(f"{path} accepts {allow}, not {request.method}", allow)
+            return _error_response(request, refusal, write_error)
         found = find_nearest(path, _paths(app))
-        return await parley_error(
-            request, NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
-        )
+        missing = NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
+        return _error_response(request, missing, write_error)
 
     async def client_disconnected(request: Request, _: Exception) -> Response:
         """Return a response for the log only: the client has left."""

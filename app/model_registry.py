@@ -9,10 +9,11 @@ from msgspec import Struct
 from app.chat.messages import MediaKind
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
-from app.settings import DEMO, Model, Settings, Upstream
-from app.token_counting import TokenCounters
+from app.settings import DEMO, Model, Settings, SettingsError, Upstream
+from app.token_counting import TokenCounters, TokenizersError
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
+from app.validation import json_path
 
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
@@ -48,7 +49,8 @@ class ModelRegistry:
         counters: TokenCounters | None = None,
     ) -> None:
         """`demo_url` returns the address of the demo model, which is known once its server listens. `counters` are
-        those of an earlier configuration: tokenizer files that have not changed are not read again."""
+        those of an earlier configuration: tokenizer files that have not changed are not read again. Raises
+        SettingsError if one cannot be used."""
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
         self._targets = targets(settings, grace_seconds)
@@ -74,9 +76,7 @@ class ModelRegistry:
             )
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
-        routes = self._routes.values()
-        files = {deployment.profile.tokenizer for route in routes for deployment in route.deployments}
-        self.counters = TokenCounters((file for file in files if file), settings.tokenizer, counters)
+        self.counters = load_counters(settings, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
         self._find_passthrough_route = lru_cache(MAX_KEPT_ROUTES)(self._make_passthrough_route)
 
@@ -171,6 +171,19 @@ def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "pro
 
 def _hedge_delay(row: Model) -> HedgeDelay | None:
     return row.hedge_after_seconds or ("p95" if row.hedge else None)
+
+
+def load_counters(settings: Settings, earlier: TokenCounters | None = None) -> TokenCounters:
+    """Load the tokenizer files of the settings, except those that `earlier` has and that have not changed since. Raises
+    SettingsError with the place of each file that cannot be used."""
+    own = {json_path(["models", name, "profile", "tokenizer"]): row.profile for name, row in settings.models.items()}
+    files = {"tokenizer": settings.tokenizer} | {place: fields.get("tokenizer") for place, fields in own.items()}
+    try:
+        return TokenCounters((file for file in files.values() if file), settings.tokenizer, earlier)
+    except TokenizersError as error:
+        reasons = error.reasons
+        mistakes = [f"{place}: {reasons[file]}" for place, file in files.items() if file in reasons]
+        raise SettingsError(mistakes) from error
 
 
 def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:

@@ -2,7 +2,7 @@
 gateway runs.
 
 A configuration with a mistake is refused as a whole, and the old one stays. What a running process cannot change keeps
-its old value, and the log names it.
+its old value, and the log names it. A configuration that is not valid together with these old values is refused too.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ import watchfiles
 from pydantic import BaseModel
 
 from app.config_sources import read_config_bytes
-from app.settings import Settings, SettingsError
+from app.settings import Settings, SettingsError, find_mistakes
 
 log = logging.getLogger("parley.reload")
 
@@ -113,6 +113,7 @@ class Reloader:
         kept = find_fixed_changes(self._settings, loaded)
         settings = keep_fixed(self._settings, loaded)
         if kept:
+            _check_with_old_values(settings, kept)
             log.warning("these settings have changed in the configuration: restart to apply %s", ", ".join(kept))
         if settings == self._settings:
             log.info("the configuration was read again: nothing to apply has changed")
@@ -181,6 +182,14 @@ def keep_fixed(old: Settings, new: Settings) -> Settings:
         else:
             sections[section] = getattr(old, section)
     return new.model_copy(update=sections)
+
+
+def _check_with_old_values(settings: Settings, kept: list[str]) -> None:
+    """`settings` have the old values of the settings that `kept` names. Raises SettingsError."""
+    mistakes = find_mistakes(settings)
+    if mistakes:
+        reason = "what can change without a restart is not valid with the old values"
+        raise SettingsError([f"restart to apply {', '.join(kept)}, because {reason}", *mistakes])
 
 
 def _changed_paths(old: Settings, new: Settings) -> list[str]:

@@ -293,7 +293,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
 
 def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     """Serve until a signal comes, and return the exit code. `banner` returns the lines to print once the server accepts
-    connections; its argument is the port. Raises CannotListen."""
+    connections; its argument is the port. Raises CannotListen, and SettingsError for files that the settings name."""
     raise_open_files()
     uvicorn_config = config(settings.server)
     check_metrics_port(settings)
@@ -328,9 +328,6 @@ def check_metrics_port(settings: Settings) -> None:
     port = settings.metrics.port
     if port is None or not settings.metrics.enabled:
         return
-    if port and port == settings.server.port:
-        text = f"metrics.port and server.port are both {port}. Choose another port with metrics.port, or leave it out"
-        raise CannotListen(f"{text}: then /metrics is on the main port")
     host = settings.server.host if settings.metrics.host is None else settings.metrics.host
     for one in _bind(host, port, _METRICS_SETTINGS):
         one.close()

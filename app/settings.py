@@ -24,7 +24,6 @@ from pydantic import (
     Field,
     SecretStr,
     ValidationError,
-    ValidationInfo,
     field_validator,
 )
 
@@ -131,7 +130,9 @@ def _http_path(value: str) -> str:
 def _upstream_rows(value: Any) -> Any:
     """Return the upstreams of a model as tables: each may also be a name."""
     value = _split_list(value)
-    return [{"name": row} if isinstance(row, str) else row for row in value] if isinstance(value, list) else value
+    if not isinstance(value, list | tuple):
+        return value
+    return [{"name": row} if isinstance(row, str) else row for row in value]
 
 
 def _proxy(value: str) -> str:
@@ -156,18 +157,24 @@ def _key_name(value: str) -> str:
     return value
 
 
-def _expiry(value: Any) -> Any:
-    """Read a date as its begin in UTC, and a time without a zone as UTC."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
-    if isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day)
-    if isinstance(value, datetime) and value.tzinfo is None:
-        return value.replace(tzinfo=UTC)
-    return value
+def _expiry(value: Any) -> datetime | None:
+    """Return the begin of a date, or a date and time, in UTC. A number, which pydantic would take as Unix time, is a
+    mistake."""
+    try:
+        match value:
+            case None:
+                return None
+            case str():
+                time = datetime.fromisoformat(value)
+            case datetime():
+                time = value
+            case date():
+                time = datetime(value.year, value.month, value.day)
+            case _:
+                raise ValueError
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
 
 
 _Proxy = Annotated[str, AfterValidator(_proxy)]
@@ -196,7 +203,7 @@ class Server(_Section):
     max_connections: int = Field(default=8192, ge=1)
     allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_split_list)] = ()
     allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_split_list)] = ()
-    max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024, validate_default=True)
+    max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024)
     max_json_values: int = Field(default=250_000, ge=1000)
     max_messages: int = Field(default=10_000, ge=1)
     max_content_items: int = Field(default=20_000, ge=1)
@@ -217,14 +224,6 @@ class Server(_Section):
     log_format: LogFormat = "auto"
     watch_config: bool = True
     playground: bool = True
-
-    @field_validator("max_request_memory_bytes")
-    @classmethod
-    def _check_two_bodies(cls, size: int, info: ValidationInfo) -> int:
-        longest = info.data.get("max_body_bytes", 0)
-        if size < 2 * longest:
-            raise ValueError(f"must be at least twice max_body_bytes ({longest})")
-        return size
 
 
 class LimitSettings(_Section):
@@ -446,10 +445,18 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += [*_find_dangling(tree), *_check_keys(settings), *_check_tracing(settings)]
+    mistakes += [*_find_dangling(tree), *_find_conflicts(settings)]
     if mistakes:
         raise SettingsError(mistakes)
     return _with_files(settings, environ, config_file(environ, path))
+
+
+def find_mistakes(settings: Settings) -> list[str]:
+    """Return the mistakes in settings that were not loaded together: some of their values are older than others."""
+    mistakes = [*_find_dangling(settings.model_dump()), *_find_conflicts(settings)]
+    if not (settings.models or settings.passthrough or settings.demo):
+        mistakes.append("models: there is none, and the model demo is not served")
+    return mistakes
 
 
 def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
@@ -463,6 +470,23 @@ def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) ->
     if settings.usage.url is None and usage is not None:
         update["usage"] = settings.usage.model_copy(update={"url": usage})
     return settings.model_copy(update=update)
+
+
+def _find_conflicts(settings: Settings) -> Iterator[str]:
+    """Find settings that are valid each, but not together or not on this machine."""
+    yield from _check_request_memory(settings.server)
+    yield from _check_keys(settings)
+    yield from _check_metrics_port(settings)
+    yield from _check_tracing(settings)
+
+
+def _check_request_memory(server: Server) -> Iterator[str]:
+    least = 2 * server.max_body_bytes
+    if server.max_request_memory_bytes < least:
+        yield (
+            f"server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least {least}, not "
+            f"{server.max_request_memory_bytes}"
+        )
 
 
 def _check_keys(settings: Settings) -> Iterator[str]:
@@ -519,6 +543,12 @@ def _is_writable(folder: Path) -> bool:
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
+
+
+def _check_metrics_port(settings: Settings) -> Iterator[str]:
+    port = settings.metrics.port
+    if settings.metrics.enabled and port and port == settings.server.port:
+        yield f"metrics.port: {port} is server.port too; use another port, or leave it out to serve /metrics on it"
 
 
 def _check_tracing(settings: Settings) -> Iterator[str]:

@@ -8,7 +8,7 @@ import base64
 import re
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from app.chat.token_counter import TokenCounter
@@ -38,19 +38,36 @@ class TokenizerError(Exception):
     """A tokenizer file cannot be used."""
 
 
+class TokenizersError(Exception):
+    """Some tokenizer files cannot be used."""
+
+    def __init__(self, reasons: Mapping[str, str]) -> None:
+        """`reasons` has the reason for each path."""
+        super().__init__("; ".join(reasons.values()))
+        self.reasons = reasons
+
+
 class TokenCounters:
     """The token counters of one process, by the file that a profile names."""
 
     def __init__(
         self, paths: Iterable[str], default: str | None = None, earlier: "TokenCounters | None" = None
     ) -> None:
-        """Load all files, except those that `earlier` has and that have not changed since. Raises TokenizerError."""
+        """Load all files, except those that `earlier` has and that have not changed since. Raises TokenizersError."""
         wanted = {*paths, *([default] if default else [])}
         self._versions = {path: _file_version(path) for path in wanted}
         self._loaded: dict[str, TokenCounter] = {}
+        reasons: dict[str, str] = {}
         for path in sorted(wanted):
             known = earlier is not None and earlier._versions.get(path, ()) == self._versions[path]
-            self._loaded[path] = earlier._loaded[path] if earlier is not None and known else load_counter(Path(path))
+            try:
+                self._loaded[path] = (
+                    earlier._loaded[path] if earlier is not None and known else load_counter(Path(path))
+                )
+            except TokenizerError as error:
+                reasons[path] = str(error)
+        if reasons:
+            raise TokenizersError(reasons)
         self._default = self._loaded[default] if default else EstimatingCounter()
 
     def get(self, path: str | None) -> TokenCounter:

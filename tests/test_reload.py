@@ -110,6 +110,45 @@ async def test_what_needs_a_restart_keeps_its_value_and_is_named(caplog: pytest.
     assert "restart to apply cache.scope, cache.url, demo, server.port" in caplog.text
 
 
+KEY = {"one": {"sha256": "0" * 64}}
+MB = 1024 * 1024
+BODIES = {"max_body_bytes": 2 * MB, "max_request_memory_bytes": 4 * MB}
+MODELS = {"a": {"upstreams": ["box"]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kept", "mistake"),
+    [
+        (
+            {"server": {"host": "0.0.0.0"}, "keys": KEY},
+            {"server": {"host": "127.0.0.1"}},
+            "server.host",
+            "server.host: '0.0.0.0' is not a loopback address",
+        ),
+        (
+            {"server": BODIES},
+            {"server": {name: 10 * size for name, size in BODIES.items()}},
+            "server.max_request_memory_bytes",
+            "server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least 41943040, not",
+        ),
+        ({}, {"demo": True, "default_model": "demo"}, "demo", "default_model: there is no model 'demo'"),
+        ({}, {"upstreams": {}, "models": {}, "demo": True}, "demo", "models: there is none"),
+    ],
+)
+async def test_what_is_not_valid_with_values_that_need_a_restart_is_refused(
+    old: dict[str, Any], new: dict[str, Any], kept: str, mistake: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "parley.reload")
+    base = {"models": MODELS}
+    applied = Applied()
+    one = reloader(lambda: configured(**base | new), applied, configured(**base | old))
+    assert not await one.reload()
+    assert (applied.settings, one.last_succeeded) == ([], False)
+    (record,) = caplog.records
+    assert f"the old one stays: restart to apply {kept}, because " in record.message
+    assert f"; {mistake}" in record.message
+
+
 async def test_a_request_during_a_reload_leads_to_one_more() -> None:
     gate = asyncio.Event()
     names = iter("bcdefg")

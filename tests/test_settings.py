@@ -299,6 +299,12 @@ def test_settings_cannot_be_changed() -> None:
         ("[server]\nheartbeat_seconds = 0", "server.heartbeat_seconds: "),
         ("[server]\nheartbeat_seconds = nan", "server.heartbeat_seconds: "),
         ("[server]\nmax_nesting = 1000", "server.max_nesting: "),
+        (
+            "[server]\nmax_body_bytes = 2_000_000_000",
+            "server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least 4000000000, ",
+        ),
+        ("[server]\nport = 9000\n[metrics]\nport = 9000", "metrics.port: 9000 is server.port too; use another port"),
+        ("[metrics]\nport = 8000", "metrics.port: 8000 is server.port too; use another port"),
         ("upstreams = 3", "upstreams: "),
         ("[upstreams]\nlocal = 3", "upstreams.local: "),
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
@@ -359,6 +365,11 @@ def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load({})
     assert any(mistake.startswith(start) for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+@pytest.mark.parametrize("text", ["[server]\nport = 0\n[metrics]\nport = 0", "[metrics]\nport = 8000\nenabled = false"])
+def test_a_port_of_the_metrics_that_is_not_used_twice_is_no_mistake(text: str) -> None:
+    assert written(text).demo
 
 
 @pytest.mark.parametrize(

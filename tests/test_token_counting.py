@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import tokenizers
 from app.chat.token_counter import TokenCounter
-from app.token_counting import EstimatingCounter, TokenCounters, TokenizerError, load_counter
+from app.token_counting import EstimatingCounter, TokenCounters, TokenizersError, load_counter
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import models, pre_tokenizers
@@ -184,7 +184,7 @@ def test_each_profile_has_its_own_counter_and_the_rest_the_default(tmp_path: Pat
 def test_a_file_that_is_none_is_named_at_start(name: str, content: str | None, message: str, tmp_path: Path) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
-    with pytest.raises(TokenizerError) as error:
+    with pytest.raises(TokenizersError) as error:
         TokenCounters([str(tmp_path / name)])
     assert str(tmp_path / name) in str(error.value)
     assert message in str(error.value)

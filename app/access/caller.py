@@ -32,9 +32,11 @@ class Caller(Struct, frozen=True):
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""
         if self.models is not None and not self.models.match(*names):
-            allowed = ", ".join(self.models.patterns) or "none"
+            text = f"the API key {self.name!r} may not use the model {names[0][:200]!r}"
+            if not self.models.patterns:
+                raise Forbidden(f"{text}: it is not for models. Send another key", "model")
             raise Forbidden(
-                f"the API key {self.name!r} may not use the model {names[0][:200]!r}; it may use: {allowed}. "
+                f"{text}; it may use: {', '.join(self.models.patterns)}. "
                 "The gateway's operator can add the model to `models` of the key",
                 "model",
             )

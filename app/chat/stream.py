@@ -14,7 +14,8 @@ class Receiver(Protocol):
         """Handle the events of one read. The list is empty if the server sent only a keep-alive."""
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        """Handle the events of several reads, with the same result as one `on_events` call for each."""
+        """Handle the events of several reads, with the same result as one `on_events` call for each. The end of the
+        reply is in the last of them, if it is among them."""
 
     def on_crash(self, error: Exception) -> None:
         """Handle a defect of the gateway. No call follows."""

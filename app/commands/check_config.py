@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from app.commands.configuration import describe_models, load_settings
+from app.commands.configuration import check_tokenizers, describe_models, load_settings
 from app.model_registry import targets
 from app.settings import Settings
 from app.upstream.check import check_upstreams
@@ -11,6 +11,7 @@ from app.upstream.check import check_upstreams
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.file)
+    check_tokenizers(settings)
     print(f"the configuration is valid; models: {', '.join(describe_models(settings))}")
     return _check_online(settings) if arguments.online else 0
 

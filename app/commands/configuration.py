@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from app.command_line import UsageError
+from app.model_registry import load_counters
 from app.settings import Settings, SettingsError, load
 
 
@@ -10,6 +11,14 @@ def load_settings(file: Path | None = None) -> Settings:
     """Load the settings of this process. Raises UsageError with every mistake."""
     try:
         return load(path=file)
+    except SettingsError as error:
+        raise UsageError(*error.mistakes) from None
+
+
+def check_tokenizers(settings: Settings) -> None:
+    """Load the tokenizer files that the settings name. Raises UsageError with every mistake."""
+    try:
+        load_counters(settings)
     except SettingsError as error:
         raise UsageError(*error.mistakes) from None
 

@@ -14,6 +14,7 @@ from app.command_line import UsageError
 from app.commands.configuration import describe_models
 from app.config_sources import config_file
 from app.doctor import Examination, Finding, Status, examine_server, examine_settings
+from app.model_registry import load_counters
 from app.settings import SettingsError, load
 from app.terminal import use_color
 from app.terminal.color import BOLD, DIM, GREEN, RED, YELLOW, paint
@@ -57,6 +58,7 @@ def _examine_configuration(arguments: argparse.Namespace, how: Examination) -> l
     subject = f"configuration {file}" if file.exists() else "configuration (no file)"
     try:
         settings = load(path=arguments.config)
+        load_counters(settings)
     except SettingsError as error:
         advice = "correct this setting; docs/reference/settings.md lists all"
         return [Finding(subject, "settings", "problem", mistake, advice) for mistake in error.mistakes]

@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -21,13 +22,15 @@ def run(arguments: argparse.Namespace) -> int:
     row = {"sha256": sha256} | {name: value for name, value in options.items() if value is not None}
     tree = {"keys": {arguments.name: row}}
     try:
-        Settings.model_validate(tree)
+        expires = Settings.model_validate(tree).keys[arguments.name].expires
     except ValidationError as error:
         mistakes = [f"{item.path}: {item.message}" for item in to_violations(error, tree, schema=Settings)]
         raise UsageError("; ".join(mistakes)) from None
+    if expires is not None and expires <= datetime.now(UTC):
+        raise UsageError(f"--expires: {expires.isoformat()} is in the past, so the key would always be refused")
     lines = [f"sha256 = {json.dumps(sha256)}"]
     lines += [f"models = {json.dumps(arguments.models, ensure_ascii=False)}"] if arguments.models else []
-    lines += [f"expires = {arguments.expires}"] if arguments.expires else []
+    lines += [f"expires = {expires.isoformat()}"] if expires is not None else []
     lines += ["admin = true"] if arguments.admin else []
     header = arguments.name if re.fullmatch(r"[A-Za-z0-9_-]+", arguments.name) else json.dumps(arguments.name)
     print(f"The API key of {arguments.name}. It is shown only now:\n\n  {key}\n")

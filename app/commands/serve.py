@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 
 from app import __version__, server
-from app.command_line import DEFAULT_URL
-from app.commands.configuration import describe_models, load_settings
-from app.settings import Settings
+from app.command_line import DEFAULT_URL, UsageError
+from app.commands.configuration import check_tokenizers, describe_models, load_settings
+from app.settings import Settings, SettingsError
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,11 +32,15 @@ def _run_server(arguments: argparse.Namespace) -> int:
     if arguments.config is not None:
         os.environ["PARLEY_CONFIG"] = str(arguments.config)
     settings = load_settings()
+    if settings.server.workers > 1:
+        check_tokenizers(settings)  # a worker that cannot load them is started again and again
     try:
         return server.serve(settings, partial(_banner, settings))
     except server.CannotListen as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
+    except SettingsError as error:
+        raise UsageError(*error.mistakes) from None
 
 
 def _banner(settings: Settings, port: int) -> list[str]:

@@ -11,9 +11,18 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.stream import AttemptLog
 from app.errors import QuotaExceeded, RateLimited
 from app.limits.stores import LimitStore, MemoryStore, RuleWindows, StoreUnavailable, Taken
-from app.limits.values import UNITS_OF_MONEY, Kind, Limits, Rule, make_rules
+from app.limits.values import (
+    UNITS_OF_MONEY,
+    Kind,
+    Limits,
+    Rule,
+    make_caller_rules,
+    make_gateway_rules,
+    make_model_rules,
+)
 from app.limits.windows import (
     WINDOW_SECONDS,
     Counted,
@@ -30,6 +39,7 @@ from app.usage.pricing import read_cost
 
 log = logging.getLogger("parley.limits")
 
+_MINUTE = int(WINDOW_SECONDS)
 _REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
 _TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
 _WITHOUT_CALL = frozenset(("hit", "shared"))
@@ -56,7 +66,7 @@ class Owner(Protocol):
     def limits(self) -> Limits: ...
 
 
-class Reservation(Struct, eq=False):
+class Reservation(Struct, eq=False, gc=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
 
     store: LimitStore | None
@@ -127,10 +137,10 @@ class Limiter:
 
     def set_limits(self, limits: Limits, models: Mapping[str, Limits]) -> None:
         """Set the limits. Those of callers come with each request. What has been used still counts."""
-        self._global = tuple(make_rules("the gateway", "all", limits))
-        self._models = {
-            name: tuple(make_rules(f"the model {name!r}", f"model:{name}", row)) for name, row in models.items()
-        }
+        self._global = tuple(make_gateway_rules(limits))
+        self._models = {name: tuple(make_model_rules(name, row)) for name, row in models.items()}
+        self._has_spending_limits = any(rule.is_spending for rules in self._models.values() for rule in rules)
+        """Whether the cost of a fallback can count for a limit of its own."""
         self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
         """By the names of the caller and the model. All models without limits have the same."""
 
@@ -142,7 +152,8 @@ class Limiter:
     async def reserve(
         self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
     ) -> Reservation | None:
-        """Reserve all limits of a request; None if it has none. Raises RateLimited or QuotaExceeded.
+        """Reserve all limits of a request; None if it has none, and no fallback can have a limit of spending. Raises
+        RateLimited or QuotaExceeded.
 
         `prompt_tokens` is called only if tokens are limited. Without `max_tokens`, up to `default_tokens` are reserved
         for the reply, and fewer if the limit is lower.
@@ -153,7 +164,7 @@ class Limiter:
             rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
         rules = rule_set.rules
         if not rules:
-            return None
+            return Reservation(self._store, model, rule_set, "", 0, 0, []) if self._has_spending_limits else None
         tokens, most = 0, rule_set.tokens_limit
         if most is not None:
             prompt = prompt_tokens()
@@ -172,7 +183,7 @@ class Limiter:
         return Reservation(store, model, rule_set, lease, taken.minute, tokens, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
-        own = make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
+        own = make_caller_rules(caller.name, caller.limits)
         rules = (*self._global, *self._models.get(model, ()), *own)
         return _RuleSet(
             caller.limits,
@@ -211,7 +222,7 @@ class Limiter:
         """Return what is used of each limit: of the gateway, the models and these callers."""
         rules = [*self._global, *itertools.chain.from_iterable(self._models.values())]
         for caller in callers:
-            rules += make_rules(f"the API key {caller.name!r}", f"key:{caller.name}", caller.limits)
+            rules += make_caller_rules(caller.name, caller.limits)
         if not rules:
             return []
         try:
@@ -232,9 +243,9 @@ class Limiter:
         does nothing."""
         if reservation.settled:
             return
-        reservation.settled = True
         more = 0 if tokens is None else tokens - reservation.tokens
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
+        reservation.settled = True
         lease, minute, rule_set = reservation.lease, reservation.minute, reservation.rule_set
         if reservation.store is None and fallback_model is None:
             self._memory.give_back_to(rule_set.windows, minute, more, parts)
@@ -249,11 +260,10 @@ class Limiter:
         store.give_back(rules, lease, minute, more, 0)
         store.give_back(spending, lease, minute, 0, parts)
 
-    def set_spent(self, spent: Iterable[tuple[str, Kind, float]]) -> None:
-        """Set what was spent in this day or month before this process counted anything: the name of each owner as
-        `make_rules` has it, the kind of the limit, and the money."""
-        for name, kind, money in spent:
-            self._memory.set_spent(f"{name}:{kind}", kind, round(money * UNITS_OF_MONEY))
+    def set_spent(self, spent: Iterable[tuple[Rule, float]]) -> None:
+        """Set the money that was spent in this day or month before anything was counted for these rules."""
+        for rule, money in spent:
+            self._memory.set_spent(rule.counter, rule.kind, round(money * UNITS_OF_MONEY))
 
     def settle_record(self, record: RequestRecord) -> None:
         """Settle the reservation of a request that has ended."""
@@ -266,6 +276,16 @@ class Limiter:
             cost = read_cost(record.usage) if record.cost is None else record.cost
             self.settle(reservation, _used_tokens(record), cost, record.fallback_model)
 
+    def settle_late(self, reservation: object, attempts: AttemptLog) -> None:
+        """Settle the reservation of a request whose call went on without it, and has ended. A call without usage has
+        got nothing from a model."""
+        assert type(reservation) is Reservation
+        usage = attempts.usage
+        if usage is None:
+            self.settle(reservation, 0, None)
+        else:
+            self.settle(reservation, usage.tokens.total, usage.cost, usage.fallback_model)
+
     async def aclose(self) -> None:
         if self._store is not None:
             await self._store.aclose()
@@ -277,15 +297,9 @@ def _describe_use(rule: Rule, count: Counted, elapsed: float) -> LimitUse:
 
 
 def _used_tokens(record: RequestRecord) -> int | None:
-    """Return the tokens that a request has used; None if they are unknown, because the reply was cut off."""
-    usage = record.usage or {}
-    total = usage.get("total_tokens")
-    if isinstance(total, int):
-        return total
-    parts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    counted = [part for part in parts if isinstance(part, int)]
-    if counted:
-        return sum(counted)
+    """Return the tokens of a request as they are billed; None if they are unknown, because the reply was cut off."""
+    if record.tokens is not None:
+        return record.tokens.total
     return 0 if record.first_token_at is None else None
 
 
@@ -299,21 +313,23 @@ def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes
 def _describe_limits(groups: Sequence[_DescribedRules], taken: Taken) -> Headers:
     """Return OpenAI's headers, for the limits of which the least is left."""
     headers: Headers = []
-    counts, elapsed = taken.counts, elapsed_part(taken.now)
-    usual_reset = _format_duration(WINDOW_SECONDS * (2 - elapsed))
+    counts, now = taken.counts, taken.now
+    end_of_next_minute = _format_seconds(2 * _MINUTE - int(now % _MINUTE))
     for row, limits, remaining_name, reset_name in groups:
         if row is None:
-            row = _find_tightest(limits, taken, elapsed)
+            row = _find_tightest(limits, taken)
         rule, count = counts[row]
-        reset = usual_reset if count.current else _format_duration(reset_seconds(count, elapsed))
-        left = rule.limit - count.current
-        if count.previous or left < 0:
-            left = remaining(rule, count, elapsed)
+        current = count.current
+        left, reset = rule.limit - current, end_of_next_minute
+        if not current or count.previous or left < 0:
+            elapsed = elapsed_part(now)
+            left, reset = remaining(rule, count, elapsed), _format_duration(reset_seconds(count, elapsed))
         headers += (limits[row], (remaining_name, b"%d" % left), (reset_name, reset))
     return headers
 
 
-def _find_tightest(rows: Iterable[int], taken: Taken, elapsed: float) -> int:
+def _find_tightest(rows: Iterable[int], taken: Taken) -> int:
+    elapsed = elapsed_part(taken.now)
     return min(rows, key=lambda row: remaining(*taken.counts[row], elapsed))
 
 

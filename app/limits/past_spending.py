@@ -1,14 +1,13 @@
-"""What was spent in this day and month before the process started, read from the totals of usage.
+"""What was spent in this day and month before a limit was in force, read from the totals of usage.
 
-Without Redis, limits are counted in memory. So that a restart does not give each owner its whole money again, counting
-goes on from these sums.
+Without Redis, limits are counted in memory. So that neither a restart nor a limit that a reload adds gives each owner
+its whole money again, counting goes on from these sums.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from app.limits.limiter import Limiter
-from app.limits.values import Kind
+from app.limits.values import Kind, Rule
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.stores import UsageStoreError
 from app.usage.totals import GroupBy, UsageQuery
@@ -18,24 +17,25 @@ log = logging.getLogger("parley.limits")
 _MAX_ROWS = 1_000_000
 
 
-def restore_spending(limiter: Limiter, ledger: UsageLedger, now: float) -> None:
-    """Set the counters of spending to what the ledger has; if it cannot be read, log that they begin at 0. `now` is the
-    Unix time. It blocks, and must end before the first request."""
+def read_spending(ledger: UsageLedger, rules: Sequence[Rule], now: float) -> list[tuple[Rule, float]]:
+    """Return the money that the ledger has for these limits of spending; if it cannot be read, return nothing, and log
+    that they begin at 0. `now` is the Unix time. It blocks."""
     try:
-        limiter.set_spent(list(_read_spending(ledger, utc_day(now))))
+        return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, utc_day(now)))
     except (UsageStoreError, TooManyRows) as error:
         log.warning("limits of spending begin at 0, because the totals of usage cannot be read: %s", error)
+        return []
 
 
-def _read_spending(ledger: UsageLedger, today: str) -> Iterator[tuple[str, Kind, float]]:
+def _read_spending(ledger: UsageLedger, rules: Mapping[str, Rule], today: str) -> Iterator[tuple[Rule, float]]:
+    """`rules` are by the names of their counters."""
     groups: tuple[GroupBy, GroupBy] = ("key", "model")
     periods: tuple[tuple[Kind, str], ...] = (("spend_per_day", today), ("spend_per_month", f"{today[:8]}01"))
     for kind, first_day in periods:
         for group in groups:
             rows = ledger.read(UsageQuery(first_day, today, (group,)), _MAX_ROWS)
+            spent = {row.key.key if group == "key" else row.key.model: row.totals.cost for row in rows}
+            counters = {f"{group}:{name}:{kind}": cost for name, cost in spent.items()}
             if group == "key":
-                yield "all", kind, sum(row.totals.cost for row in rows)
-            for row in rows:
-                name = row.key.key if group == "key" else row.key.model
-                if row.totals.cost:
-                    yield f"{group}:{name}", kind, row.totals.cost
+                counters[f"all:{kind}"] = sum(spent.values())
+            yield from ((rules[counter], cost) for counter, cost in counters.items() if counter in rules)

@@ -121,9 +121,9 @@ class MemoryStore:
         return window
 
     def _now(self) -> float:
-        now = self._clock()
-        if self._latest - MAX_STEP_SECONDS < now < self._latest:
-            return self._latest
+        now, latest = self._clock(), self._latest
+        if latest - MAX_STEP_SECONDS < now < latest:
+            return latest
         self._latest = now
         return now
 

@@ -48,6 +48,19 @@ class Rule(Struct, frozen=True):
         return tokens if self.amount is None else self.amount
 
 
+def make_gateway_rules(limits: Limits) -> Iterator[Rule]:
+    """Return the rules of all requests together."""
+    return make_rules("the gateway", "all", limits)
+
+
+def make_model_rules(model: str, limits: Limits) -> Iterator[Rule]:
+    return make_rules(f"the model {model!r}", f"model:{model}", limits)
+
+
+def make_caller_rules(caller: str, limits: Limits) -> Iterator[Rule]:
+    return make_rules(f"the API key {caller!r}", f"key:{caller}", limits)
+
+
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
     """Return a rule for each limit that is set. `name` names the owner in a store."""
     numbers: tuple[tuple[Kind, int | None], ...] = (

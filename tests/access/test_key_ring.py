@@ -99,5 +99,5 @@ def test_a_caller_may_use_the_models_that_a_pattern_matches_by_one_of_their_name
             caller.check_model(*names)
     assert caller.select_models(["gpt-5", "other", "qwen"]) == ["gpt-5", "qwen"]
     assert ANONYMOUS.select_models(["a", "b"]) == ["a", "b"]
-    with pytest.raises(Forbidden, match="may use: none"):
+    with pytest.raises(Forbidden, match="not for models. Send another key"):
         Caller("admin", "admin", models=ModelGlobs(())).check_model("m")

@@ -70,6 +70,8 @@ def test_a_mistake_of_a_key_never_repeats_it() -> None:
         ("alice:sk-short", "PARLEY_API_KEYS: the key of 'alice' is too short to be safe: use at least 16 characters"),
         ("alice:sha256:sk-0123456789", "keys.alice.sha256 (PARLEY_API_KEYS): must be the SHA-256 of the key"),
         (f"a b:sha256:{HASH}", "must be 1 to 64 letters, digits and ._@+-"),
+        ("me:sk-0123456789abcdef,me:sk-fedcba9876543210", "PARLEY_API_KEYS: entry 2 is a second key of 'me'"),
+        ("a-b:sk-0123456789abcdef, a_b:sk-fedcba9876543210", "PARLEY_API_KEYS: entry 2 is a second key of 'a-b'"),
         (f"a:sha256:{HASH},b:sha256:{HASH}", "keys.b.sha256: the key 'a' has the same; use another key"),
     ]:
         text = "\n".join(mistakes("", PARLEY_API_KEYS=value))
@@ -89,8 +91,9 @@ def test_a_key_expires_at_the_begin_of_a_day_in_utc_or_at_a_time() -> None:
         ("2027-01-01T12:30:00+02:00", datetime(2027, 1, 1, 10, 30, tzinfo=UTC)),
     ]:
         assert written(f"[keys.a]\nsha256 = '{HASH}'\nexpires = {value}").keys["a"].expires == expected
-    (mistake,) = mistakes(f"[keys.a]\nsha256 = '{HASH}'\nexpires = 'soon'")
-    assert mistake == "keys.a.expires: must be a date such as 2027-01-01, or a date and time"
+    for value in ("'soon'", "20270101", "1798761600.0", "true", "10:00:00", "'9999-12-31T23:59-05:00'"):
+        (mistake,) = mistakes(f"[keys.a]\nsha256 = '{HASH}'\nexpires = {value}")
+        assert mistake == "keys.a.expires: must be a date such as 2027-01-01, or a date and time", value
 
 
 def test_stored_replies_belong_to_one_caller_as_soon_as_there_are_keys() -> None:
@@ -112,7 +115,7 @@ def test_a_proxy_that_is_no_address_is_a_mistake() -> None:
 def test_a_new_key_is_shown_with_lines_that_make_the_gateway_accept_it(capsys: pytest.CaptureFixture[str]) -> None:
     for name, options in [
         ("alice", []),
-        ("a.b@example.com", ["--model", "qwen*", "--model", "gpt", "--expires", "2027-01-01", "--admin"]),
+        ("a.b@example.com", ["--model", "qwen*", "--model", "gpt", "--expires", "2099-01-01", "--admin"]),
     ]:
         assert main(["keys", "new", name, *options]) == 0
         out, err = capsys.readouterr()
@@ -129,6 +132,32 @@ def test_a_new_key_is_shown_with_lines_that_make_the_gateway_accept_it(capsys: p
             [] if options else [row.sha256]
         )
         assert tomllib.loads(section)["keys"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expires"),
+    [
+        ("2099-01-01", datetime(2099, 1, 1, tzinfo=UTC)),
+        ("20990101", datetime(2099, 1, 1, tzinfo=UTC)),
+        ("2099-W01-4", datetime(2099, 1, 1, tzinfo=UTC)),
+        ("2099-01-01T10", datetime(2099, 1, 1, 10, tzinfo=UTC)),
+        ("2099-01-01T10:00", datetime(2099, 1, 1, 10, tzinfo=UTC)),
+        ("2099-01-01T10:00:30.5-05:00", datetime(2099, 1, 1, 15, 0, 30, 500_000, UTC)),
+        ("2099-01-01T10:00:00+00:00:30", datetime(2099, 1, 1, 9, 59, 30, tzinfo=UTC)),
+    ],
+)
+def test_a_new_key_expires_when_it_was_said_whatever_the_form(
+    given: str, expires: datetime, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["keys", "new", "a", "--expires", given]) == 0
+    section = capsys.readouterr().out.partition("[keys.a]")[2]
+    assert written(f"[keys.a]{section}").keys["a"].expires == expires
+
+
+def test_a_new_key_does_not_expire_in_the_past(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "new", "a", "--expires", "2020-01-01"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "--expires: 2020-01-01T00:00:00+00:00 is in the past" in err
 
 
 def test_a_new_key_needs_a_usable_name_and_date(capsys: pytest.CaptureFixture[str]) -> None:

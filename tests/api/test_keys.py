@@ -1,6 +1,7 @@
 """API keys over HTTP: who may call what, and how each endpoint refuses."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -164,3 +165,32 @@ def test_a_gateway_without_keys_accepts_any_key() -> None:
     settings = {name: value for name, value in SETTINGS.items() if name != "keys"}
     with Running(settings, ModelServer()) as running:
         assert [label(running, key) for key in ("any", "other")] == ["miss", "hit"]
+
+
+def test_the_line_of_each_request_names_its_key_and_the_model_that_it_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    limited = {
+        **SETTINGS,
+        "models": {**SETTINGS["models"], "gpt": {"upstreams": ["local"], "limits": {"requests_per_minute": 1}}},
+    }
+    counted = {"model": "gpt", "max_tokens": 1, "messages": CHAT["messages"]}
+    with Running(limited, ModelServer()) as running:
+        capsys.readouterr()
+        for body in ({"model": "fast"}, {"model": "gpt"}, {"model": "qwen9"}, {"model": "no"}):
+            running.post("/v1/chat", {**CHAT, **body}, bearer(ALICE))
+        for _ in range(2):
+            running.post("/v1/chat", {**CHAT, "model": "gpt"}, bearer(BOB))
+        running.get("/v1/models", bearer(BOB))
+        running.post("/v1/messages/count_tokens", counted, bearer(BOB))
+        running.get("/metrics", bearer(ADMIN))
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    shown = [(line.get("model", line.get("path")), line["key"], line["status"]) for line in lines if "key" in line]
+    assert Counter(shown) == Counter(
+        [
+            *(("qwen3", "alice", 200), ("gpt", "alice", 403), ("qwen9", "alice", 404), ("no", "alice", 403)),
+            *(("gpt", "bob", 200), ("gpt", "bob", 429)),
+            *(("/v1/models", "bob", 200), ("/v1/messages/count_tokens", "bob", 200)),
+        ]
+    )
+    assert len(lines) == len(shown)

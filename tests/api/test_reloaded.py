@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 from typing import Any
 
+import pytest
 from app.main import create_app
+from app.observe import logs
 from app.settings import Settings
 
 from tests.in_process_gateway import ModelServer, Running
@@ -58,3 +60,12 @@ def test_the_state_of_an_upstream_that_stays_is_the_same() -> None:
         assert reloader is not None
         assert gateway.loop.run_until_complete(asyncio.ensure_future(reloader.reload(), loop=gateway.loop))
         assert {state.name: state for state in app.context.upstreams} == before
+
+
+def test_a_tokenizer_file_that_cannot_be_used_is_named_and_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    with Running(TREE) as gateway:
+        new = TREE | {"models": {"n": {"upstreams": ["box"], "profile": {"tokenizer": "nowhere.json"}}}}
+        assert not reloaded(gateway, new)
+        assert gateway.app.context.registry.models() == ["m"]
+    logs.flush()
+    assert "the old one stays: models.n.profile.tokenizer: nowhere.json: cannot be read (" in capsys.readouterr().err

@@ -50,6 +50,12 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return run
 
 
+def test_a_tokenizer_file_that_cannot_be_used_is_a_problem(doctor: Doctor) -> None:
+    ran = doctor(PARLEY_TOKENIZER="nowhere.json")
+    assert (ran.status, ran.err) == (1, "")
+    assert "  problem  settings   tokenizer: nowhere.json: cannot be read (No such file or directory)\n" in ran.out
+
+
 def test_a_server_of_which_only_the_url_is_known(gateway: str, doctor: Doctor) -> None:
     ran = doctor("--url", f"{gateway}/v1")
     assert (ran.status, ran.err) == (0, "")

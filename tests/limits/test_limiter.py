@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from app.access import ANONYMOUS, Caller
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
+from app.chat.token_usage import TokenUsage
 from app.errors import QuotaExceeded, RateLimited
 from app.limits import Limiter, Limits, Reservation
 from app.limits.estimate import estimate_prompt_tokens
@@ -129,6 +130,19 @@ def test_spending_is_an_exhausted_quota_with_the_time_of_its_end() -> None:
     assert "retry-after" not in error.headers
 
 
+def test_the_cost_of_a_fallback_counts_for_its_limit_also_if_nothing_else_is_limited() -> None:
+    gateway = Gateway(fallback=Limits(spend_per_day=1.0))
+    for fallback_model, cache in [(None, "miss"), ("fallback", "shared"), ("fallback", "miss")]:
+        assert gateway.reserve(model="fallback") is not None
+        reservation = gateway.reserve(model="m")
+        assert reservation is not None and not reservation.headers
+        record = RequestRecord("r", "chat", reservation=reservation, cache=cache, cost=1.0)
+        record.fallback_model = fallback_model
+        gateway.limiter.settle_record(record)
+    assert "the model 'fallback' has spent its limit of 1 per day" in gateway.refusal(model="fallback").message
+    assert gateway.reserve(model="m") is not None, "the other model is not limited"
+
+
 def settled(**fields: Any) -> int:
     """Tokens that are left of 1000, after a reservation of 100."""
     gateway = Gateway(Limits(tokens_per_minute=1000, concurrent_streams=1, spend_per_day=100.0))
@@ -142,14 +156,15 @@ def settled(**fields: Any) -> int:
     return int(shown(again)["x-ratelimit-remaining-tokens"]) + 1
 
 
-def test_a_request_that_ended_leaves_what_the_model_reported() -> None:
-    usage = {"prompt_tokens": 20, "completion_tokens": 30, "total_tokens": 60}
+def test_a_request_that_ended_leaves_what_is_billed() -> None:
+    tokens, usage = TokenUsage(20, 10, 0, 30, 15), {"prompt_tokens": 20, "completion_tokens": 30, "total_tokens": 1}
     cases: list[tuple[dict[str, Any], int]] = [
-        ({"cache": "miss", "first_token_at": 1.0, "usage": usage}, 940),
-        ({"cache": "miss", "first_token_at": 1.0, "usage": usage | {"total_tokens": None}}, 950),
-        ({"cache": "miss", "first_token_at": 1.0, "usage": usage | {"total_tokens": 300}}, 700),
-        ({"cache": "hit", "first_token_at": 1.0, "usage": usage}, 1000),
-        ({"cache": "shared", "first_token_at": 1.0, "usage": usage}, 1000),
+        ({"cache": "miss", "first_token_at": 1.0, "tokens": tokens, "usage": usage}, 950),
+        ({"cache": "miss", "first_token_at": 1.0, "tokens": tokens, "tokens_estimated": True}, 950),
+        ({"cache": "miss", "first_token_at": 1.0, "tokens": tokens, "disconnected": True}, 950),
+        ({"cache": "miss", "first_token_at": 1.0, "tokens": TokenUsage(20, output=280)}, 700),
+        ({"cache": "hit", "first_token_at": 1.0, "tokens": tokens, "usage": usage}, 1000),
+        ({"cache": "shared", "first_token_at": 1.0, "tokens": tokens, "usage": usage}, 1000),
         ({"cache": "miss", "first_token_at": 1.0, "disconnected": True}, 900),
         ({"cache": "miss", "first_token_at": None, "error": "server_error"}, 1000),
         ({"error": "invalid_request"}, 1000),

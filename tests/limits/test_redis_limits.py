@@ -95,6 +95,19 @@ async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_ren
         assert client.zcard("parley:{limits-1}:x:concurrent_streams") == 2
 
 
+async def test_the_cost_of_a_fallback_counts_for_its_limit_also_if_nothing_else_is_limited(
+    shared_redis: RedisServer,
+) -> None:
+    async with stores(shared_redis) as (store,):
+        limiter = Limiter(Limits(), {"fallback": Limits(spend_per_day=1.0)}, store)
+        reservation = await limiter.reserve(ANONYMOUS, "m", lambda: 1, 1, 1)
+        assert reservation is not None
+        limiter.settle(reservation, 1, 0.5, "fallback")
+        async with asyncio.timeout(2):
+            while [use.used for use in await limiter.read(())] != [0.5]:
+                await asyncio.sleep(0.01)
+
+
 async def test_without_redis_requests_are_counted_per_process_and_the_log_says_so_once(
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
