@@ -40,6 +40,7 @@ from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
+from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
 from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
@@ -178,15 +179,18 @@ class ChatEndpoint:
                     parsed = await self._resolve(parsed, scope)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
+                record, settings = request.record, parsed.settings
+                record.stream, record.metadata = settings.stream, settings.metadata
                 try:
-                    model = parsed.settings.model or await gateway.resolve_model(None)
+                    model = record.requested_model = settings.model or await gateway.resolve_model(None)
                     route = find_route(gateway, model, request.caller)
+                    record.model = route.model
                     if context.limiter is not None:
                         await self._reserve(context.limiter, request, parsed, route)
                     response, opening = self._prepare(request, parsed, route)
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
-                del parsed
+                del parsed, settings
                 await self._deliver(request, response, opening)
                 return None
 
@@ -200,6 +204,8 @@ class ChatEndpoint:
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
             attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
+            if response.call is not None and not response.call.ended:
+                context.settle_at_end(response.call, record, attempts)
         if response.answers is not None:
             await self._keep_reasoning(response, request.scope)
         record.sent_at = attempts.sent_at
@@ -248,7 +254,6 @@ class ChatEndpoint:
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         plain = not (media_requests or request.is_large or dropped)
         prepared = gateway.prepare(route, parsed.request) if plain else None
-        request.record.record_request(route.model, settings.stream, settings.metadata)
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.content = CapturedContent(parsed.request.messages)
@@ -278,7 +283,7 @@ class ChatEndpoint:
             request.caller,
             route.model,
             lambda: estimate_prompt_tokens(conversation),
-            conversation.params.get("max_tokens", route.defaults.get("max_tokens")),
+            find_max_tokens(route.defaults, conversation.params),
             DEFAULT_REPLY_TOKENS,
         )
         if reservation is not None:
@@ -350,7 +355,7 @@ class ChatEndpoint:
 
     def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
-        response.source = found.source
+        response.source, response.call = found.source, found.call
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)

@@ -24,9 +24,9 @@ from app.api.resumable import (
     reply_from_record,
     write_record,
 )
-from app.cache import ALL, UNKNOWN, Cache, EqualUntil
+from app.cache import ALL, UNKNOWN, Cache, EqualUntil, InFlightCall
 from app.cache.stores import Store
-from app.chat.stream import Reply
+from app.chat.stream import AttemptLog, Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
@@ -160,6 +160,12 @@ class AppContext:
         if self.limiter is not None and record.reservation is not None:
             self.limiter.settle_record(record)
         self.ended.add(record)
+
+    def settle_at_end(self, call: InFlightCall, record: RequestRecord, attempts: AttemptLog) -> None:
+        """Give back what a request that ends did not use of its limits when its call, which goes on, has ended."""
+        if self.limiter is not None and record.reservation is not None:
+            call.on_late_end = partial(self.limiter.settle_late, record.reservation, attempts)
+            record.reservation = None
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request, which was counted without it. `model` is the one

@@ -200,7 +200,7 @@ class DirectRoutes(_RequestChecks):
             await send_error(sender, Internal("the gateway failed"), id_, endpoint.write_error)
             return
         seconds = time.perf_counter() - began
-        log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client)
+        log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client=client)
         observe = self._get_rules().observe_plain
         if observe is not None:
             observe(scope["path"], sender.status, error_code)
@@ -243,7 +243,8 @@ class RequestIdMiddleware(_RequestChecks):
         finally:
             seconds = time.perf_counter() - began
             code = state.get("error_code")
-            log_plain_request(id_, scope["method"], scope["path"], sender.status, code, seconds, client)
+            path, key = scope["path"], state["caller"].name
+            log_plain_request(id_, scope["method"], path, sender.status, code, seconds, key=key, client=client)
             observe = self._get_rules().observe_plain
             if observe is not None:
                 # FastAPI sets the route only of its own endpoints

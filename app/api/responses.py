@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from typing_extensions import override
 
 from app.api.response_writer import Headers, ResponseWriter
-from app.cache import ReplaySource
+from app.cache import InFlightCall, ReplaySource
 from app.chat.event_runs import EventRuns
-from app.chat.events import Event, Failed, Finish
-from app.chat.stage import Stage
+from app.chat.events import Event, Failed, Finish, is_end
+from app.chat.stage import Stage, feed_to_end
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, encode_each, list_error_headers
@@ -68,6 +68,8 @@ class ReplyResponse(ABC):
     """The requests to model servers for this reply; None if another request made them."""
     source: ReplaySource | None = None
     """The reply in the cache; None if it is not kept."""
+    call: InFlightCall | None = None
+    """The call that was started for this response; it can go on when the response has ended."""
     answers: str | None = None
     """What the reply answers, if its reasoning is kept for later requests."""
     owner = ""
@@ -299,7 +301,7 @@ class _StagedReceiver:
         self._receiver.on_events(self._stage.feed(events))
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        self._receiver.on_batches([self._stage.feed(events) for events in batches])
+        self._receiver.on_batches(feed_to_end(self._stage, batches))
 
     def on_crash(self, error: Exception) -> None:
         self._receiver.on_crash(error)
@@ -326,7 +328,8 @@ class JoinedReplyEncoder:
 
 
 class SkipFrames:
-    """An encoder that skips the frames that the client has already read.
+    """An encoder that skips the frames that the client has already read. The last frame of a reply is always sent: the
+    client has not read it, or the reply would not be resumed.
 
     Frames are counted from 1; in `format: qwen` that is their `seq`.
     """
@@ -339,11 +342,13 @@ class SkipFrames:
         return self._skip_read(self.encoder.open())
 
     def feed(self, events: list[Event]) -> bytes:
-        return self._skip_read(self.encoder.feed(events))
+        data = self.encoder.feed(events)
+        return self._skip_but_last(data) if is_end(events) else self._skip_read(data)
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        """The last frame of a failure is always sent: the client has not read it, or the reply would not be resumed."""
-        data = self.encoder.fail(error)
+        return self._skip_but_last(self.encoder.fail(error))
+
+    def _skip_but_last(self, data: bytes) -> bytes:
         self._after = min(self._after, data.count(b"\n\n") - 1)
         return self._skip_read(data)
 

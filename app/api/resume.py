@@ -98,14 +98,15 @@ class ReplyEndpoint:
         """Send the reply in the format of its request, as for a request without `stream`. While the reply is not
         complete, the answer is 202."""
         id_, context = _id(scope), self._context
+        owner = context.owner(scope)
         with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-            resumable = await context.find_resumable(id_, context.owner(scope))
-            if resumable is None or not resumable.source.complete:
-                raise _not_found(scope)
-            if not await _has_ended(context, resumable):
+            if await _is_running(context, id_, owner):
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
+            resumable = await context.find_resumable(id_, owner)
+            if resumable is None or not resumable.source.complete:
+                raise _not_found(scope)
             response = context.create_json_response(
                 make_send_queue(scope, send), resumable.info, resumable.format, "whole"
             )
@@ -130,6 +131,16 @@ class ReplyEndpoint:
         if not await context.cache.publish_cancel(id_) and resumable is None:
             raise StoreDown("the gateway that serves this reply cannot be reached through Redis; try again later")
         return {"response_id": id_, "cancelled": live}
+
+
+async def _is_running(context: AppContext, id_: str, owner: str) -> bool:
+    """Whether a reply to this caller, which can be read when it has ended, is in progress here or at the gateway that
+    serves it. A reply of another gateway is not followed for that."""
+    reply = context.resumable.find(id_)
+    if reply is not None:
+        return reply.owner == owner and reply.source.complete and not reply.source.ended
+    record = await context.find_remote(id_)
+    return record is not None and record.scope == owner and await context.cache.is_running(record.location)
 
 
 async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:

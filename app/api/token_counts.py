@@ -52,7 +52,8 @@ class TokenCountEndpoint:
             status, error_code = DISCONNECTED_STATUS, DISCONNECTED_CODE
         finally:
             seconds = time.perf_counter() - began
-            log_plain_request(request_id, scope["method"], scope["path"], status, error_code, seconds)
+            path, key = scope["path"], scope["state"]["caller"].name
+            log_plain_request(request_id, scope["method"], path, status, error_code, seconds, key=key)
 
     async def _count(self, scope: Scope, receive: Receive) -> int:
         """Raises ParleyError."""

@@ -1,6 +1,7 @@
 """The cache: stored replies, and single-flight calls that several requests share."""
 
 from app.cache.cache import Cache
+from app.cache.inflight import InFlightCall
 from app.cache.log import ALL, UNKNOWN, EqualUntil, ReplyLocation
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
 from app.cache.stored_reply import PackedReply
@@ -20,6 +21,7 @@ __all__ = [
     "CacheRequest",
     "CacheRules",
     "FoundReply",
+    "InFlightCall",
     "ReplaySource",
     "make_cache_policy",
 ]

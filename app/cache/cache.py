@@ -32,6 +32,9 @@ from app.turn_queue import TurnQueue
 
 log = logging.getLogger("parley.cache")
 
+STORING_SECONDS = 5.0
+"""How long a purge, or the end of the process, waits for large replies that are being stored."""
+
 
 class Cache:
     def __init__(
@@ -81,7 +84,7 @@ class Cache:
         and there is none."""
         policy = request.policy
         if not policy.keep:
-            return FoundReply(request, open_upstream, None, BYPASS, started=True)
+            return FoundReply(request, open_upstream, None, BYPASS)
         stored = await self._find_stored(request, open_upstream) if policy.read else None
         if stored is not None:
             return stored
@@ -91,7 +94,7 @@ class Cache:
             return self._join_or_start(request, open_upstream, 1 + request.retries)
         call = self._start_call(request, open_upstream)
         origin = Origin("refresh" if policy.write else "bypass")
-        return FoundReply(request, open_upstream, call, origin, started=True)
+        return FoundReply(request, open_upstream, call, origin, call)
 
     async def open(self, found: FoundReply) -> OpenedReply:
         """Open the reply that `find` returned. Raises UpstreamFailed."""
@@ -114,7 +117,7 @@ class Cache:
     def find_again(self, found: FoundReply, error: UpstreamFailed) -> FoundReply:
         """Return another call after the call of another request failed with this error. Raises the error if no other
         call may be tried."""
-        if found.started or not error.retryable or not found.calls_left:
+        if not error.retryable or not found.calls_left:
             raise error
         return self._join_or_start(found.request, found.open_upstream, found.calls_left - 1)
 
@@ -178,7 +181,7 @@ class Cache:
                 return found
         if call is None or call.ended or not call.complete:
             call = self._start_call(request, open_upstream)
-            return FoundReply(request, open_upstream, call, Origin("miss"), started=True)
+            return FoundReply(request, open_upstream, call, Origin("miss"), call)
         if request.keep_running:
             call.retain()
         return FoundReply(request, open_upstream, call, Origin("shared"), calls_left=calls_left)
@@ -354,7 +357,7 @@ class Cache:
 
     async def purge(self, model: str | None = None) -> int:
         """Delete all replies, or those of one model, and return how many. Raises StoreError."""
-        self._to_store.handle_all()
+        await self._finish_storing()
         self._recent.clear()
         for key in [key for key, call in self._calls.items() if call.ended]:
             del self._calls[key]
@@ -365,12 +368,15 @@ class Cache:
         self._to_store.handle_all()
         return await self._store.stats()
 
+    async def _finish_storing(self) -> None:
+        self._to_store.handle_all()
+        if self._storing:
+            await asyncio.wait(self._storing, timeout=STORING_SECONDS)
+
     async def aclose(self) -> None:
         for call in tuple(self._running):
             call.abort()
-        self._to_store.handle_all()
-        if self._storing:
-            await asyncio.wait(self._storing, timeout=5)
+        await self._finish_storing()
         if self._coordinator is not None:
             await self._coordinator.aclose()
         await self._store.aclose()

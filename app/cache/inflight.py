@@ -23,8 +23,8 @@ from app.cache.log import (
     ReplyLog,
 )
 from app.cache.stored_reply import PackedReply, pack_log
-from app.chat.events import END_TYPES, Event, Failed, Fault, Finish, is_end
-from app.chat.stage import Stage
+from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
+from app.chat.stage import Stage, feed_to_end
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
 
@@ -89,6 +89,8 @@ class InFlightCall:
         """The reply as it was stored."""
         self.resumable = False
         """A client may resume the reply, at this gateway or another one."""
+        self.on_late_end: Callable[[], None] | None = None
+        """Set when the request for which the call was started has ended: called once, after `on_end`."""
         self._publisher: CallPublisher | None = None
         self._splice: Stage | None = None
         self._ahead_bytes = 0
@@ -310,6 +312,8 @@ class InFlightCall:
         if source is not None:
             source.close()
         self._on_end(self)
+        if self.on_late_end is not None:
+            self.on_late_end()
 
     def tick(self, now: float) -> None:
         if self._source is not None and not self.ended:
@@ -321,7 +325,7 @@ class InFlightCall:
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if not self.log.ended:
-            self._append(batches if self._splice is None else _feed_to_end(self._splice, batches))
+            self._append(batches if self._splice is None else feed_to_end(self._splice, batches))
 
     def _append(self, batches: Sequence[list[Event]]) -> None:
         reply_log, last = self.log, batches[-1]
@@ -355,13 +359,3 @@ class InFlightCall:
             self._publisher.on_unused()
         else:
             self.abort()
-
-
-def _feed_to_end(stage: Stage, batches: Sequence[list[Event]]) -> list[list[Event]]:
-    """Feed the batches to a stage, and stop at the end of the reply."""
-    out: list[list[Event]] = []
-    for events in batches:
-        out.append(stage.feed(events))
-        if is_end(out[-1]):
-            break
-    return out

@@ -119,8 +119,8 @@ class FoundReply(Struct, frozen=True):
     source: ReplaySource | None
     """None: the reply is not held, and only this request can read it."""
     origin: Origin
-    started: bool = False
-    """Whether this request started the call."""
+    call: InFlightCall | None = None
+    """The call that was started for this request; None if there is none, or its reply is not held."""
     calls_left: int = 0
     """How many more calls may be tried when this one fails."""
 

@@ -8,7 +8,7 @@ sequence of stages, and itself a stage.
 from collections.abc import Sequence
 from typing import Protocol
 
-from app.chat.events import Event
+from app.chat.events import Event, is_end
 
 
 class Stage(Protocol):
@@ -28,3 +28,14 @@ class Pipe:
                 break
             events = stage.feed(events)
         return events
+
+
+def feed_to_end(stage: Stage, batches: Sequence[list[Event]]) -> list[list[Event]]:
+    """Feed the batches to a stage, and return its own. A stage may end the reply before its last batch: then what comes
+    after that is left out."""
+    out: list[list[Event]] = []
+    for events in batches:
+        out.append(stage.feed(events))
+        if is_end(out[-1]):
+            break
+    return out

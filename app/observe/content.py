@@ -5,6 +5,7 @@ https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/. Of media that 
 kind is written, not the data.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
@@ -68,7 +69,10 @@ class CapturedReply(ForwardedReply):
 
 
 def _encode(messages: list[Json]) -> str:
-    return msgspec.json.encode(messages).decode()
+    try:
+        return msgspec.json.encode(messages).decode()
+    except UnicodeEncodeError:  # half a surrogate pair
+        return json.dumps(messages)
 
 
 def _write_message(message: Message) -> Json:
@@ -96,7 +100,7 @@ def _write_part(part: Part) -> Iterator[Json]:
 def _write_call(name: str, arguments: str, id_: str | None) -> Json:
     try:
         value = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         value = arguments
     return {"type": "tool_call", "id": id_, "name": name, "arguments": value}
 

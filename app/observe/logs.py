@@ -59,7 +59,8 @@ def log_request(record: RequestRecord) -> None:
     level = logging.INFO if failure is None else logging.WARNING
     if not log.isEnabledFor(level):
         return
-    model, tokens, attempts, first_at = record.model, record.tokens, record.attempts, record.first_token_at
+    model = record.model or record.requested_model
+    tokens, attempts, first_at = record.tokens, record.attempts, record.first_token_at
     line = RequestLine(
         record.request_id,
         record.endpoint,
@@ -145,13 +146,24 @@ def _attempt_fields(attempt: Attempt) -> dict[str, Any]:
 
 
 def log_plain_request(
-    request_id: str, method: str, path: str, status: int, error: str | None, seconds: float, client: str = ""
+    request_id: str,
+    method: str,
+    path: str,
+    status: int,
+    error: str | None,
+    seconds: float,
+    *,
+    key: str = "",
+    client: str = "",
 ) -> None:
-    """Log a request that has no RequestRecord. Health checks that succeed are logged at debug level. `client` is the
-    address of the client, given for requests that were refused before their endpoint was called."""
+    """Log a request that has no RequestRecord. Health checks that succeed, and the metrics, are logged at debug level.
+    `key` is the name of the API key. `client` is the address of the client, given for requests that were refused before
+    their endpoint was called."""
     level = logging.DEBUG if path in _HEALTH_PATHS and status < 400 else logging.INFO
     if log.isEnabledFor(level):
-        fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path, "status": status}
+        fields: dict[str, Any] = {"request_id": request_id, "method": method, "path": path}
+        fields |= {"key": key} if key else {}
+        fields["status"] = status
         fields |= {"error": error} if error else {}
         fields |= {"client": client} if client else {}
         _log_fields(level, time.time(), shorten(fields) | {"ms": round(seconds * 1000, 1)})

@@ -1,7 +1,7 @@
 """`RequestRecord`: what is known of one request for a model's reply when it has ended.
 
-The endpoint fills it. The limits are settled by it at once; the log, the metrics, the traces and the usage ledger read
-it soon afterwards, each as a `RequestObserver`.
+The endpoint fills it. The limits are settled by it at once, or at the end of a call that goes on; the log, the metrics,
+the traces and the usage ledger read it soon afterwards, each as a `RequestObserver`.
 """
 
 import time
@@ -43,8 +43,11 @@ class RequestRecord(Struct, eq=False):
     """The name of the API key; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)
     model: str = ""
-    """The configured name of the model, also if the caller used an alias; empty if the request was rejected before its
-    model was known. Behind a pass-through it is any name that a caller chose."""
+    """The configured name of the model, also if the caller used an alias; empty if the request was refused before its
+    model was known, or names one that its caller may not use. Behind a pass-through it is any name that a caller
+    chose."""
+    requested_model: str = ""
+    """The model as the caller named it; empty if the body of the request was refused."""
     fallback_model: str | None = None
     """The fallback that answered in place of `model`; None if that one did, or no model has."""
     stream: bool = False
@@ -92,7 +95,8 @@ class RequestRecord(Struct, eq=False):
     disconnected: bool = False
     """The client left before the end."""
     reservation: object | None = None
-    """What the request has taken from its limits; only they read it."""
+    """What the request has taken from its limits; only they read it. None, too, if that is given back at the end of a
+    call that goes on."""
     in_background: bool = False
     """The reply goes on without the client, and is reported at its own end."""
 
@@ -107,9 +111,6 @@ class RequestRecord(Struct, eq=False):
         if self.received_at is None or self.sent_at is None:
             return None
         return self.sent_at - self.received_at + (self.send_seconds or 0.0)
-
-    def record_request(self, model: str, stream: bool, metadata: Mapping[str, str] | None) -> None:
-        self.model, self.stream, self.metadata = model, stream, metadata
 
     def record_error(self, error: ParleyError) -> None:
         self.status, self.error = error.status, error.code

@@ -49,13 +49,24 @@ def test_every_reply_has_one_request_id(gateway: Running, method: str, path: str
     assert answer.headers.get_list("x-request-id") == ["mine-1"]
 
 
-@pytest.mark.parametrize(("method", "path", "body", "status"), [row for row in REQUESTS if row[3] >= 400])
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"), [row for row in REQUESTS if row[3] >= 400 and row[1] != "/v1/models"]
+)
 def test_every_error_has_one_shape(gateway: Running, method: str, path: str, body: bytes, status: int) -> None:
     answer = gateway.ask(method, path, [body], {"x-request-id": "mine-1"})
     error = answer.json["error"]
     assert answer.headers["content-type"] == "application/json"
     assert (error["status"], error["request_id"], error["retryable"]) == (status, "mine-1", False)
     assert set(error) - {"violations"} == {"code", "message", "param", "status", "retryable", "request_id"}
+
+
+@each_case(
+    ("method", "path", "status"),
+    [("POST", "/v1/models", 405), ("PUT", "/v1/models/m", 405), ("GET", "/v1/models/m/x", 404)],
+)
+def test_errors_of_openais_endpoints_have_its_type(gateway: Running, method: str, path: str, status: int) -> None:
+    answer = gateway.ask(method, path)
+    assert (answer.status, answer.json["error"]["type"]) == (status, "invalid_request_error")
 
 
 @pytest.mark.parametrize("id_", ["a", "trace-1:2.3_x", "A" * 128])

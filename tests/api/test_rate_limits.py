@@ -5,6 +5,7 @@ from typing import Any
 from app.access import hash_key
 
 from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
+from tests.in_process_gateway import STOP as SILENT_STOP
 
 KEY = "key-of-alice-0001"
 HEADERS = {"authorization": f"Bearer {KEY}"}
@@ -52,6 +53,51 @@ def test_streams_have_the_headers_too_and_tokens_are_corrected_by_the_reported_u
     assert (limited.status, limited.json["error"]["retryable"]) == (429, True)
     assert "2000 tokens per minute of the model 'm' is reached" in limited.json["error"]["message"]
     assert (large.status, large.json["error"]["retryable"]) == (429, False)
+
+
+def test_tokens_count_as_they_are_billed_whatever_the_server_says_of_their_total() -> None:
+    assert tokens_used(HELLO, STOP.replace(b'"total_tokens":100', b'"total_tokens":1'))[0] == 100
+
+
+def test_tokens_are_estimated_if_the_server_reports_none_and_are_none_before_the_first_token() -> None:
+    used, sent_bytes = tokens_used(HELLO, SILENT_STOP)
+    assert 1 <= used - sent_bytes // 4 <= 3
+    assert tokens_used(b'data: {"error":{"message":"no","code":400}}\n\n')[0] == 0
+
+
+def test_numbers_that_no_server_means_end_no_request_otherwise() -> None:
+    reported = b'"usage":{"prompt_tokens":30,"completion_tokens":70,"total_tokens":100,"cost":50}'
+    for usage in (reported.replace(b'"cost":50', b'"cost":1e300'), reported.replace(b":30", b":1" + b"0" * 400)):
+        server = ModelServer(lambda _, usage=usage: streamed(HELLO, STOP.replace(reported, usage)))  # type: ignore[misc]
+        local = {"upstreams": ["local"], "limits": {"concurrent_streams": 1, "spend_per_day": 1000.0}}
+        for price in ({}, {"price": {"input": 1.0, "output": 1.0}}):
+            with Running({**SERVER, "models": {"m": {**local, **price}}}, server) as running:
+                assert [running.post("/v1/chat", CHAT).status for _ in range(3)] == [200] * 3
+
+
+def tokens_used(*pieces: bytes) -> tuple[int, int]:
+    """The tokens of one request that is answered with these pieces, and the size of what the model server was sent."""
+    server = ModelServer(lambda _: streamed(*pieces))
+    models = {"m": {"upstreams": ["local"], "limits": {"tokens_per_minute": 5000}}}
+    with Running({**SERVER, "models": models}, server) as running:
+        answers = [running.post("/v1/chat", CHAT | {"stream": True}) for _ in range(2)]
+    before, after = (int(answer.headers["x-ratelimit-remaining-tokens"]) for answer in answers)
+    return before - after, len(server.requests[0].content)
+
+
+def test_tokens_are_reserved_for_the_limit_of_the_reply_under_either_name() -> None:
+    prompt, largest = 14, {"max_completion_tokens": 500}
+    local = {"upstreams": ["local"], "limits": {"tokens_per_minute": 2000}}
+    for defaults, given, reserved in [
+        ({}, {"max_tokens": 500}, 500),
+        ({}, largest, 500),
+        (largest, {}, 500),
+        (largest, {"max_tokens": 300}, 300),
+        ({"max_tokens": 300}, largest, 500),
+    ]:
+        with gateway(models={"m": {**local, "defaults": defaults}}) as running:
+            answer = running.post("/v1/chat", CHAT | {"generate_cfg": given}, HEADERS)
+        assert int(answer.headers["x-ratelimit-remaining-tokens"]) == 2000 - prompt - reserved, (defaults, given)
 
 
 def test_a_request_that_is_refused_later_leaves_no_reply_in_progress_and_no_tokens() -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import httpx
 import pytest
 from app.observe.request_record import RequestRecord
+from app.settings import Settings
+from app.usage.totals import Totals
 
 from tests.in_process_gateway import STOP, Answer, ModelServer, Running, streamed
 
@@ -218,6 +220,55 @@ def test_what_was_spent_before_a_restart_counts_for_the_limits_of_today(tmp_path
             assert (refused.status, refused.json["error"]["code"]) == (429, "insufficient_quota"), limits
 
 
+def test_what_was_spent_before_a_reload_counts_for_the_limits_that_it_adds() -> None:
+    alice, bob, model = {"sha256": hash_key("alice"), "admin": True}, {"sha256": hash_key("bob")}, PRICED["models"]["m"]
+    both = {"spend_per_day": 1.0, "spend_per_month": 1.0}
+    unlimited = {**PRICED, "keys": {"alice": alice, "bob": bob}, "usage": {"url": "memory:"}}
+    limited = {
+        **unlimited,
+        "limits": both,
+        "models": {"m": {**model, "limits": both}},
+        "keys": {"alice": {**alice, "limits": both}, "bob": {**bob, "limits": both}},
+    }
+    changed = {**limited, "limits": {**both, "spend_per_day": 2.0}}
+    headers = {"authorization": "Bearer alice"}
+    loading: list[dict[str, Any]] = []
+    with Running(unlimited, answering(USAGE), load_settings=lambda: Settings.model_validate(loading[-1])) as gateway:
+        reloader = gateway.app.context.reloader
+        assert reloader is not None
+        # limits that were not there, that were there, and that were there some time ago
+        for number, tree in enumerate((unlimited, limited, changed, unlimited, limited)):
+            loading.append(tree)
+            assert gateway.loop.run_until_complete(reloader.reload())
+            used: dict[str, list[float]] = {}
+            for row in gateway.get("/v1/status", headers).json["limits"]:
+                used.setdefault(row["owner"], []).append(round(row["used"] / COST, 6))
+            spent = {
+                "the gateway": number,
+                "the model 'm'": number,
+                "the API key 'alice'": number,
+                "the API key 'bob'": 0,
+            }
+            assert used == ({} if tree is unlimited else {owner: [times, times] for owner, times in spent.items()})
+            asked = QUESTION | {"model": "m", "stream": False, "cache": {"mode": "off"}}
+            assert gateway.post("/v1/chat", asked, headers).status == 200
+
+
+def test_a_reload_counts_nothing_twice_for_the_limits_that_stay() -> None:
+    day = {**PRICED, "limits": {"spend_per_day": 9.0}, "usage": {"url": "memory:"}}
+    both = {**day, "limits": {"spend_per_day": 8.0, "spend_per_month": 9.0}}
+    with Running(day, load_settings=lambda: Settings.model_validate(both)) as gateway:
+        context = gateway.app.context
+        assert context.reloader is not None and context.usage_ledger is not None
+        context.usage_ledger.add("", "m", Totals(cost=2.0))  # of another worker
+        assert gateway.loop.run_until_complete(context.reloader.reload())
+        limits = gateway.get("/v1/status").json["limits"]
+    assert {row["kind"]: (row["limit"], row["used"]) for row in limits} == {
+        "spend_per_day": (8.0, 0.0),
+        "spend_per_month": (9.0, 2.0),
+    }
+
+
 def test_a_gateway_whose_totals_cannot_be_read_starts_and_counts_spending_from_0(tmp_path: Path) -> None:
     tree = {**PRICED, "limits": {"spend_per_day": COST}, "usage": {"url": f"sqlite:///{tmp_path}"}}
     with Running(tree, answering(USAGE)) as gateway:
@@ -233,6 +284,15 @@ def test_the_cost_of_a_fallback_counts_for_its_own_limits_and_not_for_those_of_t
         assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
         assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 429
         assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
+
+
+def test_the_cost_of_a_fallback_counts_for_its_own_limits_if_the_requested_model_has_none() -> None:
+    rows = FALLING_BACK["models"]
+    models = {**rows, "m": {**rows["m"], "limits": {"spend_per_day": COST}}}
+    with Running({**FALLING_BACK, "models": models}, failing_for("down")) as gateway:
+        asked = QUESTION | {"stream": False, "cache": {"mode": "off"}}
+        assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
+        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 429
 
 
 def test_a_key_that_may_use_a_model_gets_the_replies_of_its_fallbacks() -> None:

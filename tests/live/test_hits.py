@@ -1,5 +1,6 @@
 """A reply from the cache is sent, in every format and mode, as the model's own was: event by event."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,23 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> No
                 assert alike(normalize_events(hit)) == live[reader.name], (writer.name, reader.name)
             assert await gateway.gateway.context.cache.purge() == 1
         assert gateway.calls == len(WAYS) + len(writers)
+
+
+async def test_a_hit_on_a_reply_that_the_format_cannot_hold_fails_like_the_reply_itself() -> None:
+    """Anthropic's input is an object. Other formats take any arguments, so such a reply is kept."""
+    list_of_two = [say("I look."), call("[1"), more(0, ", 2"), more(0, "]"), end("tool_calls"), USAGE, DONE]
+    ways = [way for way in WAYS if way.name.startswith("anthropic")]
+    async with ScriptedServer(Reply(list_of_two, chunked=True)) as upstream, caching(upstream) as gateway:
+        live = {way.name: await way.ask(gateway, cache={"mode": "off"}) for way in ways}
+        assert (await gateway.ask()).label == "miss"
+        await gateway.stored()
+        for way in ways:
+            hit = await asyncio.wait_for(way.ask(gateway), 4)
+            assert hit.label == "hit"
+            assert hit.status == live[way.name].status
+            assert alike(normalize_events(hit)) == alike(normalize_events(live[way.name]))
+            assert b"not a JSON object" in hit.body
+        assert gateway.calls == len(ways) + 1
 
 
 async def test_the_rich_replies_are_rich() -> None:

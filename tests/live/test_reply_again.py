@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.live.gateway import Gateway
-from tests.live.raw_client import calling
+from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     FIRST,
     LAST,
@@ -21,6 +21,7 @@ from tests.live.resuming_client import (
     started,
     whole,
 )
+from tests.redis_server import RedisServer
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -56,6 +57,23 @@ async def test_a_reply_that_is_still_coming_is_202_with_the_time_to_come_back() 
             await caller.rest()
         status, body = await read(gateway, id_)
         assert (status, body["messages"][0]["content"]) == (200, "One two")
+
+
+async def test_who_waits_for_the_reply_of_another_gateway_does_not_follow_it(shared_redis: RedisServer) -> None:
+    gate, url = asyncio.Event(), shared_redis.url
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as caller:
+            id_ = await started(caller)
+            await known(other, id_)
+            for _ in range(3):
+                assert await read(other, id_) == (202, {"response_id": id_, "status": "in_progress"})
+            assert other.context.cache.calls == 0
+            gate.set()
+            await caller.rest()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while (answer := await read(other, id_))[0] == 202:
+                await asyncio.sleep(0.01)
+        assert (answer[0], answer[1]["messages"][0]["content"]) == (200, "One two")
 
 
 async def test_the_reply_of_another_caller_is_not_there_and_neither_is_an_unknown_one() -> None:

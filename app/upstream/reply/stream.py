@@ -46,7 +46,7 @@ class UsageMeter(Protocol):
         """Return the last events of the reply, which has had `count` events, with what it cost."""
 
     def stop(self, count: int) -> None:
-        """The reply was closed after `count` events."""
+        """The reply was closed, or the gateway has a defect, after `count` events."""
 
 
 class UpstreamStream:
@@ -113,9 +113,12 @@ class UpstreamStream:
         if not self._over:
             self._end()
             self._body.abort()
-            self._take_observer().on_closed()
-            if self._meter is not None:
-                self._meter.stop(self._event_count)
+            self._report_closed()
+
+    def _report_closed(self) -> None:
+        self._take_observer().on_closed()
+        if self._meter is not None:
+            self._meter.stop(self._event_count)
 
     def _take_observer(self) -> StreamObserver:
         """Return the observer for its last call. Without it, the stream is freed without the garbage collector."""
@@ -150,11 +153,12 @@ class UpstreamStream:
                 self._active = True
             last = type(events[-1]) if events else None
             if last is Failed:
+                self._event_count -= 1  # the server's error is no part of the reply
                 events = self._annotate_failure(events)
         except Exception as error:
             self._end()
             self._body.abort()
-            self._take_observer().on_closed()
+            self._report_closed()
             receiver.on_crash(error)
             return
         if assembler.ended:
@@ -190,7 +194,7 @@ class UpstreamStream:
             events = self._assembler.feed(self._read_rest(fault is None))
             events = self._annotate_failure(self._feed_stage(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
-            self._take_observer().on_closed()
+            self._report_closed()
             receiver.on_crash(error)
             return
         self._take_observer().on_finished()
