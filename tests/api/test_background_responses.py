@@ -8,19 +8,22 @@ from typing import Any
 
 import httpx
 import pytest
+from app.access import ANONYMOUS
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
+from app.api.openai_responses.endpoint import ResponsesEndpoint
 from app.api.openai_responses.kept_request import KeptRequest
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses
 from app.api.request_limits import RequestLimits
 from app.api.responses import EventStreamResponse, ResponseLimits
-from app.cache.stores.base import StoreLimits
+from app.cache.stores.base import Store, StoreLimits
 from app.cache.stores.memory import MemoryStore
 from app.errors import Cancelled
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
 from app.memory_budget import MemoryBudget
 from app.routing import ModelRoute
+from typing_extensions import override
 
 from tests.bare_gateway import make_gateway
 from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
@@ -41,6 +44,55 @@ class HeldBody(httpx.AsyncByteStream):
         await self._release.wait()
         yield HELLO
         yield STOP
+
+
+class SlowStore(MemoryStore):
+    """A store like Redis: a write that was sent takes place even if its caller is cancelled. Records with the status
+    `held` are written when `release` is set."""
+
+    def __init__(self, held: str) -> None:
+        super().__init__(StoreLimits())
+        self._held = held
+        self._writes: set[asyncio.Task[None]] = set()
+        self.writing = asyncio.Event()
+        """Set when a record is held."""
+        self.release = asyncio.Event()
+
+    @override
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return False
+
+    @override
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        task = asyncio.create_task(self._write(key, value, ttl_seconds, model))
+        self._writes.add(task)
+        await asyncio.shield(task)
+
+    async def _write(self, key: str, value: bytes, ttl_seconds: float, model: str) -> None:
+        if json.loads(value)["response"]["status"] == self._held:
+            self.writing.set()
+            await self.release.wait()
+        super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+
+
+class LossyStore(MemoryStore):
+    """A store like Redis, which loses the first record with the status `lost`."""
+
+    def __init__(self, lost: str) -> None:
+        super().__init__(StoreLimits())
+        self._lost = [lost]
+
+    @override
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return False
+
+    @override
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        status = json.loads(value)["response"]["status"]
+        if status in self._lost:
+            self._lost.remove(status)
+        else:
+            super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
 
 
 class Gateway:
@@ -71,6 +123,37 @@ class Gateway:
         self.read(id_, "?stream=true")
         response: Json = self.read(id_).json
         return response
+
+
+class OwnEndpoint:
+    """A second endpoint of a gateway, with a store of its own."""
+
+    def __init__(self, gateway: Gateway, store: Store) -> None:
+        self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=10_000)
+        self.runs = BackgroundRuns(self.stored, 1)
+        self._endpoint = ResponsesEndpoint(gateway.running.app.context, self.stored, self.runs, "always")
+
+    async def create(self) -> str:
+        """Create a background response of the caller "nobody", and return its id."""
+        messages = [{"type": "http.request", "body": b'{"model": "m", "input": "Hi", "background": true}'}]
+        sent: list[Any] = []
+
+        async def receive() -> Json:
+            return messages.pop()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        state = {"request_id": "req-1", "caller": ANONYMOUS, "response_headers": [], "headers": {}, "writer": None}
+        scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": [], "state": state}
+        await self._endpoint(scope, receive, send)
+        id_: str = json.loads(sent[1]["body"])["id"]
+        return id_
+
+    async def read_status(self, id_: str) -> str:
+        record = await self.stored.get("nobody", id_)
+        assert record is not None
+        return record.status
 
 
 @pytest.fixture
@@ -138,6 +221,35 @@ def test_a_background_response_that_is_cancelled_stops_its_call(gateway: Gateway
         assert gateway.running.app.context.cache.calls == 0
 
 
+def test_a_response_that_is_cancelled_while_its_record_is_written_stops_its_call(gateway: Gateway) -> None:
+    context, store = gateway.running.app.context, SlowStore("in_progress")
+
+    async def run() -> None:
+        own = OwnEndpoint(gateway, store)
+        id_ = await own.create()
+        await store.writing.wait()
+        context.cancel(id_)
+        await asyncio.sleep(0.05)
+        assert context.cache.calls == 0
+        store.release.set()
+        await own.runs.drain(5.0)
+        assert await own.read_status(id_) == "cancelled"  # and not the record that was held
+
+    gateway.running.loop.run_until_complete(run())
+
+
+def test_the_end_of_a_background_response_is_stored_again_if_it_was_lost(gateway: Gateway) -> None:
+    gateway.release.set()
+
+    async def run() -> None:
+        own = OwnEndpoint(gateway, LossyStore("completed"))
+        id_ = await own.create()
+        await own.runs.drain(5.0)
+        assert await own.read_status(id_) == "completed"
+
+    gateway.running.loop.run_until_complete(run())
+
+
 def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: Gateway) -> None:
     async def run() -> tuple[Answer, list[Answer]]:
         body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
@@ -161,7 +273,7 @@ def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: 
     for last in (first.frames[-1], *(one.frames[-1] for one in resumed)):
         assert last["response"] == gateway.read(last["response"]["id"]).json
     later = gateway.read(first.frames[0]["response"]["id"], "?stream=true&starting_after=4").frames
-    assert later[:-1] == first.frames[5:-1]
+    assert later == first.frames[5:]
 
 
 def test_the_call_goes_on_when_the_client_of_a_background_stream_leaves(gateway: Gateway) -> None:
@@ -281,6 +393,30 @@ def test_a_background_response_is_read_streamed_and_cancelled_at_another_gateway
         assert other.get(f"/v1/responses/{id_}?stream=true").frames[-1]["type"] == "response.completed"
         assert other.get(f"/v1/responses/{id_}").json["status"] == "completed"
     loop.close()
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_end_that_the_gateway_of_a_response_stores_is_not_replaced_by_a_cancellation(
+    gateway: Gateway, ends: bool
+) -> None:
+    """The response runs at another gateway, which ends it after the cancelling one has read its record."""
+    stored = StoredResponses(gateway.running.app.context.state, enabled=True, ttl_seconds=1000, max_bytes=10_000)
+    item = {"type": "message", "content": []}
+    running = {"id": "resp_1", "model": "m", "status": "in_progress", "output": []}
+    ended = {**running, "status": "completed", "output": [item]}
+
+    async def run() -> tuple[Answer, ResponseRecord | None]:
+        await stored.put("nobody", ResponseRecord(running, [], 0))
+        cancelling = asyncio.create_task(gateway.running.asked("POST", "/v1/responses/resp_1/cancel"))
+        await asyncio.sleep(0.05)
+        if ends:
+            await stored.put("nobody", ResponseRecord(ended, [item], 0))
+        return await cancelling, await stored.get("nobody", "resp_1")
+
+    answer, record = gateway.running.loop.run_until_complete(run())
+    assert answer.status == 200
+    assert answer.json == (ended if ends else {**running, "status": "cancelled"})
+    assert record is not None and record.response == answer.json
 
 
 @pytest.mark.anyio

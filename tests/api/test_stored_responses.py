@@ -1,16 +1,26 @@
 """What `/v1/responses` stores: its caller alone continues, reads, lists, streams again, cancels and deletes it."""
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+from app.api.openai_responses.background import NoClient
+from app.api.openai_responses.kept_reply import KeptReply
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.api.responses import EventStreamResponse, ResponseLimits
 from app.cache.stores.base import StoreLimits
 from app.cache.stores.memory import MemoryStore
+from app.chat.events import Event, Finish, TextDelta
+from app.chat.stream import Receiver
+from app.errors import Internal
+from app.formats.base import ReplyInfo
+from app.formats.responses import RESPONSES
+from app.formats.responses.stream import ResponseEventEncoder
 
-from tests.in_process_gateway import SERVER, Answer, ModelServer, Running, streamed
+from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 
 Json = dict[str, Any]
 REPLY = (
@@ -36,6 +46,33 @@ class Gateway:
     def sent(self) -> list[Json]:
         messages: list[Json] = json.loads(self.server.requests[-1].content)["messages"]
         return messages
+
+
+class Source:
+    """A `Reply` whose events the test pushes."""
+
+    fallback_model: str | None = None
+    receiver: Receiver | None = None
+    closed = False
+
+    def start(self, receiver: Receiver) -> None:
+        self.receiver = receiver
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def tick(self, now: float) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def fail_to_complete(finish: Finish, encoder: ResponseEventEncoder) -> Finish:
+    raise ValueError("a defect")
 
 
 @pytest.fixture
@@ -139,9 +176,17 @@ def test_a_stream_is_sent_again_behind_an_event(gateway: Gateway) -> None:
     id_ = answer.frames[0]["response"]["id"]
     again = gateway.running.get(f"/v1/responses/{id_}?stream=true&starting_after=4").frames
     assert [one["sequence_number"] for one in again] == list(range(5, len(answer.frames)))
-    assert again[:-1] == answer.frames[5:-1]
+    assert again == answer.frames[5:]
     whole = gateway.create().json["id"]
     assert b"without `stream`" in gateway.running.get(f"/v1/responses/{whole}?stream=true").body
+
+
+def test_a_stream_that_is_sent_again_ends_with_the_stored_response(gateway: Gateway) -> None:
+    gateway.reply = lambda: streamed(HELLO, STOP)  # without usage
+    id_ = gateway.create(stream=True).frames[0]["response"]["id"]
+    last = gateway.running.get(f"/v1/responses/{id_}?stream=true").frames[-1]["response"]
+    assert last["usage"]["output_tokens"] > 0 and last["completed_at"]
+    assert last == gateway.running.get(f"/v1/responses/{id_}").json
 
 
 def test_the_stores_of_responses_and_replies_are_purged_apart(gateway: Gateway) -> None:
@@ -183,6 +228,58 @@ async def test_a_response_lives_from_its_last_use() -> None:
         now += 90
         assert await stored.get("a", "resp_1") is not None
     now += 101
+    assert await stored.get("a", "resp_1") is None
+
+
+def test_a_reply_without_usage_ends_if_its_tokens_cannot_be_counted() -> None:
+    server = ModelServer()
+    prompted = {**SERVER, "models": {"m": {"upstreams": ["local"], "profile": {"native_tools": False}}}}
+    unanswered = [
+        {"role": "user", "content": "Hi"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"role": "user", "content": "Go on"},
+    ]
+    tools = [{"type": "function", "name": "f"}]
+    body = {"model": "m", "input": unanswered, "tools": tools, "tool_choice": "none"}
+    with Running({**prompted, "cache": {"url": "memory:"}}, server) as running:
+        for stream in (False, True):
+            raw = json.dumps({**body, "stream": stream}).encode()
+            answer = running.loop.run_until_complete(asyncio.wait_for(running.asked("POST", "/v1/responses", [raw]), 5))
+            response = answer.frames[-1]["response"] if stream else answer.json
+            assert (response["status"], response["usage"]) == ("completed", None)
+            assert running.get(f"/v1/responses/{response['id']}").json == response
+
+
+@pytest.mark.anyio
+async def test_a_defect_at_the_end_of_a_reply_ends_its_response() -> None:
+    info = ReplyInfo(response_id="resp_1", request_id="req-1", model="m", created=1)
+    for batched in (False, True):
+        response = EventStreamResponse(NoClient(), info, RESPONSES, "delta", ResponseLimits(9.0, 9.0, 9.0))
+        source = Source()
+        response.start(KeptReply(source, response, lambda _: None, fail_to_complete, lambda: 1))
+        assert source.receiver is not None
+        events: list[Event] = [TextDelta("Hello"), Finish("stop")]
+        if batched:
+            source.receiver.on_batches([events])
+        else:
+            source.receiver.on_events(events)
+        assert response.done.done() and isinstance(response.error, Internal) and source.closed
+
+
+@pytest.mark.anyio
+async def test_reading_a_response_in_progress_does_not_store_it_again() -> None:
+    now = 0.0
+
+    def clock() -> float:
+        return now
+
+    stored = StoredResponses(
+        MemoryStore(StoreLimits(clock=clock)), enabled=True, ttl_seconds=100, max_bytes=1000, clock=clock
+    )
+    await stored.put("a", ResponseRecord({"id": "resp_1", "model": "m", "status": "in_progress"}, [], 0))
+    now = 90.0
+    assert await stored.get("a", "resp_1") is not None
+    now = 101.0
     assert await stored.get("a", "resp_1") is None
 
 

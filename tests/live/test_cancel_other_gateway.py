@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from tests.cache.shared.coordinators import PatientLink
+from tests.light_client import light_client
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import DEADLINE_SECONDS, calling
@@ -135,3 +136,16 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: R
             await known(other, id_)
             assert (await cancel(other, id_))[1]["cancelled"]
             assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]
+
+
+async def test_a_response_that_runs_here_is_cancelled_while_redis_is_down(own_redis: RedisServer) -> None:
+    async with ScriptedServer(endless()) as upstream, caching(upstream, own_redis.url) as gateway:
+        async with light_client(gateway.url) as client:
+            asked = {"model": "m", "input": "Hi", "stream": True}
+            async with client.stream("POST", "/v1/responses", json=asked) as stream:
+                id_ = stream.headers["x-parley-response-id"]
+                own_redis.kill()
+                answer = await client.post(f"/v1/responses/{id_}/cancel")
+                assert (answer.status_code, answer.json()["status"]) == (200, "cancelled")
+                assert '"status":"cancelled"' in (await stream.aread()).decode()
+            await closed(upstream)

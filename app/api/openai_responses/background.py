@@ -2,11 +2,11 @@
 
 Each is stored when it is accepted, when the model server begins to answer, and at its end. Until the end its record
 says until when the gateway certainly runs it, and is renewed before: if the gateway stops, the response is reported as
-failed (`StoredResponses`).
+failed (`StoredResponses`). The writes of one response take turns: over two connections, Redis could get them in another
+order, and the end must be the last one.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine
@@ -14,7 +14,7 @@ from typing import Any
 
 from app.api.openai_responses.kept_reply import KeptReply, find_response_encoder
 from app.api.openai_responses.kept_request import KeptRequest
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Headers, Sender
 from app.api.responses import ReplyResponse
 from app.chat.stream import Reply
@@ -26,6 +26,8 @@ log = logging.getLogger("parley.responses")
 
 ALIVE_SECONDS = 90.0
 """How long a background response is certainly running after its record was stored."""
+END_PAUSES = (0.2, 0.5, 1.0, 2.0)
+"""The pauses before the end of a response is stored again, in seconds, if it was not."""
 RETRY_SECONDS = 10.0
 """When a client that was refused may send its request again."""
 _STOPPED = {"code": "server_error", "message": "the gateway stopped before the response was complete"}
@@ -72,6 +74,8 @@ class BackgroundRun:
         """Set when the model server begins to answer, or when the response has ended without an answer."""
         self.ended = asyncio.Event()
         """Set when the end is stored."""
+        self.write_lock = asyncio.Lock()
+        """Held while a record of the response is written."""
 
     @property
     def id(self) -> str:
@@ -143,9 +147,7 @@ class BackgroundRuns:
 
     def start(self, run: BackgroundRun, produce: Coroutine[Any, Any, None]) -> None:
         """Run `produce`, which ends when the response has ended, in a task."""
-        task = asyncio.get_running_loop().create_task(self._run(run, produce))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._create_task(self._run(run, produce))
 
     async def begin(self, run: BackgroundRun) -> None:
         """Store that the model server answers."""
@@ -174,11 +176,12 @@ class BackgroundRuns:
         finally:
             run.begun.set()
             renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await renewing
-            await self._store_end(run)
-            del self._runs[run.id]
-            run.ended.set()
+            await asyncio.wait([renewing])
+            try:
+                await self._store_end(run)
+            finally:
+                del self._runs[run.id]
+                run.ended.set()
 
     async def _renew(self, run: BackgroundRun) -> None:
         while True:
@@ -190,16 +193,37 @@ class BackgroundRuns:
             await self._store(run)
 
     async def _store(self, run: BackgroundRun) -> None:
-        await self._put(run.caller, run.kept.make_record(run.describe(), self._clock() + self._alive_seconds))
+        """Store the response as it is now. The write is not cancelled with its caller: the next one waits for it."""
+        record = run.kept.make_record(run.describe(), self._clock() + self._alive_seconds)
+        await asyncio.shield(self._create_task(self._put(run, record)))
+
+    async def _put(self, run: BackgroundRun, record: ResponseRecord) -> None:
+        async with run.write_lock:
+            if not self._stored.put_nowait(run.caller, record):
+                await self._stored.put(run.caller, record)
 
     async def _store_end(self, run: BackgroundRun) -> None:
-        """Store a response that was not completed; one that was completed is stored by its `KeptReply`."""
         response = run.describe()
-        if response["status"] in ("queued", "in_progress"):
+        if response["status"] in RUNNING:
             response |= {"status": "failed", "error": _STOPPED}
-        if run.response.outcome is None:
-            await self._put(run.caller, run.kept.make_record(response))
+        async with run.write_lock:
+            await self._put_end(run.caller, run.kept.make_record(response))
 
-    async def _put(self, caller: str, record: ResponseRecord) -> None:
-        if not self._stored.put_nowait(caller, record):
+    async def _put_end(self, caller: str, record: ResponseRecord) -> None:
+        """Store the last record of a response, and again if it cannot be read afterwards."""
+        if self._stored.put_nowait(caller, record):
+            return
+        id_ = record.response["id"]
+        for pause in (0.0, *END_PAUSES):
+            await asyncio.sleep(pause)
             await self._stored.put(caller, record)
+            found = await self._stored.get(caller, id_)
+            if found is not None and found.status == record.status:
+                return
+        log.error("the end of the background response %s was not stored: its status is %s", id_, record.status)
+
+    def _create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -213,7 +213,7 @@ class _BodyReader:
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
         fields["reasoning"] = {"effort": None, "summary": None} | reasoning
         fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
-        fields |= {"store": store, "background": body.get("background") is True, "model": body["model"]}
+        fields |= {"store": store, "background": body.get("background") is True}
         return replace(
             self._options,
             fields=fields,

@@ -116,8 +116,15 @@ class ResponsesEndpoint(ChatEndpoint):
             self._context.finish_request(request.record)
 
     async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
-        reply = await self._keep(opening, run.response, run.kept)
-        await self._background.begin(run)
+        """Open the reply of a background response. `BackgroundRuns` stores its end."""
+        reply = KeptReply(
+            await opening, run.response, lambda _: None, run.kept.complete_finish, lambda: int(time.time())
+        )
+        try:
+            await self._background.begin(run)
+        except BaseException:
+            reply.close()
+            raise
         return reply
 
     @override

@@ -11,7 +11,7 @@ from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stream import ForwardedReply, Receiver, Reply
 from app.formats.responses.stream import ResponseEventEncoder
 
-Save = Callable[[dict[str, Any]], Coroutine[Any, Any, None] | None]
+Save = Callable[[dict[str, Any]], Coroutine[Any, Any, object] | None]
 """Stores a Response. Returns None if that is done, else a coroutine that does it."""
 
 
@@ -30,15 +30,16 @@ class KeptReply(ForwardedReply):
         response: ReplyResponse,
         save: Save,
         complete_finish: Callable[[Finish, ResponseEventEncoder], Finish],
-        now: Callable[[], int],
+        now: Callable[[], int | None],
     ) -> None:
-        """`complete_finish` adds what a server left out of its last event. `now` returns Unix seconds."""
+        """`complete_finish` adds what a server left out of its last event. `now` returns Unix seconds, None if the
+        time of the end is not known."""
         super().__init__(reply)
         self._response = response
         self._save = save
         self._complete_finish = complete_finish
         self._now = now
-        self._saving: asyncio.Task[None] | None = None
+        self._saving: asyncio.Task[object] | None = None
 
     @override
     def on_events(self, events: list[Event]) -> None:
@@ -67,9 +68,13 @@ class KeptReply(ForwardedReply):
         assert type(last) is Finish
         if len(events) > 1:
             receiver.on_events(events[:-1])
-        encoder.completed_at = self._now()
-        finish = self._complete_finish(last, encoder)
-        saving = self._save(encoder.write_ahead(finish))
+        try:
+            encoder.completed_at = self._now()
+            finish = self._complete_finish(last, encoder)
+            saving = self._save(encoder.write_ahead(finish))
+        except Exception as error:
+            receiver.on_crash(error)
+            return
         if saving is None:
             receiver.on_events([finish])
             return

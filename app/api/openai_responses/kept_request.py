@@ -8,6 +8,7 @@ from app.api.openai_responses.body import ResponsesRequest
 from app.api.openai_responses.stored import ResponseRecord, add_item_ids
 from app.chat.events import Finish
 from app.chat.messages import ChatRequest, Tool
+from app.errors import InvalidInput
 from app.formats.base import Options
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
@@ -33,12 +34,15 @@ class KeptRequest:
         return ResponseRecord(response, [*items, *response["output"]], len(items), alive_until)
 
     def complete_finish(self, finish: Finish, encoder: ResponseEventEncoder) -> Finish:
-        """Add an estimate of the usage if the server sent none."""
+        """Add an estimate of the usage if the server sent none, and the conversation can be counted."""
         if finish.usage is not None:
             return finish
         messages = RESPONSES.parse(self._all_items, Options()).messages if self._all_items else ()
         request = ChatRequest(self._route.model, messages, self._tools)
-        given = self._gateway.count_tokens(self._route, request)
+        try:
+            given = self._gateway.count_tokens(self._route, request)
+        except InvalidInput:  # a call without result, which is no error where calls are sent as text
+            return finish
         used = self._gateway.count_text_tokens(self._route, encoder.texts)
         usage = {"prompt_tokens": given, "completion_tokens": used, "total_tokens": given + used}
         return replace(finish, usage=usage, warnings=(*finish.warnings, ESTIMATED))

@@ -17,7 +17,8 @@ from app.cache.stores import UNKNOWN, Store
 from app.formats.responses.stream import find_response_id
 
 RENEWALS = 24
-"""A record that is read is stored again once this part of its time has passed: its time counts from the last use."""
+"""A record that is read is stored again once this part of its time has passed: its time counts from the last use. One
+that is running is not: it would replace the end if that is stored meanwhile."""
 CONTINUABLE = ("completed", "incomplete")
 RUNNING = ("queued", "in_progress")
 
@@ -73,9 +74,13 @@ class StoredResponses:
             record = msgspec.json.decode(stored.value, type=ResponseRecord)
         except msgspec.MsgspecError:
             return None
-        if self._clock() - stored.stored_at > self._ttl_seconds / RENEWALS and not self.put_nowait(caller, record):
-            await self.put(caller, record)
+        if record.status not in RUNNING and self._clock() - stored.stored_at > self._ttl_seconds / RENEWALS:
+            await self._renew(caller, record)
         return self._check_running(record)
+
+    async def _renew(self, caller: str, record: ResponseRecord) -> None:
+        if not self.put_nowait(caller, record):
+            await self.put(caller, record)
 
     async def delete(self, caller: str, response_id: str) -> None:
         await self._store.delete(_make_key(caller, response_id))

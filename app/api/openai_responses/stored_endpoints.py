@@ -1,23 +1,33 @@
 """Endpoints for a stored response: read it, stream it again, delete it, cancel it, list its input."""
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
+from msgspec.structs import replace
+
 from app.api.asgi import Receive, Scope, send_error, send_json
 from app.api.context import AppContext
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns
+from app.api.openai_responses.kept_reply import KeptReply
+from app.api.openai_responses.kept_request import ESTIMATED
 from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Send, make_send_queue
+from app.api.responses import ReplyResponse
 from app.api.resumable import ResumableReply, make_other_frames_error
 from app.api.resume import has_read_frames, keep_open
-from app.cache import ALL
+from app.cache import ALL, ReplaySource
+from app.chat.events import Finish
+from app.chat.stream import Reply
 from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import make_response
 
 MAX_PAGE = 100
+READ_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.3)
+"""The pauses before a record is read again, in seconds, whose end another gateway stores soon."""
 _PAGE = 20
 _Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -56,8 +66,7 @@ class StoredResponseHandlers:
             await self._stream(query.get("starting_after"), scope, receive, send)
             return
         record = await self._stored.get(self._context.caller_id(scope), _id(scope))
-        response = self._find_running(scope) if record is None else record.response
-        await send_json(send, 200, response)
+        await send_json(send, 200, self._describe_running(scope) if record is None else record.response)
 
     async def delete(self, scope: Scope, receive: Receive, send: Send) -> None:
         record = await self._read(scope)
@@ -73,20 +82,44 @@ class StoredResponseHandlers:
         if record is not None and record.status not in RUNNING:
             await send_json(send, 200, record.response)
             return
-        response = self._find_running(scope) if record is None else record.response
         run = self._background.find(id_, caller)
-        context.cancel(id_)
         if run is not None:
+            context.cancel(id_)
             await context.cache.publish_cancel(id_)
             await run.ended.wait()
             await send_json(send, 200, run.describe())
             return
-        if not await context.cache.publish_cancel(id_) and not context.running_responses(id_):
+        running = self._describe_running(scope) if record is None else record.response
+        context.cancel(id_)
+        published = await context.cache.publish_cancel(id_)
+        if record is None:  # it runs here
+            response = running | {"status": "cancelled"}
+        elif published:
+            response = await self._cancel_elsewhere(caller, record)
+        else:
             raise StoreDown("the gateway that serves this response cannot be reached through Redis; try again later")
-        cancelled = response | {"status": "cancelled"}
-        if record is not None:
-            await self._stored.put(caller, ResponseRecord(cancelled, record.items, record.input_length))
-        await send_json(send, 200, cancelled)
+        await send_json(send, 200, response)
+
+    async def _cancel_elsewhere(self, caller: str, record: ResponseRecord) -> dict[str, Any]:
+        """Return the Response whose end another gateway stores when it gets the notice. If it stores none, store here
+        that the response is cancelled."""
+        found = await self._read_end(caller, record.response["id"])
+        if found is not None and found.status not in RUNNING:
+            return found.response
+        cancelled = record.response | {"status": "cancelled"}
+        if found is not None:
+            await self._stored.put(caller, ResponseRecord(cancelled, found.items, found.input_length))
+        return cancelled
+
+    async def _read_end(self, caller: str, response_id: str) -> ResponseRecord | None:
+        """Read a record until it is that of a response that has ended, for about a second."""
+        record = None
+        for pause in READ_PAUSES:
+            await asyncio.sleep(pause)
+            record = await self._stored.get(caller, response_id)
+            if record is not None and record.status not in RUNNING:
+                break
+        return record
 
     async def list_input_items(self, scope: Scope, receive: Receive, send: Send) -> None:
         query = _parse_query(scope)
@@ -108,12 +141,13 @@ class StoredResponseHandlers:
             raise _not_found(scope)
         return record
 
-    def _find_running(self, scope: Scope) -> dict[str, Any]:
+    def _describe_running(self, scope: Scope) -> dict[str, Any]:
         """Return the Response of a reply that is being sent, and is not stored before its end."""
         running = self._context.running_responses(_id(scope))
-        if not running or running[0].owner != self._context.caller_id(scope):
+        owned = [response for response in running if response.owner == self._context.caller_id(scope)]
+        if not owned:
             raise _not_found(scope)
-        return make_response(running[0].info, "in_progress")
+        return make_response(owned[0].info, "in_progress")
 
     async def _stream(self, starting_after: str | None, scope: Scope, receive: Receive, send: Send) -> None:
         if starting_after is not None and not re.fullmatch(r"[0-9]{1,15}", starting_after):
@@ -142,7 +176,28 @@ class StoredResponseHandlers:
             make_send_queue(scope, send), reply.info, reply.format, reply.mode, skip_frames=skip
         )
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
-        await self._context.run_response(response, reply.source.open(), receive)
+        await self._context.run_response(response, self._open_stored(reply.source, response, scope), receive)
+
+    async def _open_stored(self, source: ReplaySource, response: ReplyResponse, scope: Scope) -> Reply:
+        """Open a reply to send it again. Its last event has the Response that is stored, if that has ended; else it
+        waits until another gateway has stored the end."""
+        caller, id_ = self._context.caller_id(scope), _id(scope)
+        record = await self._stored.get(caller, id_)
+        reply = await source.open()
+        if record is None:
+            return reply
+        if record.status in RUNNING:
+            return KeptReply(
+                reply, response, lambda _: self._read_end(caller, id_), lambda finish, _: finish, lambda: None
+            )
+        stored = record.response
+        return KeptReply(
+            reply,
+            response,
+            lambda _: None,
+            lambda finish, _: _add_stored_usage(finish, stored["usage"]),
+            lambda: stored["completed_at"],
+        )
 
     async def _follow(self, run: BackgroundRun, skip: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events of a background response of this gateway that has not ended."""
@@ -150,6 +205,15 @@ class StoredResponseHandlers:
         follower = self._context.create_event_stream(writer, made.info, made.format, made.mode, skip_frames=skip)
         follower.start_stream()
         await self._context.run_response(follower, run.follow(follower), receive)
+
+
+def _add_stored_usage(finish: Finish, usage: dict[str, Any] | None) -> Finish:
+    """Add the usage of the stored Response if the server sent none."""
+    if finish.usage is not None or usage is None:
+        return finish
+    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
+    estimate = {name: usage[stored_name] for name, stored_name in names.items()}
+    return replace(finish, usage=estimate, warnings=(*finish.warnings, ESTIMATED))
 
 
 def _make_page(items: list[Any], limit: int, after: str | None) -> dict[str, Any]:
