@@ -5,7 +5,7 @@ from collections import OrderedDict
 from app.cache.stored_reply import StoredReply
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Of all replies that are kept."""
+"""Of all replies that are kept, as they are counted; with the frames of their texts they take up to a third more."""
 MAX_REPLY_BYTES = 1024 * 1024
 """A larger reply is not kept."""
 MAX_REPLIES = 2000

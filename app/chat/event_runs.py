@@ -18,16 +18,18 @@ MakeEvent: TypeAlias = Callable[[str], Event]
 """Makes an event of a text."""
 
 
-class TextRun(Struct, frozen=True, gc=False):
+class TextRun(Struct, eq=False, gc=False):
     make: MakeEvent
     texts: list[str]
+    written: object = None
+    """What an encoder wrote of the texts, which it can use when it meets the same run again."""
 
     def expand(self) -> Iterable[Event]:
         return map(self.make, self.texts)
 
 
 class EventRuns(Sequence[list[Event]]):
-    """Immutable. No event is an `Extra` or a `Failed`."""
+    """Immutable, but for `TextRun.written`. No event is an `Extra` or a `Failed`."""
 
     __slots__ = ("_sizes", "runs")
 

@@ -125,17 +125,18 @@ class DeltaEncoder(ABC):
                 return self._write_text(delta[0], delta[1])
         out: list[bytes] = []
         place = 0
+        has_extra: bool | None = None
         while place < len(events):
             run = self._accumulator.extend_run(events, place)
             if run is not None:
                 out.append(self._write_texts(run[0], run[1]))
                 place += len(run[1])
-            elif Extra in map(type, events):
-                out += map(self._write_step, self._accumulator.feed(events[place:]))
-                break
-            else:
-                out += map(self._write_step, self._accumulator.feed([events[place]]))
-                place += 1
+                continue
+            if has_extra is None:
+                has_extra = Extra in map(type, events)
+            end = len(events) if has_extra else place + 1
+            out += map(self._write_step, self._accumulator.feed(events[place:end]))
+            place = end
         return out[0] if len(out) == 1 else b"".join(out)
 
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
@@ -159,8 +160,12 @@ class DeltaEncoder(ABC):
         steps, message, texts = self._accumulator.feed_run(run)
         out = list(map(self._write_step, steps))
         if message is not None:
-            out.append(self._write_texts(message, texts))
+            out.append(self._write_run(run, message, texts))
         return b"".join(out)
+
+    def _write_run(self, run: TextRun, message: ReplyMessage, texts: list[str]) -> bytes:
+        """Return the bytes of the last texts of a run, which are those of `_write_texts`."""
+        return self._write_texts(message, texts)
 
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
         return b"".join([self._write_text(message, text) for text in texts])

@@ -118,11 +118,24 @@ def test_several_reads_are_written_like_each_of_them(reads: Reads) -> None:
 
 @given(replies(), st.sampled_from(["delta", "snapshot", "whole"]))
 def test_reads_of_joined_texts_are_written_like_each_of_them(reads: Reads, mode: ReplyMode) -> None:
+    parts = join_texts(reads)
+    thought, text = ReasoningDelta("a"), TextDelta("b")
+    first: list[list[Event]] = [[], [], [thought], [thought, text], [text] * 4, [text]]
     for name, options in [*STREAMS, ("agentscope", {}), ("anthropic", {}), ("responses", {})]:
-        encoder, other = make_encoder(name, mode, options), make_encoder(name, mode, options)
-        assert encoder.open() == other.open()
-        written = b"".join([encode_each(encoder, part) for part in join_texts(reads)])
-        assert written == b"".join(map(other.feed, reads)), (name, options)
+        for before in first:  # the same parts again, and at other places of a stream
+            encoder, other = make_encoder(name, mode, options), make_encoder(name, mode, options)
+            assert encoder.open() == other.open()
+            assert encoder.feed(before) == other.feed(before)
+            written = b"".join([encode_each(encoder, part) for part in parts])
+            assert written == b"".join(map(other.feed, reads)), (name, options, before)
+
+
+def test_a_run_of_texts_has_the_same_frames_in_each_of_its_streams() -> None:
+    reads: list[list[Event]] = [[ReasoningDelta("a")], [ReasoningDelta("b"), ReasoningDelta("c")], [Finish("stop")]]
+    (part,) = join_texts(reads)
+    assert isinstance(part, EventRuns)
+    written = b"".join(map(make_encoder("qwen", "delta", {}).feed, reads))
+    assert [encode_each(make_encoder("qwen", "delta", {}), part) for _ in range(2)] == [written] * 2
 
 
 @given(replies())

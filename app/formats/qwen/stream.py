@@ -6,9 +6,11 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 
 from typing import Any
 
+from msgspec import Struct
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
+from app.chat.event_runs import TextRun
 from app.chat.events import Event, Finish
 from app.errors import UpstreamFailed
 from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
@@ -87,6 +89,16 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
     return body
 
 
+class _WrittenRun(Struct, frozen=True, gc=False):
+    """The frames of the last texts of a run. They are equal in every stream of deltas in which the run has this place,
+    and so in every hit on one stored reply."""
+
+    place: tuple[int, int, int]
+    """The number of the frame before them, the index of their message, and how many texts of the run they have."""
+    data: bytes
+    last_seq: int
+
+
 class QwenDeltaEncoder(DeltaEncoder):
     """`stream_mode: delta`: every frame has only new text."""
 
@@ -133,6 +145,17 @@ class QwenDeltaEncoder(DeltaEncoder):
         parts[2::4] = escape_line_separators(_json_lines(texts))[:-1].split(b"\n")
         parts[3::4] = [after] * len(texts)
         return b"".join(parts)
+
+    @override
+    def _write_run(self, run: TextRun, message: ReplyMessage, texts: list[str]) -> bytes:
+        frames, place = self._frames, (self._frames.seq, message.index, len(texts))
+        written = run.written
+        if type(written) is _WrittenRun and written.place == place:
+            frames.seq = written.last_seq
+            return written.data
+        data = self._write_texts(message, texts)
+        run.written = _WrittenRun(place, data, frames.seq)
+        return data
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
