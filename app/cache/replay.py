@@ -7,11 +7,14 @@ from typing import Literal, TypeAlias
 from typing_extensions import override
 
 from app.cache.codec import Batch
-from app.cache.log import BYTES_PER_TURN, LOG_LIMITS, count_for_turn, events_size
+from app.cache.log import BYTES_PER_TURN, count_for_turn, events_size
 from app.chat.event_runs import join_texts
 from app.chat.events import Event
 from app.chat.stream import Receiver
 
+BATCHES_PER_TURN = 256
+"""A reader gets so many batches, or `BYTES_PER_TURN`, then others have their turn. To encode them takes less than a
+millisecond; each turn costs a write to the socket."""
 MAX_GAP_SECONDS = 10.0
 """The longest pause between two batches at the original pace."""
 TIMER_SECONDS = 0.001
@@ -23,12 +26,9 @@ Turn: TypeAlias = Sequence[Sequence[list[Event]]]
 
 
 class Turns:
-    """The turns of a reply, divided as `LogLimits.batches_per_turn` says. Each is made when it is first read, so that a
-    long reply does not hold up the event loop."""
+    """The turns of a reply. Each is made when it is first read: a long reply does not hold up the event loop."""
 
-    def __init__(
-        self, batches: Sequence[list[Event]], size: int, batches_per_turn: int = LOG_LIMITS.batches_per_turn
-    ) -> None:
+    def __init__(self, batches: Sequence[list[Event]], size: int, batches_per_turn: int = BATCHES_PER_TURN) -> None:
         """`size` is the approximate size of the batches in bytes."""
         self._batches = batches
         self._size = size
@@ -131,9 +131,7 @@ class Replay(ReplayBase):
 class PacedReplay(ReplayBase):
     """Batches that become due during a pause come at once after it."""
 
-    def __init__(
-        self, batches: Sequence[Batch], *, whole: bool, batches_per_turn: int = LOG_LIMITS.batches_per_turn
-    ) -> None:
+    def __init__(self, batches: Sequence[Batch], *, whole: bool, batches_per_turn: int = BATCHES_PER_TURN) -> None:
         super().__init__(whole=whole)
         self._batches = batches
         self._batches_per_turn = batches_per_turn

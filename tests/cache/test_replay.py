@@ -6,8 +6,8 @@ from unittest.mock import Mock, patch
 
 import pytest
 from app.cache.codec import Batch
-from app.cache.log import LOG_LIMITS, events_size
-from app.cache.replay import Pace, PacedReplay, Replay, ReplayBase, Turns
+from app.cache.log import events_size
+from app.cache.replay import BATCHES_PER_TURN, Pace, PacedReplay, Replay, ReplayBase, Turns
 from app.chat.event_runs import join_texts
 from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta, is_end
 
@@ -21,9 +21,7 @@ def made(count: int, gap: float = 0.1) -> list[Batch]:
     return [*sent, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
-def replayed(
-    batches: list[Batch], pace: Pace = "fast", batches_per_turn: int = LOG_LIMITS.batches_per_turn
-) -> ReplayBase:
+def replayed(batches: list[Batch], pace: Pace = "fast", batches_per_turn: int = BATCHES_PER_TURN) -> ReplayBase:
     events = events_of(batches)
     whole = bool(events) and is_end(events[-1])
     if pace == "original":
@@ -36,7 +34,7 @@ def events_of(batches: list[Batch]) -> list[list[Event]]:
 
 
 @each_case("pace", ["fast", "original"])
-@each_case("count", [1, 2, 63, 64, 65, 300])
+@each_case("count", [1, 2, 255, 256, 257, 600])
 def test_a_reply_is_replayed_completely_in_order_and_in_its_batches(count: int, pace: Pace) -> None:
     async def scenario(loop: Clocked) -> None:
         batches, listener = made(count), Listener()
@@ -97,7 +95,7 @@ def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
             await asyncio.sleep(0)
             turns += 1
             assert len(listener.groups) <= turns + 1
-        assert listener.groups == [64, 64, 64, 64, 44]
+        assert listener.groups == [256, 44]
 
     loop = run(scenario)
     assert loop.now == 100.0, "as fast as possible takes no time"
@@ -114,7 +112,7 @@ def test_a_turn_is_made_when_it_is_first_read_and_once_for_all_readers() -> None
             await first.ended.wait()
             Replay(turns, whole=True).start(second)
             await second.ended.wait()
-            assert joining.call_count == 5
+            assert joining.call_count == 2
         assert first.received == second.received == events
 
     run(scenario)
@@ -190,7 +188,7 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
     chance = random.Random(seed)
 
     async def scenario(loop: Clocked) -> None:
-        batches = made(chance.choice([1, 3, 70, 200]))
+        batches = made(chance.choice([1, 3, 270, 600]))
         reply = replayed(batches, pace)
 
         def pause() -> None:
@@ -240,7 +238,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
     async def scenario(loop: Clocked) -> None:
         listener = Listener()
         for pace in ("fast", "original"):
-            reply = replayed(made(200), pace)
+            reply = replayed(made(600), pace)
             reply.start(listener)
             reply.close()
         await asyncio.sleep(0)
