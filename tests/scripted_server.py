@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -20,7 +20,7 @@ RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Reply:
     """What is sent for one request."""
 
-    chunks: Sequence[bytes | asyncio.Event] = ()
+    chunks: Iterable[bytes | asyncio.Event] = ()
     """Bytes are one write each; an event is waited for before going on."""
     status: int | None = 200
     """None: no head at all, the chunks are everything."""
