@@ -8,16 +8,18 @@ that they are on one node of a cluster. The number in the tag is the version of 
     parley:{limits-1}:<owner>:spend_per_day         hash: `i` the day, `c` the sum; per_month the same
     parley:{limits-1}:<owner>:concurrent_streams    sorted set: the leases of replies in progress by their expiry
 
-A reply in progress is a lease that its gateway renews, so that those of a killed gateway expire.
+A reply in progress is a lease that its gateway renews, so that those of a killed gateway expire. If Redis was gone for
+longer than a lease lasts, it is counted again from the next renewal on.
 """
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TypeAlias
 
-from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
+from app.cache.redis.breaker import RedisCircuitBreaker, RedisRejected, RedisUnavailable
 from app.cache.shared.scripts import Script
 from app.limits.stores import StoreUnavailable, Taken
 from app.limits.values import Kind, Rule
@@ -25,7 +27,11 @@ from app.limits.windows import Count, period
 
 PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0
-RENEWALS_AT_ONCE = 1000
+LEASES_AT_ONCE = 1000
+RELEASE_SECONDS = 1.0
+"""When a lease is removed that Redis may have got although it did not answer in time: by then it has, or is down."""
+_Row: TypeAlias = tuple[str, str]
+"""A key of replies in progress, and a lease in it."""
 _CODES: dict[Kind, str] = {
     "requests_per_minute": "w",
     "tokens_per_minute": "t",
@@ -130,14 +136,21 @@ return 1
 """
 )
 
+RELEASE = Script(
+    """
+-- keys: one for each lease; arguments: leases
+for n, key in ipairs(KEYS) do redis.call('ZREM', key, ARGV[n]) end
+return 1
+"""
+)
+
 RENEW = Script(
     """
 -- keys: one for each lease; arguments: duration (milliseconds), leases
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 for n, key in ipairs(KEYS) do
-    -- XX: the reply may have ended meanwhile.
-    redis.call('ZADD', key, 'XX', now_ms + ARGV[1], ARGV[n + 1])
+    redis.call('ZADD', key, now_ms + ARGV[1], ARGV[n + 1])
     redis.call('PEXPIRE', key, ARGV[1] * 2)
 end
 return 1
@@ -151,16 +164,26 @@ class RedisStore:
     def __init__(self, redis: RedisCircuitBreaker, lease_seconds: float = LEASE_SECONDS) -> None:
         self._redis = redis
         self._lease_seconds = lease_seconds
-        self._leases: dict[tuple[str, str], None] = {}
-        """The key and the lease of each reply in progress."""
+        self._leases: dict[_Row, None] = {}
+        """Of the replies in progress."""
+        self._unanswered: dict[_Row, None] = {}
+        """Of replies for which Redis did not answer in time."""
         self._renewing: asyncio.Task[None] | None = None
+        self._releasing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
         """Raises StoreUnavailable."""
-        taken = await self._take(rules, [rule.amount_of(tokens) for rule in rules], lease)
+        rows = [(PREFIX + rule.counter, lease) for rule in rules if rule.kind == "concurrent_streams"]
+        was_down = self._redis.is_open
+        try:
+            taken = await self._take(rules, [rule.amount_of(tokens) for rule in rules], lease)
+        except (StoreUnavailable, asyncio.CancelledError):
+            if not was_down:
+                self._release_later(rows)
+            raise
         if taken.admitted:
-            self._hold([PREFIX + rule.counter for rule in rules if rule.kind == "concurrent_streams"], lease)
+            self._hold(rows)
         return taken
 
     async def read(self, rules: Sequence[Rule]) -> Taken:
@@ -187,24 +210,49 @@ class RedisStore:
     def _lease_ms(self) -> int:
         return round(self._lease_seconds * 1000)
 
-    def _hold(self, keys: Sequence[str], lease: str) -> None:
-        for key in keys:
-            self._leases[key, lease] = None
-        if keys and self._renewing is None:
+    def _hold(self, rows: Sequence[_Row]) -> None:
+        self._leases.update(dict.fromkeys(rows))
+        if rows and self._renewing is None:
             self._renewing = asyncio.get_running_loop().create_task(self._renew())
 
     async def _renew(self) -> None:
         """Renew the leases until there are none."""
         while self._leases:
             await asyncio.sleep(self._lease_seconds / 3)
-            held = list(self._leases)
-            for start in range(0, len(held), RENEWALS_AT_ONCE):
-                rows = [row for row in held[start : start + RENEWALS_AT_ONCE] if row in self._leases]
-                keys = [key for key, _ in rows]
-                arguments: list[str | bytes | int] = [self._lease_ms, *(lease for _, lease in rows)]
+            for rows in _divide(list(self._leases)):
+                held = [row for row in rows if row in self._leases]
                 with contextlib.suppress(RedisUnavailable):
-                    await self._redis.call(partial(RENEW.run, keys=keys, arguments=arguments))
+                    await self._run(RENEW, held, self._lease_ms)
+                    # Of replies that ended meanwhile, Redis may have got the end before the renewal.
+                    await self._run(RELEASE, [row for row in held if row not in self._leases])
         self._renewing = None
+
+    def _release_later(self, rows: Sequence[_Row]) -> None:
+        """Remove leases that Redis may have got although it did not answer in time."""
+        self._unanswered.update(dict.fromkeys(rows))
+        if rows and self._releasing is None:
+            self._releasing = asyncio.get_running_loop().create_task(self._release())
+
+    async def _release(self) -> None:
+        while self._unanswered:
+            waiting = list(self._unanswered)
+            await asyncio.sleep(RELEASE_SECONDS)
+            for rows in _divide(waiting):
+                try:
+                    await self._run(RELEASE, rows)
+                except RedisRejected:
+                    pass  # then it has rejected the leases too
+                except RedisUnavailable:
+                    continue
+                for row in rows:
+                    del self._unanswered[row]
+        self._releasing = None
+
+    async def _run(self, script: Script, rows: Sequence[_Row], *arguments: int) -> None:
+        """Run a script of leases. Raises RedisUnavailable."""
+        if rows:
+            keys, leases = zip(*rows, strict=True)
+            await self._redis.call(partial(script.run, keys=keys, arguments=[*arguments, *leases]))
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
         keys = [PREFIX + rule.counter for rule in rules]
@@ -228,11 +276,16 @@ class RedisStore:
         """Wait for the corrections that are on their way, and close the connections."""
         if self._tasks:
             await asyncio.gather(*self._tasks)
-        if self._renewing is not None:
-            self._renewing.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._renewing
+        for task in (self._renewing, self._releasing):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self._redis.aclose()
+
+
+def _divide(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:
+    return (rows[start : start + LEASES_AT_ONCE] for start in range(0, len(rows), LEASES_AT_ONCE))
 
 
 def _period_now(rule: Rule) -> int:

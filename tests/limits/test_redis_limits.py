@@ -3,16 +3,17 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
 from app.access import ANONYMOUS
 from app.cache.redis.breaker import RedisCircuitBreaker
+from app.cache.shared.scripts import Script
 from app.errors import RateLimited
 from app.limits import Limiter, Limits
-from app.limits.redis_store import RedisStore
-from app.limits.stores import MemoryStore, Taken
+from app.limits.redis_store import RELEASE, RENEW, RedisStore
+from app.limits.stores import MemoryStore, StoreUnavailable, Taken
 from app.limits.values import Rule, make_rules
 
 from tests.redis_server import RedisServer
@@ -93,6 +94,72 @@ async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_ren
                 await asyncio.sleep(0.01)
     with shared_redis.client() as client:
         assert client.zcard("parley:{limits-1}:x:concurrent_streams") == 2
+
+
+def count_in_progress(server: RedisServer) -> int:
+    with server.client() as client:
+        return int(client.zcard("parley:{limits-1}:x:concurrent_streams"))
+
+
+async def until_in_progress(server: RedisServer, count: int) -> None:
+    async with asyncio.timeout(5):
+        while count_in_progress(server) != count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("leaves", [False, True], ids=["the gateway gives up", "the client leaves"])
+async def test_a_place_that_redis_gave_too_late_is_free_again(
+    own_redis: RedisServer, monkeypatch: pytest.MonkeyPatch, leaves: bool
+) -> None:
+    monkeypatch.setattr("app.limits.redis_store.RELEASE_SECONDS", 0.2)
+    limited = rules(concurrent_streams=2)
+    store = RedisStore(RedisCircuitBreaker(own_redis.url, timeout_seconds=5.0 if leaves else 0.1))
+    assert (await store.take(limited, 0, "first")).admitted
+    own_redis.pause()
+    taking = asyncio.create_task(store.take(limited, 0, "late"))
+    if leaves:
+        await asyncio.sleep(0.1)
+        taking.cancel()
+    with pytest.raises((StoreUnavailable, asyncio.CancelledError)):
+        await taking
+    own_redis.go_on()
+    with own_redis.client() as client:
+        assert client.info("commandstats")["cmdstat_zadd"]["calls"] == 2, "Redis has got the late one"
+    await until_in_progress(own_redis, 1)
+    await store.aclose()
+
+
+async def test_replies_in_progress_are_counted_again_after_an_outage(own_redis: RedisServer) -> None:
+    store = RedisStore(RedisCircuitBreaker(own_redis.url, rest_seconds=0.05), lease_seconds=0.3)
+    assert (await store.take(rules(concurrent_streams=2), 0, "a")).admitted
+    own_redis.kill()
+    own_redis.start()  # it has forgotten all
+    await until_in_progress(own_redis, 1)
+    await store.aclose()
+
+
+async def test_a_reply_that_ends_while_it_is_renewed_is_not_in_progress(
+    shared_redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = rules(concurrent_streams=2)
+    async with stores(shared_redis, lease_seconds=0.3) as (store,):
+        run, ran = store._run, list[Script]()
+
+        async def end_first(script: Script, rows: Sequence[tuple[str, str]], *arguments: int) -> None:
+            """The end reaches Redis before the renewal."""
+            if script is RENEW:
+                store.give_back(limited, "a", 0, 0, 0)
+                await asyncio.gather(*store._tasks)
+            await run(script, rows, *arguments)
+            ran.append(script)
+
+        monkeypatch.setattr(store, "_run", end_first)
+        assert (await store.take(limited, 0, "a")).admitted
+        async with asyncio.timeout(5):
+            while store._renewing is not None:
+                await asyncio.sleep(0.01)
+        assert ran == [RENEW, RELEASE]
+        assert count_in_progress(shared_redis) == 0
 
 
 async def test_the_cost_of_a_fallback_counts_for_its_limit_also_if_nothing_else_is_limited(
