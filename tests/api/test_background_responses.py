@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from app.access import ANONYMOUS
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
@@ -128,8 +129,8 @@ class Gateway:
 class OwnEndpoint:
     """A second endpoint of a gateway, with a store of its own."""
 
-    def __init__(self, gateway: Gateway, store: Store) -> None:
-        self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=10_000)
+    def __init__(self, gateway: Gateway, store: Store, max_bytes: int = 10_000) -> None:
+        self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=max_bytes)
         self.runs = BackgroundRuns(self.stored, 1)
         self._endpoint = ResponsesEndpoint(gateway.running.app.context, self.stored, self.runs, "always")
 
@@ -246,6 +247,27 @@ def test_the_end_of_a_background_response_is_stored_again_if_it_was_lost(gateway
         id_ = await own.create()
         await own.runs.drain(5.0)
         assert await own.read_status(id_) == "completed"
+
+    gateway.running.loop.run_until_complete(run())
+
+
+def test_a_background_response_that_is_too_long_to_store_says_so(gateway: Gateway) -> None:
+    gateway.release.set()
+
+    async def create(max_bytes: int) -> ResponseRecord:
+        own = OwnEndpoint(gateway, MemoryStore(StoreLimits()), max_bytes)
+        id_ = await own.create()
+        await own.runs.drain(5.0)
+        record = await own.stored.get("nobody", id_)
+        assert record is not None
+        return record
+
+    async def run() -> None:
+        stored = await create(10_000)
+        assert stored.status == "completed"
+        record = await create(len(msgspec.json.encode(stored)) - 10)
+        assert (record.status, record.items, record.response["output"]) == ("failed", [], [])
+        assert "bytes are too many to store (cache.max_entry_bytes)" in record.response["error"]["message"]
 
     gateway.running.loop.run_until_complete(run())
 

@@ -171,6 +171,18 @@ def test_too_long_an_input_is_not_stored_and_the_response_says_so() -> None:
         assert answer["store"] is False and "too many to store" in answer["parley"]["warnings"][0]
 
 
+def test_too_long_a_response_is_not_stored_and_says_so() -> None:
+    gateway = Gateway(max_entry_bytes=2000)
+    with gateway.running:
+        whole = gateway.create(input="x" * 900).json
+        frames = gateway.create(input="x" * 900, stream=True).frames
+        assert [frame["sequence_number"] for frame in frames] == list(range(len(frames)))
+        for response in (whole, frames[-1]["response"]):
+            assert (response["status"], response["store"], len(response["output"])) == ("completed", False, 2)
+            assert "too many to store" in response["parley"]["warnings"][0]
+            assert gateway.running.get(f"/v1/responses/{response['id']}").status == 404
+
+
 def test_a_stream_is_sent_again_behind_an_event(gateway: Gateway) -> None:
     answer = gateway.create(stream=True)
     id_ = answer.frames[0]["response"]["id"]

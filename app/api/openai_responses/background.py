@@ -14,7 +14,7 @@ from typing import Any
 
 from app.api.openai_responses.kept_reply import KeptReply, find_response_encoder
 from app.api.openai_responses.kept_request import KeptRequest
-from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
+from app.api.openai_responses.stored import RUNNING, RecordTooLarge, ResponseRecord, StoredResponses
 from app.api.response_writer import Headers, Sender
 from app.api.responses import ReplyResponse
 from app.chat.stream import Reply
@@ -207,7 +207,12 @@ class BackgroundRuns:
         if response["status"] in RUNNING:
             response |= {"status": "failed", "error": _STOPPED}
         async with run.write_lock:
-            await self._put_end(run.caller, run.kept.make_record(response))
+            try:
+                await self._put_end(run.caller, run.kept.make_record(response))
+            except RecordTooLarge as error:
+                failure = {"code": "server_error", "message": f"the response was complete, but {error}"}
+                response = response | {"status": "failed", "output": [], "error": failure}
+                await self._put_end(run.caller, ResponseRecord(response, [], 0))
 
     async def _put_end(self, caller: str, record: ResponseRecord) -> None:
         """Store the last record of a response, and again if it cannot be read afterwards."""

@@ -6,13 +6,14 @@ from typing import Any
 
 from typing_extensions import override
 
+from app.api.openai_responses.stored import RecordTooLarge
 from app.api.responses import JoinedReplyEncoder, ReplyResponse, SkipFrames
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stream import ForwardedReply, Receiver, Reply
 from app.formats.responses.stream import ResponseEventEncoder
 
 Save = Callable[[dict[str, Any]], Coroutine[Any, Any, object] | None]
-"""Stores a Response. Returns None if that is done, else a coroutine that does it."""
+"""Stores a Response. Returns None if that is done, else a coroutine that does it. Raises RecordTooLarge."""
 
 
 def find_response_encoder(response: ReplyResponse) -> ResponseEventEncoder | None:
@@ -72,6 +73,9 @@ class KeptReply(ForwardedReply):
             encoder.completed_at = self._now()
             finish = self._complete_finish(last, encoder)
             saving = self._save(encoder.write_ahead(finish))
+        except RecordTooLarge as error:
+            encoder.report_unstored(f"store: {error}, so store is false")
+            saving = None
         except Exception as error:
             receiver.on_crash(error)
             return

@@ -37,6 +37,10 @@ class ResponseRecord(Struct, frozen=True):
         return status
 
 
+class RecordTooLarge(Exception):
+    """A response has too many bytes to be stored. The message says how many."""
+
+
 class StoredResponses:
     def __init__(
         self,
@@ -47,7 +51,7 @@ class StoredResponses:
         max_bytes: int,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` returns Unix seconds. Records of more than `max_bytes` are not stored."""
+        """`clock` returns Unix seconds. Records of more than `max_bytes` cannot be stored."""
         self._store = store
         self.enabled = enabled
         self.max_bytes = max_bytes
@@ -55,13 +59,21 @@ class StoredResponses:
         self._clock = clock
 
     def put_nowait(self, caller: str, record: ResponseRecord) -> bool:
-        """Store a record that this process finds from now on. False if the store cannot do that: then use `put`."""
-        data = msgspec.json.encode(record)
+        """Store a record that this process finds from now on. False if the store cannot do that: then use `put`. Raises
+        RecordTooLarge."""
+        data = self._encode(record)
         return self._store.put_nowait(_key(caller, record), data, ttl_seconds=self._ttl_seconds, model=_model(record))
 
     async def put(self, caller: str, record: ResponseRecord) -> None:
-        data = msgspec.json.encode(record)
+        """Raises RecordTooLarge."""
+        data = self._encode(record)
         await self._store.put(_key(caller, record), data, ttl_seconds=self._ttl_seconds, model=_model(record))
+
+    def _encode(self, record: ResponseRecord) -> bytes:
+        data = msgspec.json.encode(record)
+        if len(data) > self.max_bytes:
+            raise RecordTooLarge(f"{len(data)} bytes are too many to store (cache.max_entry_bytes)")
+        return data
 
     async def get(self, caller: str, response_id: str) -> ResponseRecord | None:
         """Return a record. Its time in the store starts again."""

@@ -142,6 +142,8 @@ class ResponseEventEncoder(DeltaEncoder):
         self._signed: set[int] = set()
         """The messages whose opaque fields are in an item before them."""
         self._ahead: bytes | None = None
+        self._end = b""
+        """The last frame, which has the Response."""
         self.response: dict[str, Any] | None = None
         """The Response, once the reply has ended."""
         self.completed_at: int | None = None
@@ -158,6 +160,14 @@ class ResponseEventEncoder(DeltaEncoder):
         self._ahead = self.feed([finish])
         assert self.response is not None
         return self.response
+
+    def report_unstored(self, warning: str) -> None:
+        """Let the Response of `write_ahead` say that it is not stored, and why."""
+        assert self.response is not None and self._ahead is not None
+        warnings = self.response.get("parley", {}).get("warnings", [])
+        self.response |= {"store": False, "parley": {"warnings": [*warnings, warning]}}
+        self._number -= 1
+        self._ahead = self._ahead.removesuffix(self._end) + self._write_end(self.response)
 
     @property
     def texts(self) -> list[str]:
@@ -225,7 +235,11 @@ class ResponseEventEncoder(DeltaEncoder):
             fields["incomplete_details"] = {"reason": unfinished}
         status = "incomplete" if unfinished else "completed"
         self.response = make_response(self._info, status, self._output, **fields)
-        return out + self._frame(f"response.{status}", response=self.response)
+        self._end = self._write_end(self.response)
+        return out + self._end
+
+    def _write_end(self, response: dict[str, Any]) -> bytes:
+        return self._frame(f"response.{response['status']}", response=response)
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
