@@ -114,13 +114,14 @@ class Reloader:
         settings = keep_fixed(self._settings, loaded)
         if kept:
             _check_with_old_values(settings, kept)
-            log.warning("these settings have changed in the configuration: restart to apply %s", ", ".join(kept))
         if settings == self._settings:
             log.info("the configuration was read again: nothing to apply has changed")
-            return True
-        await self._apply(settings)
-        self._settings = settings
-        log.info("the configuration was reloaded")
+        else:
+            await self._apply(settings)
+            self._settings = settings
+            log.info("the configuration was reloaded")
+        if kept:
+            log.warning("these settings have changed in the configuration: restart to apply %s", ", ".join(kept))
         return True
 
     def watch(self, file: Path, changes: WatchFolder | None = None) -> None:

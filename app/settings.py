@@ -226,12 +226,20 @@ class Server(_Section):
     playground: bool = True
 
 
+MAX_LIMIT = 10**15
+"""Of requests, tokens and replies: Redis counts exactly up to 2**53."""
+MAX_SPENDING = 1_000_000_000
+"""Of a day or month: it is counted in billionths, in 64 bits."""
+_Limit: TypeAlias = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
+_Spending: TypeAlias = Annotated[float, Field(ge=0, le=MAX_SPENDING, allow_inf_nan=False)]
+
+
 class LimitSettings(_Section):
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
-    concurrent_streams: int | None = Field(default=None, ge=1)
-    spend_per_day: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    spend_per_month: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    requests_per_minute: _Limit | None = None
+    tokens_per_minute: _Limit | None = None
+    concurrent_streams: _Limit | None = None
+    spend_per_day: _Spending | None = None
+    spend_per_month: _Spending | None = None
 
 
 class Key(_Section):
@@ -267,7 +275,9 @@ class ModelUpstream(_Section):
     priority: int = Field(default=1, ge=1, le=100)
 
 
-_Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+MAX_PRICE = 1_000_000
+"""Of a million tokens."""
+_Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
 class ModelPrice(_Section):

@@ -84,11 +84,12 @@ async def test_a_configuration_that_cannot_be_applied_is_tried_again(caplog: pyt
             raise failures.pop()
         await applied(settings)
 
-    one = Reloader(with_model("a"), lambda: with_model("b"), apply)
+    one = Reloader(with_model("a"), lambda: with_model("b").model_copy(update={"demo": True}), apply)
     assert not await one.reload()
-    assert "the old one stays" in caplog.text
+    assert "the old one stays" in caplog.text and "restart" not in caplog.text
     assert await one.reload()
     assert len(applied.settings) == 1
+    assert "restart to apply demo" in caplog.text
 
 
 async def test_what_needs_a_restart_keeps_its_value_and_is_named(caplog: pytest.LogCaptureFixture) -> None:
