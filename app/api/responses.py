@@ -298,10 +298,20 @@ class _StagedReceiver:
         self._receiver = receiver
 
     def on_events(self, events: list[Event]) -> None:
-        self._receiver.on_events(self._stage.feed(events))
+        try:
+            events = self._stage.feed(events)
+        except Exception as error:
+            self._receiver.on_crash(error)
+        else:
+            self._receiver.on_events(events)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        self._receiver.on_batches(feed_to_end(self._stage, batches))
+        try:
+            batches = feed_to_end(self._stage, batches)
+        except Exception as error:
+            self._receiver.on_crash(error)
+        else:
+            self._receiver.on_batches(batches)
 
     def on_crash(self, error: Exception) -> None:
         self._receiver.on_crash(error)

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 from app.api.response_writer import SendQueue
-from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
+from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits, add_reply_stage
+from app.cache.log import ReplyLog
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import Origin
 from app.errors import Busy
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
+from msgspec.structs import replace
 
 INFO = ReplyInfo("chat-1", "req-1", "m", 1)
 LIMITS = ResponseLimits(heartbeat_seconds=2, commit_seconds=5, stall_seconds=60)
@@ -98,3 +100,41 @@ def test_what_is_found_out_after_a_stream_was_opened_is_in_its_last_frame() -> N
     assert [frame["type"] for frame in frames].count("response.started") == 1
     assert [frame["seq"] for frame in frames] == list(range(1, len(frames) + 1))
     assert frames[-1]["warnings"] == ["the picture was not sent"] and frames[-1]["cached"] is True
+
+
+class Broken:
+    """A stage with a defect."""
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        raise RuntimeError("a defect")
+
+
+class Recorded:
+    """Records what a receiver is given."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.crash: Exception | None = None
+
+    def on_events(self, events: list[Event]) -> None:
+        self.events += events
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.events += events
+
+    def on_crash(self, error: Exception) -> None:
+        self.crash = error
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_defect_in_the_stage_of_a_format_ends_that_response_and_no_other(count: int) -> None:
+    log, broken, other = ReplyLog(), Recorded(), Recorded()
+    staged = add_reply_stage(replace(QWEN, reply_stage=Broken), broken)
+    for receiver in (staged, other):
+        log.add_reader().start(receiver)
+    events: list[Event] = [TextDelta("a") for _ in range(count)]
+    log.append(0.0, [[event] for event in events])
+    log.notify()
+    assert isinstance(broken.crash, RuntimeError)
+    assert other.events == events
