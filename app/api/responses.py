@@ -23,6 +23,7 @@ from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stage import Stage, feed_to_end
 from app.chat.stream import AttemptLog, Origin, Receiver, Reply
+from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, encode_each, list_error_headers
 from app.routing.header import write_attempts_header
@@ -329,8 +330,8 @@ class JoinedReplyEncoder:
 
     def feed(self, events: list[Event]) -> bytes:
         last = events[-1] if events else None
-        if type(last) is Finish and last.usage and "cost" in last.usage:
-            events = [*events[:-1], replace(last, usage={**last.usage, "cost": 0.0})]
+        if type(last) is Finish and last.usage:
+            events = [*events[:-1], replace(last, usage=as_free(last.usage))]
         return self.encoder.feed(events)
 
     def fail(self, error: dict[str, Any]) -> bytes:

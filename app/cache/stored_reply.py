@@ -10,6 +10,7 @@ from app.cache.log import ALL, EVENT_BYTES, UNKNOWN, EqualUntil, ReplyLocation, 
 from app.cache.replay import Pace, PacedReplay, Replay, Turns
 from app.chat.events import Event, Finish, is_end
 from app.chat.stream import Reply
+from app.chat.token_usage import as_free
 
 _OBJECT_BYTES = 400
 """The approximate size of a packed reply besides its bytes."""
@@ -130,6 +131,5 @@ def _mark_usage_cached(batches: Sequence[Batch]) -> Sequence[Batch]:
     finish = last.events[-1] if last is not None and last.events else None
     if last is None or not isinstance(finish, Finish) or finish.usage is None:
         return batches
-    cost = {"cost": 0.0} if "cost" in finish.usage else {}
-    marked = replace(finish, usage={**finish.usage, **cost, "cached": True})
+    marked = replace(finish, usage={**as_free(finish.usage), "cached": True})
     return [*batches[:-1], Batch(last.at, [*last.events[:-1], marked])]

@@ -76,6 +76,16 @@ def _count(value: Any) -> int:
     return read_count(value) or 0
 
 
+_COST_PARTS = frozenset(("cost_details", "upstream_cost", "cost_in_usd_ticks"))
+
+
+def as_free(usage: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage of a reply whose call was paid for by another request: a cost is 0, without its parts."""
+    if "cost" not in usage:
+        return usage
+    return {name: value for name, value in usage.items() if name not in _COST_PARTS} | {"cost": 0.0}
+
+
 class CallUsage(Struct, frozen=True):
     """What one call to a model used."""
 

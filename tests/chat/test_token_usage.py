@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.token_usage import MAX_COUNT, TokenUsage, read_token_usage
+from app.chat.token_usage import MAX_COUNT, TokenUsage, as_free, read_token_usage
 
 from tests.each_case import each_case
 
@@ -62,3 +62,10 @@ def test_tokens_are_read_from_every_shape_of_usage(usage: dict[str, Any] | None,
 
 def test_the_total_is_that_of_prompt_and_reply() -> None:
     assert TokenUsage(3, 2, 1, 4, 3).total == 7
+
+
+def test_a_reply_that_another_request_paid_for_is_free_and_has_no_parts_of_a_cost() -> None:
+    usage = {"prompt_tokens": 3, "completion_tokens": 4}
+    parts = {"cost_details": {"upstream_inference_cost": 0.7}, "upstream_cost": 0.7, "cost_in_usd_ticks": 7 * 10**9}
+    assert as_free(usage | parts | {"cost": 0.003}) == usage | {"cost": 0.0}
+    assert as_free(usage) == usage
