@@ -49,7 +49,7 @@ class LogSubscriber(Protocol):
     """How many batches it has read, counted from the first batch of the reply."""
 
     def advance(self) -> None:
-        """Called when the log has grown or ended."""
+        """Called when the log has grown or ended. It raises nothing: the subscribers after it must be called too."""
 
 
 class ReplyLog:
@@ -180,20 +180,25 @@ class LogReader:
 
     def advance(self) -> None:
         """Give the receiver the next batches. The next turn is scheduled first, because the receiver may pause or
-        close."""
+        close. A receiver that raises gets its own exception, and nothing after it."""
         receiver, log = self._receiver, self._log
         if receiver is None or self.paused or self._turn is not None:
             return
         start = self.position - log.first_batch
         unread = len(log.batches) - start
-        if unread == 1:
-            self.position += 1
-            receiver.on_events(log.batches[start].events)
-        elif unread:
-            group = self._next_group(start)
-            if len(group) < unread:
-                self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
-            receiver.on_batches(group)
+        try:
+            if unread == 1:
+                self.position += 1
+                receiver.on_events(log.batches[start].events)
+            elif unread:
+                group = self._next_group(start)
+                if len(group) < unread:
+                    self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
+                receiver.on_batches(group)
+        except Exception as error:  # of this receiver: the others go on
+            self._receiver = None
+            receiver.on_crash(error)
+            return
         if log.ended and self.position == log.end_position and self._receiver is receiver:
             self._receiver = None
             if log.defect is not None:

@@ -99,8 +99,14 @@ class ReplayBase:
         self._advance()
 
     def _advance(self) -> None:
-        if self._receiver is not None and not self._paused and self._turn is None:
-            self._deliver(self._receiver)
+        receiver = self._receiver
+        if receiver is None or self._paused or self._turn is not None:
+            return
+        try:
+            self._deliver(receiver)
+        except Exception as error:  # of the receiver, which would wait for ever
+            self._receiver = None
+            receiver.on_crash(error)
 
     def _deliver(self, receiver: Receiver) -> None:
         """Give the receiver the next batches. The next turn is scheduled first, because the receiver may pause or

@@ -13,6 +13,7 @@ from app.errors import Internal, ParleyError, UpstreamFailed
 
 from tests.cache.fake_calls import DONE, CallUnderTest, FakeCaller, Source, say
 from tests.cache.manual_clock import Clocked, run
+from tests.each_case import each_case
 
 BROKEN = Fault("upstream_incomplete", "cut off", transient=True)
 REPLY: list[list[Event]] = [*say("one", "two"), [], *say("three"), [DONE]]
@@ -212,6 +213,45 @@ def test_each_reader_gets_a_defect_after_the_events_before_it() -> None:
             [True],
             None,
         )
+
+    run(scenario)
+
+
+@each_case("at", range(len(REPLY) - 1))
+def test_a_reader_that_raises_gets_its_error_and_the_others_the_reply(at: int) -> None:
+    async def scenario(loop: Clocked) -> None:
+        def fail() -> None:
+            if len(broken.batches) == at + 1:
+                raise KeyError("ours")
+
+        call = await CallUnderTest().opened()
+        before = call.caller()
+        broken = FakeCaller(fail)
+        broken.listen(call.in_flight.add_reader())
+        after = call.caller()
+        for batch in REPLY:
+            call.source.push(batch)
+        assert before.batches == after.batches == REPLY
+        assert broken.batches == REPLY[: at + 1]
+        assert isinstance(broken.crash, KeyError)
+        assert (before.crash, after.crash, call.source.closes) == (None, None, 1)
+
+    run(scenario)
+
+
+def test_a_reader_that_raises_while_it_catches_up_gets_its_error_in_every_turn() -> None:
+    async def scenario(loop: Clocked) -> None:
+        def fail() -> None:
+            if len(late.groups) == 2:
+                raise KeyError("ours")
+
+        call = await CallUnderTest(LogLimits(batches_per_turn=2)).opened()
+        early, late = call.caller(), FakeCaller(fail)
+        for batch in REPLY:
+            call.source.push(batch)
+        late.listen(call.in_flight.add_reader())
+        await turns()
+        assert (late.groups, type(late.crash), early.batches) == ([2, 2], KeyError, REPLY)
 
     run(scenario)
 

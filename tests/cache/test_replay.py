@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from unittest.mock import Mock, patch
 
 import pytest
@@ -11,6 +12,7 @@ from app.cache.replay import BATCHES_PER_TURN, Pace, PacedReplay, Replay, Replay
 from app.chat.event_runs import join_texts
 from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta, is_end
 
+from tests.cache.fake_calls import FakeCaller
 from tests.cache.manual_clock import Clocked, Listener, run
 from tests.each_case import each_case
 
@@ -41,6 +43,23 @@ def test_a_reply_is_replayed_completely_in_order_and_in_its_batches(count: int, 
         replayed(batches, pace).start(listener)
         await listener.ended.wait()
         assert listener.received == events_of(batches)
+
+    run(scenario)
+
+
+@each_case("pace", ["fast", "original"])
+def test_a_reader_that_raises_gets_its_error(pace: Pace) -> None:
+    class Broken(FakeCaller):
+        def on_batches(self, batches: Sequence[list[Event]]) -> None:
+            super().on_batches(batches)
+            if len(self.batches) >= 4:
+                raise KeyError("ours")
+
+    async def scenario(loop: Clocked) -> None:
+        reader = Broken()
+        reader.listen(replayed(made(20), pace, 2))
+        await asyncio.sleep(10)
+        assert (len(reader.batches), type(reader.crash)) == (4, KeyError)
 
     run(scenario)
 

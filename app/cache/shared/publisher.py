@@ -1,10 +1,14 @@
 """Writes the log of a call to Redis as it grows, for the gateways that follow the call."""
 
+import logging
+
 from app.cache.codec import Batch, is_cacheable
 from app.cache.inflight import InFlightCall
 from app.cache.shared.lease import CallLease
 from app.chat.events import Failed, Fault
 from app.errors import UpstreamFailed
+
+log = logging.getLogger("parley.cache")
 
 JOINABLE_AFTER_END_MS = 2000
 """How long equal requests may join a call that has ended normally: until the store has its reply."""
@@ -38,21 +42,29 @@ class Publisher:
         self._lease.cancel_end_unless_followed()
 
     def advance(self) -> None:
+        """Write what is new. If that raises, another gateway can take the call over."""
         call = self._call
-        if call.resumable:
-            self._lease.set_resumable()
-        if not call.aborted:
-            self._write_new_batches()
-        if call.ended:
-            self._end()
-            self._lease.detach()
-            call.unpublish(self)
+        try:
+            if call.resumable:
+                self._lease.set_resumable()
+            if not call.aborted:
+                self._write_new_batches()
+            if call.ended:
+                self._end()
+        except Exception:
+            log.exception("defect while writing a reply for other gateways")
+            self._lease.resign()
+        else:
+            if not call.ended:
+                return
+        self._lease.detach()
+        call.unpublish(self)
 
     def _write_new_batches(self) -> None:
-        log = self._call.log
-        for batch in log.batches[self.position - log.first_batch :]:
+        written = self._call.log
+        for batch in written.batches[self.position - written.first_batch :]:
             self._lease.append(batch)
-        self.position = log.end_position
+        self.position = written.end_position
 
     def _end(self) -> None:
         call, lease = self._call, self._lease
