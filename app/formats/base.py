@@ -114,6 +114,9 @@ class DeltaEncoder(ABC):
     fields come in the same read as the message that they belong to, its first frame has them.
     """
 
+    _looks_ahead = True
+    """Whether that is so. Else a message starts with the fields that came before it, wherever a read ends."""
+
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
         self._accumulator = MessageAccumulator()
@@ -133,7 +136,7 @@ class DeltaEncoder(ABC):
                 place += len(run[1])
                 continue
             if has_extra is None:
-                has_extra = Extra in map(type, events)
+                has_extra = self._looks_ahead and Extra in map(type, events)
             end = len(events) if has_extra else place + 1
             out += map(self._write_step, self._accumulator.feed(events[place:end]))
             place = end

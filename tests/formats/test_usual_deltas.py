@@ -151,6 +151,17 @@ def test_a_whole_reply_is_that_of_its_steps(reads: Reads) -> None:
 
 
 @given(replies())
+def test_a_whole_reply_does_not_depend_on_the_reads(reads: Reads) -> None:
+    events = [event for read in reads for event in read]
+    for name, options in [*WHOLES, ("anthropic", {}), ("responses", {})]:
+        written = {
+            b"".join(map(make_encoder(name, "whole", options).feed, cut))
+            for cut in (reads, [events], [[event] for event in events])
+        }
+        assert len(written) == 1, (name, options)
+
+
+@given(replies())
 def test_a_snapshot_of_qwen_agent_has_all_messages_so_far(reads: Reads) -> None:
     encoder, accumulator = make_encoder("qwen", "snapshot", {}), MessageAccumulator()
     encoder.open()

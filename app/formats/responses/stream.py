@@ -127,6 +127,8 @@ _DEFAULT_FIELDS: dict[str, Any] = {
 
 
 class ResponseEventEncoder(DeltaEncoder):
+    _looks_ahead = False
+
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._options = info.options.responses
@@ -139,8 +141,8 @@ class ResponseEventEncoder(DeltaEncoder):
         item are not written as they come."""
         self._stage = SequentialCallsStage()
         self._output: list[dict[str, Any]] = []
-        self._signed: set[int] = set()
-        """The messages whose opaque fields are in an item before them."""
+        self._sealed: dict[int, tuple[int, Any]] = {}
+        """For each message, what of its opaque fields is in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
         self._end = b""
         """The last frame, which has the Response."""
@@ -226,6 +228,7 @@ class ResponseEventEncoder(DeltaEncoder):
     def _write_finish(self, finish: Finish) -> bytes:
         unfinished = _UNFINISHED.get(finish.reason)
         out = self._close_item("incomplete" if unfinished else "completed")
+        out += b"".join(map(self._write_opaque_fields, self._accumulator.messages))
         out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
         fields: dict[str, Any] = {"usage": write_usage(finish.usage), "completed_at": self.completed_at}
         warnings = [rename_paths(text, self._options) for text in self._info.warnings_with(finish)]
@@ -360,15 +363,15 @@ class ResponseEventEncoder(DeltaEncoder):
         return item | ({"input": _unwrap_input(text)} if custom else {"arguments": text})
 
     def _write_opaque_fields(self, message: ReplyMessage) -> bytes:
-        """Write what the model's server wants back with a message, for which it has no field, as an item of its own."""
-        if message.index in self._signed or not message.extra or message.kind == "reasoning_content":
+        """Write what the model's server wants back with a message, for which it has no field, as an item of its own.
+        What came before the message is in an item before it, and the rest in one after it."""
+        if not message.extra or message.kind == "reasoning_content":
             return b""
+        count, known = self._sealed.get(message.index, (0, None))
         extra = message.extra.get("extra_content") if message.kind == "function_call" else None
-        details = message.extra.get("reasoning_details")
-        if not extra and not details:
-            return b""
-        self._signed.add(message.index)
-        return self._write_sealed(details, {message.id: extra} if extra else {})
+        details = message.extra.get("reasoning_details") or []
+        self._sealed[message.index] = len(details), extra
+        return self._write_sealed(details[count:], {message.id: extra} if extra and extra != known else {})
 
     def _write_sealed(self, details: Any, calls: dict[str, Any] | None = None) -> bytes:
         if not details and not calls:

@@ -1,11 +1,13 @@
 """What a reply becomes as events of the Responses API in cases that the goldens do not have."""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
-from app.chat.events import Event, Finish, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.responses import RESPONSES
+from app.formats.seal import Seal, read_seal
 
 from tests.each_case import each_case
 
@@ -44,3 +46,64 @@ def test_blank_arguments_behind_a_call_that_has_ended_are_not_written() -> None:
     found = frames(ToolCallDelta(0, "{}", "c", "f"), TextDelta("é\u2028"), ToolCallDelta(0, " "), Finish("tool_calls"))
     deltas = [one["delta"] for one in found if one["type"].endswith(".delta")]
     assert deltas == ["{}", "é\u2028"]
+
+
+def details(data: str, index: int = -1) -> Extra:
+    return Extra({"reasoning_details": [{"type": "reasoning.encrypted", "data": data}]}, index)
+
+
+def call(index: int) -> ToolCallDelta:
+    return ToolCallDelta(index, "{}", f"call_{index}", "f")
+
+
+def cuts(events: list[Event]) -> Iterator[list[list[Event]]]:
+    """Every way to divide the events into reads."""
+    for ends in range(2 ** (len(events) - 1)):
+        reads: list[list[Event]] = [[]]
+        for place, event in enumerate(events):
+            reads[-1].append(event)
+            if ends >> place & 1:
+                reads.append([])
+        yield reads
+
+
+def sealed(response: Json) -> list[str | tuple[Any, ...]]:
+    """The types of the items; of a seal, what it holds."""
+    found: list[str | tuple[Any, ...]] = []
+    for item in response["output"]:
+        seal = read_seal(item["encrypted_content"]) if "encrypted_content" in item else None
+        if seal is None:
+            found.append(item["type"])
+        else:
+            assert isinstance(seal, Seal)
+            found.append((seal.text, "".join(one["data"] for one in seal.details), seal.calls))
+    return found
+
+
+@each_case(
+    ("events", "items"),
+    [
+        ([details("A"), TextDelta("a"), details("B"), TextDelta("b")], [("", "A", {}), "message", ("", "B", {})]),
+        ([ReasoningDelta("a"), details("A"), TextDelta("b")], [("a", "A", {}), "message"]),
+        (
+            [ReasoningDelta("a"), details("A"), call(0), details("B", 0)],
+            [("a", "A", {}), "function_call", ("", "B", {})],
+        ),
+        ([call(0), details("A", 0), call(1)], ["function_call", ("", "A", {}), "function_call"]),
+        ([call(0), call(1), details("A", 0)], ["function_call", "function_call", ("", "A", {})]),
+        ([call(0), details("A")], ["function_call", ("", "A", {})]),
+        (
+            [call(0), Extra({"extra_content": {"g": 1}}, 0), call(1), details("A", 0)],
+            ["function_call", ("", "", {"call_0": {"g": 1}}), "function_call", ("", "A", {})],
+        ),
+    ],
+)
+def test_opaque_fields_have_their_place_wherever_a_read_ends(events: list[Event], items: list[Any]) -> None:
+    for mode in ("delta", "whole"):
+        written = set()
+        for reads in cuts([*events, Finish("stop")]):
+            encoder = RESPONSES.reply_encoder(ReplyInfo("resp_1", "req-1", "m", 1), mode)
+            written.add(b"".join(map(encoder.feed, reads)))
+        assert len(written) == 1, mode
+    [body] = written
+    assert sealed(json.loads(body)) == items
