@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.formats.base import Options, ReplyInfo, ResponsesOptions
+from app.formats.base import Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
+from app.formats.responses.stream import ResponseEventEncoder
 from app.formats.seal import Seal, read_seal
 
 from tests.each_case import each_case
@@ -107,3 +108,25 @@ def test_opaque_fields_have_their_place_wherever_a_read_ends(events: list[Event]
         assert len(written) == 1, mode
     [body] = written
     assert sealed(json.loads(body)) == items
+
+
+@each_case("mode", ["delta", "whole"])
+def test_a_response_says_at_its_end_that_it_is_not_stored(mode: ReplyMode) -> None:
+    encoder = RESPONSES.reply_encoder(ReplyInfo("resp_1", "req-1", "m", 1), mode)
+    assert isinstance(encoder, ResponseEventEncoder)
+    finish = Finish("stop", warnings=("one",))
+    data = encoder.open() + encoder.feed([TextDelta("a")])
+    encoder.write_ahead(finish)
+    encoder.report_unstored("two")
+    data += encoder.feed([finish])
+    bodies = [
+        json.loads(line.removeprefix(b"data: ")) for line in data.splitlines() if line.startswith((b"{", b"data: "))
+    ]
+    assert [body.get("sequence_number") for body in bodies] in ([None], list(range(len(bodies))))
+    response = bodies[-1].get("response", bodies[-1])
+    assert (response["status"], response["store"], response["parley"]) == (
+        "completed",
+        False,
+        {"warnings": ["one", "two"]},
+    )
+    assert [item["type"] for item in response["output"]] == ["message"]
