@@ -104,7 +104,8 @@ class Exchange:
         return self
 
     async def wait_for_first_token(self, ticker: Ticker) -> None:
-        """Wait for the first event of the reply, and hold it. Raises UpstreamFailed if that is a failure."""
+        """Wait until the server has sent a part of the reply, and hold the events of it, if stages do not. Raises
+        UpstreamFailed if it fails instead."""
         assert self._stream is not None
         self._waiting = asyncio.get_running_loop().create_future()
         self._stream.start(self)
@@ -116,7 +117,7 @@ class Exchange:
         if self._crash is not None:
             raise self._crash
         first = self._held[0]
-        if type(first[0]) is Failed:
+        if first and type(first[0]) is Failed:
             raise UpstreamFailed(first[0].fault)
 
     def log_failure(self, fault: Fault) -> None:
@@ -198,15 +199,16 @@ class Exchange:
     # The stream's receiver, until the first token.
 
     def on_events(self, events: list[Event]) -> None:
-        receiver = self._receiver
+        receiver, stream = self._receiver, self._stream
+        assert stream is not None
+        begun = bool(events) or stream.has_begun
         if receiver is None:
-            if events:
+            if begun:
                 self._hold(events)
             return
-        if events:
+        if begun:
             self._record_first_token(events)
-            assert self._stream is not None
-            self._stream.redirect(receiver)
+            stream.redirect(receiver)
             # It holds this exchange, and both would wait for the garbage collector.
             self._receiver = None
         receiver.on_events(events)
@@ -235,7 +237,7 @@ class Exchange:
             self._waiting.set_result(None)
 
     def _record_first_token(self, events: list[Event]) -> None:
-        if type(events[0]) is Failed:
+        if events and type(events[0]) is Failed:
             return
         seconds = self._loop_time() - self._started_at
         self._state.on_first_token(seconds, self._started_at)

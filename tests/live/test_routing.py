@@ -360,16 +360,31 @@ async def test_a_fallback_that_got_little_of_the_deadline_has_not_failed() -> No
             assert {name: rows[name]["consecutive_failures"] for name in "ab"} == {"a": 1, "b": 0}
 
 
-async def test_after_the_first_token_the_deadline_is_over() -> None:
-    async def slow(exchange: Exchange) -> None:
-        await exchange.send(f"{STREAM}connection: close\r\n\r\n".encode() + say("slow"))
-        await asyncio.sleep(0.6)
-        await exchange.send(FINISH)
+async def slow(exchange: Exchange) -> None:
+    """The first token at once, the end after 0.6 s."""
+    await exchange.send(f"{STREAM}connection: close\r\n\r\n".encode() + say("slow"))
+    await asyncio.sleep(0.6)
+    await exchange.send(FINISH)
 
+
+HOLDING = {"inline_think": "auto_close"}
+"""A profile with which the text is held back until a closing tag, or the end."""
+
+
+@pytest.mark.parametrize("profile", [{}, HOLDING])
+async def test_after_the_first_token_the_deadline_is_over(profile: dict[str, Any]) -> None:
     async with FaultServer(a=slow) as server:
-        models = {"m": {"upstreams": ["a"], "deadline_seconds": 0.4}}
+        models = {"m": {"upstreams": ["a"], "deadline_seconds": 0.4, "profile": profile}}
         async with serving_with(tree(server, models)) as gateway:
             assert (await ask(gateway)).text == "slow"
+
+
+async def test_a_server_whose_first_token_is_held_back_needs_no_second_request() -> None:
+    models: dict[str, Any] = {"m": {**AB["m"], "hedge_after_seconds": 0.2, "profile": HOLDING}}
+    async with FaultServer(a=slow, b=good) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            reply = await ask(gateway)
+            assert (reply.text, reply.outcomes, server.requests) == ("slow", ["a ok"], ["a"])
 
 
 async def test_of_two_requests_the_first_token_wins_and_the_other_connection_is_closed() -> None:

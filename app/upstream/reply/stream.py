@@ -63,7 +63,8 @@ class UpstreamStream:
     """The number of events at the last tick; None after a pause."""
     _size = 0
     """The bytes of the reply so far, decompressed."""
-    _alive = False
+    _reported = 0
+    """What the receiver knows: 1 that the server sends, 2 that it has sent a part of the reply."""
     _paused = False
 
     def __init__(
@@ -87,6 +88,11 @@ class UpstreamStream:
         self._assembler = Assembler(reply_id)
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
         self._sent_at = self._last_active_at = self._last_event_at = body.sent_at
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server has sent a part of the reply. Stages may still hold it back."""
+        return self._event_count > 0
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -171,9 +177,19 @@ class UpstreamStream:
             self._body.abort()
             self._take_observer().on_finished()
             events = self._measure(events)
-        if events or (not self._alive and self._reader.saw_line):
-            self._alive = True
+        if events:
+            self._reported = 2
             receiver.on_events(events)
+        elif self._reported < 2:
+            self._report_progress(receiver)
+
+    def _report_progress(self, receiver: Receiver) -> None:
+        """Report with an empty list that the server sends, and that it has sent a part of the reply which stages hold
+        back."""
+        reached = 2 if self.has_begun else 1 if self._reader.saw_line else 0
+        if reached > self._reported:
+            self._reported = reached
+            receiver.on_events([])
 
     def _read_compressed(self, data: bytes, decompress: Callable[[bytes], bytes]) -> list[Any]:
         try:
