@@ -2,7 +2,9 @@
 
 Leases hold bytes. `take` never waits: if the bytes are not available, the request is refused with `overloaded`, so
 that unfinished bodies cannot wait for each other. Only `wait`, for work that ends by itself, waits in a queue. `take`
-leaves half of the budget to it and no `wait` takes more than that half, so the queue always moves.
+leaves half of the budget to it and no `wait` takes more than that half, so the queue always moves. Only requests that
+wait a second time, with a large body that continues a large stored conversation, can wait for each other, until the
+first is refused.
 """
 
 import asyncio

@@ -85,19 +85,21 @@ async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
     return await asyncio.to_thread(call)
 
 
-async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int) -> None:
+async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int, name: str = "the body") -> int:
     """Wait for the memory that parsing the body needs. Raises Busy, or TooLarge if it has more than `max_values`.
 
-    The memory depends on the number of values more than on the size: each number of a list takes an object.
+    The memory depends on the number of values more than on the size: each number of a list takes an object. Returns
+    that number; 0 for a small body, whose values are not counted.
     """
     if len(raw) <= LARGE_BYTES:
         values = count_values(raw, max_values) if len(raw) > max_values else 0
     else:
         values = await call_in_thread(count_values, raw, max_values)
     if values > max_values:
-        raise TooLarge(f"the body has more than {max_values} JSON values")
+        raise TooLarge(f"{name} has more than {max_values} JSON values")
     if len(raw) > LARGE_BYTES:
         await lease.wait(len(raw) * BYTES_PER_BYTE + values * BYTES_PER_VALUE, PARSE_WAIT_SECONDS)
+    return values
 
 
 async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes | bytearray:

@@ -86,7 +86,7 @@ class RequestInProgress:
         self.lease = context.budget.lease()
         """The memory of the request."""
         self.is_large = False
-        """The body is so large that it is parsed and prepared in another thread."""
+        """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
@@ -176,7 +176,7 @@ class ChatEndpoint:
                 parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
-                    parsed = await self._resolve(parsed, scope)
+                    parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 record, settings = request.record, parsed.settings
@@ -214,8 +214,11 @@ class ChatEndpoint:
         record.record_usage(attempts.usage)
         self._record_attempts(record, attempts.attempts, response.error)
 
-    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
-        """Look up what a request refers to. Only endpoints that store something get such requests."""
+    async def _resolve(
+        self, request: RequestInProgress, unresolved: UnresolvedRequest
+    ) -> ParsedRequest | RejectedRequest:
+        """Look up what a request refers to, and parse it. Only endpoints that store something get such requests. Raises
+        ParleyError."""
         raise NotImplementedError
 
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:

@@ -137,7 +137,8 @@ class UnresolvedRequest(Struct, frozen=True):
     """A request that names stored items, which must be looked up before it can be parsed."""
 
     response_id: str | None
-    item_ids: frozenset[str]
+    item_ids: tuple[str, ...]
+    """In the order of the request."""
     resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
 
 

@@ -10,6 +10,7 @@ miss in the reply is refused. Any other unknown field is ignored with a warning,
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 from pydantic import ValidationError
 from pydantic_core import from_json
@@ -75,6 +76,8 @@ class ResponsesRequest(ParsedRequest, frozen=True):
     """All items that the model sees, those of earlier responses first."""
     context_length: int
     """How many of them are from earlier responses."""
+    input_bytes: int
+    """The size of all items as JSON; 0 if the response is not to be stored."""
     store: bool
     background: bool
     streamed: bool
@@ -91,7 +94,11 @@ def parse_responses_body(
         return RejectedRequest(invalid_json(raw, error), RESPONSES.error)
     if not isinstance(body, dict):
         return RejectedRequest(BadRequest("the request body must be a JSON object"), RESPONSES.error)
-    previous, items = body.get("previous_response_id"), frozenset(_find_references(body.get("input")))
+    previous, given = body.get("previous_response_id"), body.get("input")
+    items = tuple(_find_references(given))
+    if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up
+        too_many = Violation("input", f"more than {limits.max_messages} messages")
+        return RejectedRequest(InvalidInput([too_many]), RESPONSES.error)
     if isinstance(previous, str) or items:
         response_id = previous if isinstance(previous, str) else None
         return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored))
@@ -180,14 +187,16 @@ class _BodyReader:
         if self._violations or parsed is None:
             raise InvalidInput(self._violations)
         store = body.get("store") is not False
+        input_items = [*self._context, *self._items]
         return ResponsesRequest(
             settings=parsed.settings,
             reply_format=self.format,
             request=parsed.request,
             warnings=limit_warnings([*self._warnings, *parsed.warnings]),
             options=Options(responses=self._make_options(store)),
-            input_items=[*self._context, *self._items],
+            input_items=input_items,
             context_length=len(self._context),
+            input_bytes=len(msgspec.json.encode(input_items)) if store else 0,
             store=store,
             background=body.get("background") is True,
             streamed=body.get("stream") is True,

@@ -6,11 +6,10 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 from typing_extensions import override
 
-from app.api.asgi import Scope, send_json
+from app.api.asgi import LARGE_BYTES, Scope, call_in_thread, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
@@ -18,7 +17,7 @@ from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, N
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.kept_reply import KeptReply
 from app.api.openai_responses.kept_request import KeptRequest
-from app.api.openai_responses.stored import StoredResponses
+from app.api.openai_responses.stored import InputMemory, StoredResponses
 from app.api.request_limits import limit_warnings
 from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, ReplyResponse
@@ -50,9 +49,19 @@ class ResponsesEndpoint(ChatEndpoint):
         self._background = background
 
     @override
-    async def _resolve(self, request: UnresolvedRequest, scope: Scope) -> ParsedRequest | RejectedRequest:
-        found = await self._stored.find(self._context.caller_id(scope), request.response_id, request.item_ids)
-        return request.resolve(found)
+    async def _resolve(
+        self, request: RequestInProgress, unresolved: UnresolvedRequest
+    ) -> ParsedRequest | RejectedRequest:
+        """What is stored counts as if the client had sent it."""
+        caller, memory = (
+            self._context.caller_id(request.scope),
+            InputMemory(request.lease, request.live.settings.server),
+        )
+        found = await self._stored.find(caller, unresolved.response_id, unresolved.item_ids, memory)
+        request.is_large = request.is_large or memory.read_bytes > LARGE_BYTES
+        if request.is_large:
+            return await call_in_thread(unresolved.resolve, found)
+        return unresolved.resolve(found)
 
     @override
     def _prepare(
@@ -137,8 +146,9 @@ class ResponsesEndpoint(ChatEndpoint):
             return parsed
         if not self._stored.enabled:
             warning = "store: this gateway stores no responses (cache.url, responses.store), so store is false"
-        elif (size := len(msgspec.json.encode(parsed.input_items))) > self._stored.max_bytes // 2:
-            warning = f"store: {size} bytes of input are too many to store (cache.max_entry_bytes), so store is false"
+        elif parsed.input_bytes > self._stored.max_bytes // 2:
+            size = f"{parsed.input_bytes} bytes of input"
+            warning = f"store: {size} are too many to store (cache.max_entry_bytes), so store is false"
         else:
             return parsed
         if parsed.background:

@@ -14,7 +14,7 @@ from app.api.chat import find_route
 from app.api.chat_schema import RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext
 from app.api.openai_responses.body import parse_responses_body
-from app.api.openai_responses.stored import StoredResponses
+from app.api.openai_responses.stored import InputMemory, StoredResponses
 from app.api.request_limits import request_limits
 from app.api.response_writer import Send
 from app.errors import MethodNotAllowed, ParleyError
@@ -52,9 +52,9 @@ class InputTokensEndpoint:
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsed = await call_in_thread(parse_responses_body, raw, self._limits)
                 if isinstance(parsed, UnresolvedRequest):
-                    parsed = parsed.resolve(
-                        await self._stored.find(self._context.caller_id(scope), parsed.response_id, parsed.item_ids)
-                    )
+                    caller, memory = context.caller_id(scope), InputMemory(lease, server)
+                    found = await self._stored.find(caller, parsed.response_id, parsed.item_ids, memory)
+                    parsed = await call_in_thread(parsed.resolve, found)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 model = await context.gateway.resolve_model(parsed.settings.model)

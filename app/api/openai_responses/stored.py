@@ -5,22 +5,27 @@ and deleting one response does not break a later one. Records belong to one call
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.api.asgi import LARGE_BYTES, call_in_thread, wait_for_parse_memory
 from app.api.chat_schema import StoredItems
 from app.cache.stores import UNKNOWN, Store
+from app.errors import TooLarge
 from app.formats.responses.stream import find_response_id
+from app.memory_budget import UNCOUNTED_BYTES, Lease
+from app.settings import Server
 
 RENEWALS = 24
 """A record that is read is stored again once this part of its time has passed: its time counts from the last use. One
 that is running is not: it would replace the end if that is stored meanwhile."""
 CONTINUABLE = ("completed", "incomplete")
 RUNNING = ("queued", "in_progress")
+_STORED_INPUT = "the stored conversation that the request continues"
 
 
 class ResponseRecord(Struct, frozen=True):
@@ -39,6 +44,27 @@ class ResponseRecord(Struct, frozen=True):
 
 class RecordTooLarge(Exception):
     """A response has too many bytes to be stored. The message says how many."""
+
+
+class InputMemory:
+    """The memory of the records that one request refers to. They count, for the limits too, as if it had their JSON in
+    its body."""
+
+    def __init__(self, lease: Lease, server: Server) -> None:
+        self._lease = lease
+        self._max_bytes = server.max_body_bytes
+        self._values_left = server.max_json_values
+        self.read_bytes = 0
+        """The size of all records so far."""
+
+    async def reserve(self, record: bytes) -> None:
+        """Take the memory of a record, and wait for the memory that parsing it needs. Raises Busy or TooLarge."""
+        self.read_bytes += len(record)
+        if self.read_bytes > self._max_bytes:
+            raise TooLarge(f"{_STORED_INPUT} has more than {self._max_bytes} bytes")
+        if len(record) > UNCOUNTED_BYTES:
+            self._lease.take(len(record))
+        self._values_left -= await wait_for_parse_memory(record, self._lease, self._values_left, _STORED_INPUT)
 
 
 class StoredResponses:
@@ -77,44 +103,59 @@ class StoredResponses:
 
     async def get(self, caller: str, response_id: str) -> ResponseRecord | None:
         """Return a record. Its time in the store starts again."""
-        key = _make_key(caller, response_id)
+        return await self._get(_make_key(caller, response_id), None)
+
+    async def _get(self, key: str, memory: InputMemory | None) -> ResponseRecord | None:
+        """Return a record, after its memory was reserved."""
         known = self._store.get_nowait(key)
         stored = await self._store.get(key) if known is UNKNOWN else known
         if stored is None:
             return None
+        data = stored.value
+        if memory is not None:
+            await memory.reserve(data)
         try:
-            record = msgspec.json.decode(stored.value, type=ResponseRecord)
+            record = _decode(data) if len(data) <= LARGE_BYTES else await call_in_thread(_decode, data)
         except msgspec.MsgspecError:
             return None
         if record.status not in RUNNING and self._clock() - stored.stored_at > self._ttl_seconds / RENEWALS:
-            await self._renew(caller, record)
+            await self._renew(key, data, _model(record))
         return self._check_running(record)
 
-    async def _renew(self, caller: str, record: ResponseRecord) -> None:
-        if not self.put_nowait(caller, record):
-            await self.put(caller, record)
+    async def _renew(self, key: str, data: bytes, model: str) -> None:
+        if not self._store.put_nowait(key, data, ttl_seconds=self._ttl_seconds, model=model):
+            await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
 
     async def delete(self, caller: str, response_id: str) -> None:
         await self._store.delete(_make_key(caller, response_id))
 
-    async def find(self, caller: str, response_id: str | None, item_ids: Iterable[str]) -> StoredItems:
-        """Look up the references of a request."""
+    async def find(
+        self, caller: str, response_id: str | None, item_ids: Sequence[str], memory: InputMemory
+    ) -> StoredItems:
+        """Look up the references of a request, each record once. Raises Busy or TooLarge.
+
+        A record has the items of the responses before it, so the last item is looked up first: nearly always its record
+        has the others too.
+        """
         responses: dict[str, list[Any]] = {}
         items: dict[str, Any] = {}
         if response_id is not None:
-            record = await self.get(caller, response_id)
+            record = await self._get(_make_key(caller, response_id), memory)
             if record is not None and record.status in CONTINUABLE:
                 responses[response_id] = record.items
-        owners: dict[str, set[str]] = {}
-        for item_id in item_ids:
+        missing, read = set(item_ids), set[str]()
+        for item_id in reversed(item_ids):
             owner = find_response_id(item_id)
-            if owner is not None:
-                owners.setdefault(owner, set()).add(item_id)
-        for owner, wanted in owners.items():
-            record = await self.get(caller, owner)
-            for item in () if record is None else record.items:
-                if isinstance(item, dict) and item.get("id") in wanted:
-                    items[item["id"]] = item
+            if owner is None or owner in read or item_id not in missing:
+                continue
+            read.add(owner)
+            record = await self._get(_make_key(caller, owner), memory)
+            if record is not None:
+                found = {
+                    item["id"]: item for item in record.items if isinstance(item, dict) and item.get("id") in missing
+                }
+                items |= found
+                missing -= found.keys()
         return StoredItems(responses, items)
 
     def _check_running(self, record: ResponseRecord) -> ResponseRecord:
@@ -126,6 +167,10 @@ class StoredResponses:
             "message": "the gateway that ran this response stopped: send the request again",
         }
         return replace(record, response=record.response | {"status": "failed", "error": error})
+
+
+def _decode(data: bytes) -> ResponseRecord:
+    return msgspec.json.decode(data, type=ResponseRecord)
 
 
 def _key(caller: str, record: ResponseRecord) -> str:
