@@ -1,6 +1,8 @@
 """Orders the turns of a conversation as strict chat templates require it."""
 
 from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -45,16 +47,11 @@ def _move_after_results(messages: Iterable[Message]) -> Iterator[Message]:
 
 def _merge_neighbours(messages: Iterable[Message]) -> Iterator[Message]:
     """Merge consecutive messages of one role, except tool messages, each of which answers another call."""
-    held: Message | None = None
-    for message in messages:
-        if held is not None and held.role == message.role and held.role != "tool":
-            held = merge_messages(held, message)
-            continue
-        if held is not None:
-            yield held
-        held = message
-    if held is not None:
-        yield held
+    for role, run in groupby(messages, key=attrgetter("role")):
+        if role == "tool":
+            yield from run
+        else:
+            yield merge_messages(list(run))
 
 
 def _insert_bridges(messages: Iterable[Message]) -> Iterator[Message]:

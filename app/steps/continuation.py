@@ -1,7 +1,5 @@
 """Handles a conversation that ends with an assistant message, which the model must continue."""
 
-from functools import reduce
-
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall
@@ -26,7 +24,7 @@ def fold_continuation(request: ChatRequest, profile: Profile) -> tuple[ChatReque
             run[0].path or None,
         )
     before = request.messages[: -len(run)]
-    last = reduce(merge_messages, run)
+    last = merge_messages(run)
     if profile.continuation == "fold":
         return _fold_unsupported(request, profile, before, last)
     has_text = any(isinstance(part, Text) and part.text for part in parts)
@@ -65,7 +63,7 @@ def _fold_into_user(
         text = "was sent unchanged: this model continues an assistant message only directly after a user message"
         return request, (f"{last.path or 'the last message'} {text}",)
     kept = tuple(part for part in last.parts if not isinstance(part, Reasoning))
-    user = replace(before[-1], parts=merge_parts(before[-1].parts, kept))
+    user = replace(before[-1], parts=merge_parts((before[-1].parts, kept)))
     folded = replace(request, messages=(*before[:-1], user))
     if len(kept) == len(last.parts):
         return folded, ()

@@ -1,7 +1,5 @@
 """Adds the default system message, and moves system messages to where the model accepts them."""
 
-from functools import reduce
-
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Text
@@ -26,7 +24,7 @@ def place_system(request: ChatRequest, profile: Profile) -> ChatRequest:
     others = [message for message in request.messages if message.role != "system"]
     if profile.system == "leading":
         return replace(request, messages=(*systems, *others))
-    merged = reduce(merge_messages, systems)
+    merged = merge_messages(systems)
     if profile.system == "merged":
         return replace(request, messages=(merged, *others))
     return replace(request, messages=_merge_into_user(merged, others))
@@ -35,6 +33,6 @@ def place_system(request: ChatRequest, profile: Profile) -> ChatRequest:
 def _merge_into_user(system: Message, others: list[Message]) -> tuple[Message, ...]:
     for place, message in enumerate(others):
         if message.role == "user":
-            user = replace(message, parts=merge_parts(system.parts, message.parts))
+            user = replace(message, parts=merge_parts((system.parts, message.parts)))
             return (*others[:place], user, *others[place + 1 :])
     return (replace(system, role="user", name=None), *others)

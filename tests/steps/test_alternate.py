@@ -4,7 +4,7 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
 from app.steps.alternate import alternate_roles
@@ -33,6 +33,28 @@ def test_neighbours_of_one_role_are_one_message() -> None:
 def test_parts_are_put_one_behind_the_other() -> None:
     merged = alternate_roles(request(user(Text("a"), IMAGE), user(Text("b"))), STRICT)
     assert merged.messages == (user(Text("a"), IMAGE, Text("b")),)
+
+
+def test_nothing_is_lost_behind_a_cache_mark_and_an_empty_text() -> None:
+    marked = Text("a", CacheMark({"type": "ephemeral"}, "messages[0].content[0].cache_control"))
+    merged = alternate_roles(request(user(marked), user(Text(""), Text("b"), IMAGE)), STRICT)
+    assert merged.messages == (user(marked, Text("b"), IMAGE),)
+
+
+def test_texts_meet_until_another_part_or_a_mark_follows() -> None:
+    marked = Text("d", CacheMark({"type": "ephemeral"}, "messages[3].content[0].cache_control"))
+    given = [
+        user(Text("a")),
+        user(Text("b")),
+        user(),
+        user(Text("c"), IMAGE),
+        user(IMAGE),
+        user(Text("")),
+        user(marked),
+    ]
+    merged = alternate_roles(request(*given, user(Text("e")), user(Text("f"))), STRICT)
+    ends = Text("d", marked.mark), Text("\n\ne\n\nf")
+    assert merged.messages == (user(Text("a\n\nb\n\nc"), IMAGE, IMAGE, *ends),)
 
 
 @pytest.mark.parametrize(
