@@ -6,6 +6,7 @@ from the call's position, name and arguments, so that equal conversations give e
 a call without a result are violations.
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,12 +42,39 @@ class MessageGroup:
     details: list[Any] = field(default_factory=list)
     extra_content: Any = None
     """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
-    place: int = 0
-    """The position of the group in the conversation."""
     marks: set[str] = field(default_factory=set)
     """The keys of `_MARKS` that its messages have."""
     sources: list[Message] = field(default_factory=list)
     """The messages that it was made of, without those of the results."""
+
+
+class _UnansweredCalls:
+    """Calls that are taken by results: those of the nearest assistant message first, in their order.
+
+    A call may be in several of these. One that was answered by way of another is dropped when it is met.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[MessageGroup, deque[GroupedCall]]] = []
+        """The calls of each message that still has any."""
+
+    def add(self, group: MessageGroup, call: GroupedCall) -> None:
+        """Add a call of the last message."""
+        if not self._runs or self._runs[-1][0] is not group:
+            self._runs.append((group, deque()))
+        self._runs[-1][1].append(call)
+
+    def take(self) -> tuple[MessageGroup, GroupedCall] | None:
+        """Return the call that the next result answers, with its message; None if there is none."""
+        while self._runs:
+            group, calls = self._runs[-1]
+            while calls:
+                call = calls.popleft()
+                if not call.answered:
+                    call.answered = True
+                    return group, call
+            self._runs.pop()
+        return None
 
 
 _MARKS = ("developer", "refusal")
@@ -86,9 +114,11 @@ class _GroupBuilder:
         self._turn: Turn | None = None
         """Of the assistant's group that is open."""
         self._pending_results: list[tuple[Message, ToolResult]] = []
-        self._unanswered: list[tuple[MessageGroup, GroupedCall]] = []
-        self._given_ids: set[str] = set()
-        """Ids of calls as the caller gave them."""
+        self._calls: list[GroupedCall] = []
+        self._unanswered = _UnansweredCalls()
+        self._unanswered_by_id: dict[str, _UnansweredCalls] = {}
+        """By the ids that the caller gave; also those of which every call is answered."""
+        self._unanswered_by_name: dict[str, _UnansweredCalls] = {}
         self._taken_ids: dict[str, int] = {}
         """Ids in use, each with the number of its last repetition."""
         self._violations: list[Violation] = []
@@ -128,15 +158,17 @@ class _GroupBuilder:
 
     def _add_call(self, group: MessageGroup, grouped: GroupedCall) -> None:
         group.calls.append(grouped)
-        self._unanswered.append((group, grouped))
+        self._calls.append(grouped)
+        self._unanswered.add(group, grouped)
+        self._unanswered_by_name.setdefault(grouped.call.name, _UnansweredCalls()).add(group, grouped)
         if grouped.call.id:
-            self._given_ids.add(grouped.call.id)
+            self._unanswered_by_id.setdefault(grouped.call.id, _UnansweredCalls()).add(group, grouped)
 
     def _group_for(self, message: Message, parts: Sequence[Part]) -> MessageGroup:
         assistant = message.role == "assistant"
         if assistant and self._open is not None and self._turn is not None and self._turn.accepts(message, parts):
             return self._open
-        group = MessageGroup(message.role, message.name, place=len(self._groups))
+        group = MessageGroup(message.role, message.name)
         self._groups.append(group)
         self._open, self._turn = (group, Turn(message)) if assistant else (None, None)
         return group
@@ -157,12 +189,7 @@ class _GroupBuilder:
         run, self._pending_results = self._pending_results, []
         if not run:
             return
-        candidates = sorted(self._unanswered, key=_nearest_first)
-        matched = {
-            id(result): self._match_result(message, result, candidates)
-            for message, result in sorted(run, key=_without_id)
-        }
-        self._unanswered = [pair for pair in self._unanswered if not pair[1].answered]
+        matched = {id(result): self._match_result(message, result) for message, result in sorted(run, key=_without_id)}
         for _, result in run:
             match = matched[id(result)]
             if match is not None:
@@ -170,18 +197,15 @@ class _GroupBuilder:
                 named = result if result.name else replace(result, name=grouped.call.name)
                 group.results.append((grouped.id, named))
 
-    def _match_result(
-        self, message: Message, result: ToolResult, candidates: list[tuple[MessageGroup, GroupedCall]]
-    ) -> tuple[MessageGroup, GroupedCall] | None:
-        free = [pair for pair in candidates if not pair[1].answered]
-        known = result.id in self._given_ids
+    def _match_result(self, message: Message, result: ToolResult) -> tuple[MessageGroup, GroupedCall] | None:
+        known = self._unanswered_by_id.get(result.id) if result.id else None
         if known:
-            chosen = [pair for pair in free if pair[1].call.id == result.id]
+            match = known.take()
         else:
-            chosen = [pair for pair in free if pair[1].call.name == result.name] or ([] if result.id else free)
-        if chosen:
-            chosen[0][1].answered = True
-            return chosen[0]
+            named = self._unanswered_by_name.get(result.name) if result.name is not None else None
+            match = (named.take() if named else None) or (None if result.id else self._unanswered.take())
+        if match is not None:
+            return match
         if known:
             text = f"the call {result.id!r} already has a result: remove one of the two"
         else:
@@ -191,7 +215,9 @@ class _GroupBuilder:
 
     def finish(self) -> tuple[list[MessageGroup], list[Violation]]:
         self._match_results()
-        for _, grouped in self._unanswered:
+        for grouped in self._calls:
+            if grouped.answered:
+                continue
             text = f"the call of {grouped.call.name!r} has no result in the messages after it: add its result"
             self._violations.append(Violation(grouped.call.path or f"{grouped.path}.function_call", text))
         return self._groups, self._violations
@@ -200,10 +226,6 @@ class _GroupBuilder:
 def _describe_result(result: ToolResult) -> str:
     function = f" for function {result.name!r}" if result.name else ""
     return f"{function} with the id {result.id!r}" if result.id else function
-
-
-def _nearest_first(pair: tuple[MessageGroup, GroupedCall]) -> int:
-    return -pair[0].place
 
 
 def _without_id(pair: tuple[Message, ToolResult]) -> bool:
