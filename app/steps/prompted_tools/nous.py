@@ -5,16 +5,12 @@ The wording is Qwen-Agent's, byte for byte, because the models were trained on i
 
 from collections.abc import Sequence
 
-from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from msgspec.structs import replace
+
+from app.chat.messages import ChatRequest, Message, Reasoning, Tool, ToolCall, ToolResult
 from app.steps.prompted_tools.choice import ToolChoice, parse_tool_choice
-from app.steps.prompted_tools.wording import (
-    add_system_block,
-    append_parts,
-    dumps,
-    fold_last_turn,
-    join_content,
-    without_tools,
-)
+from app.steps.prompted_tools.history import HistoryBuilder, join_content
+from app.steps.prompted_tools.wording import add_system_block, dumps, fold_last_turn, without_tools
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads
 from app.steps.tool_parsers.tag_families import CODE_TOOL
@@ -72,7 +68,7 @@ def _has_code(tools: Sequence[Tool]) -> bool:
 
 
 def _rewrite_history(request: ChatRequest, *, code: bool) -> list[Message]:
-    out: list[Message] = []
+    out = HistoryBuilder(request.text_joiner)
     for message in request.messages:
         if message.role == "assistant":
             _add_assistant(out, message, request.text_joiner, code)
@@ -81,29 +77,19 @@ def _rewrite_history(request: ChatRequest, *, code: bool) -> list[Message]:
                 _add_result(out, result, message, request.text_joiner)
         else:
             out.append(message)
-    return out
+    return out.build()
 
 
-def _add_assistant(out: list[Message], message: Message, joiner: str, code: bool) -> None:
+def _add_assistant(out: HistoryBuilder, message: Message, joiner: str, code: bool) -> None:
     """Append an assistant message; consecutive ones are one turn, each on a separate line."""
-    reasonings = tuple(part for part in message.parts if isinstance(part, Reasoning))
+    if out.last_role != "assistant":
+        out.begin(replace(message, parts=()))
+    parts = out.open_last()
     content = join_content(message.parts, joiner)
-    calls = [_call(part, code) for part in message.parts if isinstance(part, ToolCall)]
-    added: tuple[Part | str, ...] = (*content, "\n".join(calls))
-    if not out or out[-1].role != "assistant":
-        parts = append_parts(append_parts((), added), ())
-        out.append(Message("assistant", (*reasonings, *parts), message.name, message.turn, message.path, message.extra))
-        return
-    last = out.pop()
-    before = tuple(part for part in last.parts if not isinstance(part, Reasoning))
-    kept = tuple(part for part in last.parts if isinstance(part, Reasoning))
-    parts = append_parts(before, ("\n", *added) if _has_open_line(before) else added)
-    out.append(Message("assistant", (*kept, *reasonings, *parts), last.name, last.turn, last.path, last.extra))
-
-
-def _has_open_line(parts: tuple[Part, ...]) -> bool:
-    last = parts[-1] if parts else None
-    return isinstance(last, Text) and bool(last.text) and not last.text.endswith("\n")
+    calls = "\n".join([_call(part, code) for part in message.parts if isinstance(part, ToolCall)])
+    has_open_line = parts.end_of_text(1) not in ("", "\n")
+    parts.add("\n" if has_open_line else "", *content, calls)
+    out.add_reasoning(part for part in message.parts if isinstance(part, Reasoning))
 
 
 def _call(call: ToolCall, code: bool) -> str:
@@ -122,12 +108,10 @@ def _arguments(text: str) -> object:
         return text
 
 
-def _add_result(out: list[Message], result: ToolResult, message: Message, joiner: str) -> None:
+def _add_result(out: HistoryBuilder, result: ToolResult, message: Message, joiner: str) -> None:
     """Append a result to the last user message, or as a new one."""
-    response = ("<tool_response>\n", *join_content(result.content, joiner), "\n</tool_response>")
-    if out and out[-1].role == "user":
-        last = out.pop()
-        parts = append_parts(join_content(last.parts, joiner), ("\n", *response))
-        out.append(Message("user", parts, last.name, None, last.path, last.extra))
-    else:
-        out.append(Message("user", append_parts((), response), path=message.path))
+    follows = out.last_role == "user"
+    if not follows:
+        out.begin(Message("user", (), path=message.path))
+    content = join_content(result.content, joiner)
+    out.open_last().add("\n" if follows else "", "<tool_response>\n", *content, "\n</tool_response>")

@@ -11,14 +11,8 @@ from msgspec.structs import replace
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
 from app.steps.prompt_language import Language, detect_language
 from app.steps.prompted_tools.choice import ToolChoice, allows_parallel_calls, parse_tool_choice
-from app.steps.prompted_tools.wording import (
-    add_system_block,
-    append_parts,
-    dumps,
-    fold_last_turn,
-    join_content,
-    without_tools,
-)
+from app.steps.prompted_tools.history import HistoryBuilder, PartsBuilder, append_parts, join_content
+from app.steps.prompted_tools.wording import add_system_block, dumps, fold_last_turn, without_tools
 from app.steps.tool_parsers.tag_families import CODE_TOOL
 
 FUNCTION, ARGS, RESULT, RETURN = "✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿RETURN✿"
@@ -136,22 +130,23 @@ def _describe_tool(schema: Mapping[str, Any], lang: Language) -> str:
 
 def _rewrite_history(request: ChatRequest) -> list[Message]:
     """Write calls and results into the assistant's turn, and drop reasoning."""
-    out: list[Message] = []
+    out = HistoryBuilder(request.text_joiner)
     for message in request.messages:
         if message.role in ("system", "user"):
             out.append(message)
             continue
-        continues = bool(out) and out[-1].role == "assistant"
-        last = out.pop() if continues else Message("assistant", (), path=message.path)
-        parts = append_parts(last.parts, join_content(message.parts, request.text_joiner))
+        continues = out.last_role == "assistant"
+        if not continues:
+            out.begin(Message("assistant", (), path=message.path))
+        parts = out.open_last()
+        parts.add(*join_content(message.parts, request.text_joiner))
         for part in message.parts:
             if isinstance(part, ToolCall):
-                parts = append_parts(parts, (_call(part, own_line=continues),))
+                parts.add(_call(part, own_line=continues))
                 continues = True
             elif isinstance(part, ToolResult):
-                parts = _append_result(parts, part, request.text_joiner)
-        out.append(Message("assistant", parts, last.name, None, last.path))
-    return out
+                _add_result(parts, part, request.text_joiner)
+    return out.build()
 
 
 def _call(call: ToolCall, *, own_line: bool) -> str:
@@ -160,13 +155,12 @@ def _call(call: ToolCall, *, own_line: bool) -> str:
     return f"{line}{FUNCTION}: {call.name}\n{ARGS}: {code}{call.arguments}"
 
 
-def _append_result(parts: tuple[Part, ...], result: ToolResult, joiner: str) -> tuple[Part, ...]:
-    """Append a result; several results share one RETURN at their end."""
+def _add_result(parts: PartsBuilder, result: ToolResult, joiner: str) -> None:
+    """Add a result; several results share one RETURN at their end."""
     ending = f"\n{RETURN}: "
-    last = parts[-1] if parts else None
-    if isinstance(last, Text) and last.text.endswith(ending):
-        parts = (*parts[:-1], Text(last.text.removesuffix(ending)))
-    return append_parts(parts, (f"\n{RESULT}: ", *join_content(result.content, joiner), ending))
+    if parts.end_of_text(len(ending)) == ending:
+        parts.remove_end(len(ending))
+    parts.add(f"\n{RESULT}: ", *join_content(result.content, joiner), ending)
 
 
 def _without_colon(message: Message) -> Message:

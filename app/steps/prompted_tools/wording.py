@@ -1,46 +1,21 @@
-"""Shared by both prompts: joining content, the system block, the last turn.
+"""Shared by both prompts: the system block, the last turn.
 
 Also writes old calls and results as text of user messages, for a model that must not call anything.
 """
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Message, Part, Text, ToolCall, ToolResult
 from app.steps.prompt_language import Language, detect_language
-
-ContentParts: TypeAlias = tuple[Text | Media, ...]
+from app.steps.prompted_tools.history import HistoryBuilder, append_parts, join_content
 
 
 def dumps(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def join_content(parts: Iterable[Part], joiner: str) -> ContentParts:
-    """Return the text and media parts. If there are only texts, they become one text with `joiner` between them."""
-    content = tuple(part for part in parts if isinstance(part, (Text, Media)))
-    if len(content) > 1 and all(isinstance(part, Text) for part in content):
-        return (Text(joiner.join(part.text for part in content if isinstance(part, Text))),)
-    return content
-
-
-def append_parts(parts: tuple[Part, ...], added: Iterable[Part | str]) -> tuple[Part, ...]:
-    """Append parts. Text is appended to a last text part; if there are media, every text stays a separate part, as
-    Qwen-Agent sends it."""
-    out = list(parts)
-    more = [Text(item) if isinstance(item, str) else item for item in added]
-    if any(isinstance(part, Media) for part in (*out, *more)):
-        return (*out, *(part for part in more if not isinstance(part, Text) or part.text))
-    for part in more:
-        last = out[-1] if out else None
-        if isinstance(part, Text) and isinstance(last, Text):
-            out[-1] = Text(last.text + part.text)
-        elif not isinstance(part, Text) or part.text:
-            out.append(part)
-    return tuple(out)
 
 
 def add_system_block(messages: Sequence[Message], block: str, joiner: str) -> tuple[Message, ...]:
@@ -87,21 +62,21 @@ def has_calls(messages: Sequence[Message]) -> bool:
 def convert_calls_to_text(request: ChatRequest) -> tuple[Message, ...]:
     """Return the conversation with calls and results as text of user messages."""
     lang, joiner = detect_language(request), request.text_joiner
-    out: list[Message] = []
+    out = HistoryBuilder(joiner)
     for message in request.messages:
         texts = [text for part in message.parts for text in _call_as_text(part, lang, joiner)]
         rest = tuple(part for part in message.parts if not isinstance(part, (ToolCall, ToolResult)))
         if not texts:
-            if request.policy.separates_users and message.role == "user" and out and out[-1].role == "user":
+            if request.policy.separates_users and message.role == out.last_role == "user":
                 out.append(Message("assistant", (Text("..."),)))
             out.append(message)
             continue
         if any(isinstance(part, Text) and part.text.strip() for part in rest):
             out.append(Message(message.role, rest, message.name, message.turn, message.path))
-        last = out.pop() if out and out[-1].role == "user" else Message("user", (), path=message.path)
-        parts = append_parts(join_content(last.parts, joiner), texts)
-        out.append(Message("user", parts, last.name, None, last.path, last.extra))
-    return tuple(out)
+        if out.last_role != "user":
+            out.begin(Message("user", (), path=message.path))
+        out.open_last().add(*texts)
+    return tuple(out.build())
 
 
 def _call_as_text(part: Part, lang: Language, joiner: str) -> tuple[Part | str, ...]:
