@@ -22,6 +22,8 @@ class SequentialCallsStage:
         self._is_whole: bool | None = None
         """Whether the arguments of the open call are one JSON object, list or string, which cannot go on; None while
         such a value has not ended."""
+        self._closed: set[int] = set()
+        """The calls that were whole when something followed them. What still comes of them is dropped."""
         self._held: list[Event] = []
         self._held_calls: set[int] = set()
         """The calls of which `_held` has arguments."""
@@ -37,6 +39,8 @@ class SequentialCallsStage:
 
     def _feed_one(self, event: Event, waiting: deque[Event], out: list[Event]) -> None:
         """Emit or hold back an event. Those that need no longer be held back go to the front of `waiting`."""
+        if type(event) is ToolCallDelta and event.index in self._closed:
+            return
         if type(event) is ToolCallDelta and (event.index == self._open or self._open < 0):
             self._open = event.index
             self._add_arguments(event.arguments)
@@ -73,6 +77,7 @@ class SequentialCallsStage:
             self._is_whole = False
 
     def _close(self) -> None:
+        self._closed.add(self._open)
         self._open = -1
         self._texts, self._end, self._is_whole = [], JsonEnd(), None
 

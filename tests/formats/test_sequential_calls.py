@@ -28,6 +28,11 @@ CASES: list[tuple[str, list[list[Event]], list[list[Event]]]] = [
     ("text waits for a call", [[P1], [TEXT, R1], [P2], [R2]], [[P1], [], [P2, TEXT, R1], [R2]]),
     ("text ends a whole call", [[P1, P2], [TEXT], [R1]], [[P1, P2], [TEXT], [R1]]),
     (
+        "what comes of a call that has ended is dropped, and nothing waits for it",
+        [[P1, P2], [TEXT], [ToolCallDelta(0, " ")], [TEXT], [R1]],
+        [[P1, P2], [TEXT], [], [TEXT], [R1]],
+    ),
+    (
         "blank text ends none",
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],

@@ -205,8 +205,6 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
-        if message is not self._open:
-            return b""  # a call that was whole, and has ended
         if not self._delta:
             return b""
         data = _json(text)

@@ -40,6 +40,20 @@ def test_a_picture_is_no_block(mode: ReplyMode) -> None:
     assert [block["type"] for block in found] == ["text"]
 
 
+@each_mode
+def test_blank_arguments_behind_a_call_that_has_ended_are_no_text(mode: ReplyMode) -> None:
+    assert ANTHROPIC.reply_stage is not None
+    stage, encoder = ANTHROPIC.reply_stage(), ANTHROPIC.reply_encoder(INFO, mode)
+    given: list[Event] = [ToolCallDelta(0, "{}", "c", "f"), TextDelta("So"), ToolCallDelta(0, "  "), TextDelta("!")]
+    body = b"".join([encoder.feed(stage.feed([event])) for event in given])
+    written = body.decode()
+    body += encoder.feed(stage.feed([Finish("tool_calls")]))
+    if mode == "delta":
+        assert "  " not in written and '"!"' in written
+    else:
+        assert json.loads(body)["content"][1] == {"type": "text", "text": "So!"}
+
+
 @each_case(
     ("arguments", "value"),
     [
