@@ -11,8 +11,19 @@ from app.chat.events import Event, Failed, Fault, Finish, ToolCallDelta
 MAX_NESTING = 200
 _PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]*')
 _SPACE = re.compile(r"[ \t\n\r]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_NUMBER_START = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?)?")
+_NUMBER_STEPS: dict[str, dict[str, str]] = {
+    "start": {"-": "minus", "0": "zero", **dict.fromkeys("123456789", "integer")},
+    "minus": {"0": "zero", **dict.fromkeys("123456789", "integer")},
+    "zero": {".": "point", **dict.fromkeys("eE", "exponent")},
+    "integer": {".": "point", **dict.fromkeys("0123456789", "integer"), **dict.fromkeys("eE", "exponent")},
+    "point": dict.fromkeys("0123456789", "fraction"),
+    "fraction": {**dict.fromkeys("0123456789", "fraction"), **dict.fromkeys("eE", "exponent")},
+    "exponent": {**dict.fromkeys("0123456789", "power"), **dict.fromkeys("+-", "sign")},
+    "sign": dict.fromkeys("0123456789", "power"),
+    "power": dict.fromkeys("0123456789", "power"),
+}
+"""What a number has come to, by what it had come to before and the next character."""
+_WHOLE_NUMBERS = ("zero", "integer", "fraction", "power")
 _NUMBER_CHARS = frozenset("-+.eE0123456789")
 _LITERALS = ("true", "false", "null")
 _HEX = frozenset("0123456789abcdefABCDEF")
@@ -30,7 +41,7 @@ class JsonObjectScanner:
         """What must come next: `object`, `key`, `key or end`, `colon`, `value`, `value or end`, `comma or end`, the
         rest of a `string`, `number` or `literal`, or nothing (`end`)."""
         self._partial = ""
-        """The number or literal so far; for a string, whether it is a `key` or a `value`."""
+        """The literal so far; what a number has come to; for a string, whether it is a `key` or a `value`."""
         self._escape = 0
         """In a string: 5 after a backslash, 4 to 1 for the hex digits that are missing."""
 
@@ -86,10 +97,10 @@ class JsonObjectScanner:
                 self._expects = "comma or end"
             return at + 1
         if char in _NUMBER_CHARS:
-            self._partial += char
-            return at + 1 if _NUMBER_START.fullmatch(self._partial) else -1
+            self._partial = _NUMBER_STEPS[self._partial].get(char, "")
+            return at + 1 if self._partial else -1
         self._expects = "comma or end"
-        return at if _NUMBER.fullmatch(self._partial) else -1
+        return at if self._partial in _WHOLE_NUMBERS else -1
 
     def _take(self, char: str, at: int) -> int:
         expects = self._expects
@@ -114,8 +125,8 @@ class JsonObjectScanner:
             return self._open(char)
         if char == '"':
             self._expects, self._partial = "string", "value"
-        elif char in "-0123456789":
-            self._expects, self._partial = "number", char
+        elif char in _NUMBER_STEPS["start"]:
+            self._expects, self._partial = "number", _NUMBER_STEPS["start"][char]
         elif char in "tfn":
             self._expects, self._partial = "literal", char
         else:

@@ -8,6 +8,8 @@ from app.formats.anthropic.arguments import MAX_NESTING, JsonObjectScanner, Obje
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.linear_time import linear
+
 OBJECTS = [
     "{}",
     " \n{ } ",
@@ -17,6 +19,7 @@ OBJECTS = [
     '{"a": [1, 2, {"b": [[]]}]}',
     '{"a": 0}',
     '{"a": 1E5, "a": 2}',
+    '{"a": [-1, -0, 10, 0.05, -12.50E+07, 1e-0, 0e1]}',
 ]
 BROKEN = [
     "[]",
@@ -30,6 +33,13 @@ BROKEN = [
     '{"a": 1,}',
     '{"a": [1,]}',
     '{"a": 01}',
+    '{"a": 1.e1}',
+    '{"a": 1e1.}',
+    '{"a": 1e1e}',
+    '{"a": 1-1}',
+    '{"a": 1.1.}',
+    '{"a": 1e+}',
+    '{"a": --1}',
     '{"a": -}',
     '{"a": 1.}',
     '{"a": 1e}',
@@ -96,6 +106,11 @@ def test_the_scanner_agrees_with_the_json_parser(text: str) -> None:
     except ValueError:
         is_object = False
     assert scan(["{" + text])[1] is is_object
+
+
+@pytest.mark.many_cases
+def test_a_number_without_end_takes_linear_time() -> None:
+    assert linear(lambda count: scan(['{"a":0.', *["123"] * count]), 2000)
 
 
 START = ToolCallDelta(0, '{"city":', "c", "f")
