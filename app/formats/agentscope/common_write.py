@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from app.chat.messages import Media, Message, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.errors import Violation
-from app.formats.agentscope.ids import ID_DIGITS, make_unique
+from app.formats.agentscope.ids import ID_DIGITS, UniqueIds
 from app.formats.agentscope.media import placeholder
 from app.formats.agentscope.notes import BlockSyntax, Json, collect_notes
 from app.formats.agentscope.replay import make_id, replay_item
@@ -40,7 +40,7 @@ class WriteRules(Struct, frozen=True):
 def write_conversation(messages: Sequence[Message], options: Options, rules: WriteRules) -> list[Json]:
     given = rules.order([piece for message in messages for piece in split_message(message)])
     out: list[Json] = []
-    ids: set[str] = set()
+    ids = UniqueIds()
     shown = fill_ids(given)
     at = 0
     while at < len(given):
@@ -68,7 +68,7 @@ def _length_before_raw(given: Sequence[Message], at: int, rules: WriteRules) -> 
 
 
 def _build_message(
-    given: Sequence[Message], shown: Sequence[Message], options: Options, rules: WriteRules, ids: set[str]
+    given: Sequence[Message], shown: Sequence[Message], options: Options, rules: WriteRules, ids: UniqueIds
 ) -> Json:
     key = rules.syntax.key
     given = [replace(one, extra={name: value for name, value in one.extra.items() if name != key}) for one in given]
@@ -82,21 +82,21 @@ def _build_message(
 
 
 def _build_nameless_message(
-    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: set[str]
+    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: UniqueIds
 ) -> Json | None:
     """Write a message whose id shows that its id and name are made up, so that it needs no notes, or return None."""
     if any(one.extra or one.turn or one.name for one in given if one.role != "tool"):
         return None
-    item = rules.write_msg(_build_head(given, blocks, options, rules, set()), blocks, {})
-    item["id"] = make_unique(make_id(item), used := set(ids))
+    item = rules.write_msg(_build_head(given, blocks, options, rules, UniqueIds()), blocks, {})
+    item["id"] = ids.find(make_id(item))
     if list(map(normalize_piece, rules.validate_and_read(item) or ())) != list(map(normalize_piece, given)):
         return None
-    ids |= used
+    ids.add(item["id"])
     return item
 
 
 def _build_head(
-    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: set[str]
+    given: Sequence[Message], blocks: list[Json], options: Options, rules: WriteRules, ids: UniqueIds
 ) -> Message:
     first = given[0]
     role = rules.role(first)
@@ -110,7 +110,8 @@ def _build_head(
             if first.turn and not first.turn.startswith("messages[")
             else digest([role, name, blocks], ID_DIGITS)
         )
-    id_ = make_unique(id_, ids)
+    id_ = ids.find(id_)
+    ids.add(id_)
     created = first.extra.get("created_at")
     extra = {"message_id": id_} | ({"created_at": created} if isinstance(created, str) else {})
     return make_head(role, name, id_, "", extra)

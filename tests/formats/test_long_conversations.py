@@ -1,0 +1,35 @@
+"""What writing a conversation of very many messages costs."""
+
+from collections.abc import Callable
+
+from app.chat.messages import Message, Text, ToolCall, ToolResult
+from app.formats import FORMATS
+from app.formats.agentscope.ids import UniqueIds
+from app.formats.base import DEFAULT_OPTIONS
+
+from tests.each_case import each_case
+from tests.linear_time import linear
+
+
+def equal_questions(count: int) -> list[Message]:
+    return [Message("user", (Text("q"),))] * count
+
+
+def calls_and_results(count: int) -> list[Message]:
+    calls = [Message("assistant", (ToolCall("f", "{}", str(number)),)) for number in range(count)]
+    return [*calls, *(Message("tool", (ToolResult((), "f", str(number)),)) for number in range(count))]
+
+
+@each_case("name", FORMATS)
+@each_case("make", [equal_questions, calls_and_results])
+def test_a_long_conversation_is_written_in_linear_time(name: str, make: Callable[[int], list[Message]]) -> None:
+    assert linear(lambda count: FORMATS[name].write(make(count), DEFAULT_OPTIONS), 1000)
+
+
+def test_a_repeated_id_gets_the_first_number_that_is_free() -> None:
+    ids, found = UniqueIds(), list[str]()
+    for id_ in ("a", "a_3", "a", "a", "b", "a"):
+        found.append(ids.find(id_))
+        assert ids.find(id_) == found[-1], "what is only asked for is not used"
+        ids.add(found[-1])
+    assert found == ["a", "a_3", "a_2", "a_4", "b", "a_5"]
