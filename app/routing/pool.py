@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
+from weakref import WeakValueDictionary
 
 from app.routing.route import Deployment, ModelRoute
 from app.routing.strategies import STRATEGIES, Strategy
@@ -33,21 +34,37 @@ class PoolMember:
 
 
 class UpstreamStates:
-    """The state of each upstream, by its name. Models that share an upstream share its state."""
+    """The state of each upstream, by its name. Models that share an upstream share its state.
+
+    A request that began before a reload of the configuration goes on with the addresses of its time, also when it is
+    retried. Their states are kept apart for as long as a request uses them.
+    """
 
     def __init__(self, targets: Iterable[Target] = ()) -> None:
         self._states = {target.name: UpstreamState(target.name, target.base_url) for target in targets}
+        self._former: WeakValueDictionary[tuple[str, str], UpstreamState] = WeakValueDictionary()
+        """Those of other addresses than the present ones, by the name and the address."""
 
     def set_targets(self, targets: Iterable[Target]) -> None:
-        """Keep the states of these upstreams only. Requests that are under way go on with the states they have."""
-        self._states = {target.name: self.get(target) for target in targets}
+        """Keep the states of these upstreams only. One that has another address than before begins anew."""
+        before, self._states = self._states, {target.name: self.get(target) for target in targets}
+        for state in before.values():
+            self._former[state.name, state.address] = state
 
     def get(self, target: Target) -> UpstreamState:
-        """Return the state of an upstream. One that has another address than before begins anew."""
+        """Return the state of an upstream."""
         state = self._states.get(target.name)
-        if state is None or state.address != target.base_url:
-            state = self._states[target.name] = UpstreamState(target.name, target.base_url)
-        return state
+        if state is not None and state.address == target.base_url:
+            return state
+        former = self._former.get((target.name, target.base_url))
+        if former is not None:
+            return former
+        made = UpstreamState(target.name, target.base_url)
+        if state is None:
+            self._states[target.name] = made
+        else:
+            self._former[target.name, target.base_url] = made
+        return made
 
     def __iter__(self) -> Iterator[UpstreamState]:
         return iter(list(self._states.values()))

@@ -52,6 +52,7 @@ def is_failure(fault: Fault) -> bool:
 
 class UpstreamState:
     __slots__ = (
+        "__weakref__",
         "_opened_at",
         "_openings",
         "_trial",

@@ -67,6 +67,27 @@ def test_an_upstream_keeps_its_state_until_its_address_changes_or_it_is_gone() -
     assert states.get(upstream_target("a", "http://moved.test/v1")) is not kept
 
 
+def test_a_retry_of_a_request_from_before_a_reload_does_not_reset_the_state_of_the_new_address() -> None:
+    old, new = upstream_target("a", "http://old.test/v1"), upstream_target("a", "http://new.test/v1")
+    states = UpstreamStates([old])
+    before = states.get(old)
+    states.set_targets([new])
+    after = states.get(new)
+    assert states.get(old) is before
+    assert states.get(new) is after
+    assert list(states) == [after]
+
+
+def test_an_address_of_which_nothing_is_known_any_more_does_not_replace_the_configured_one() -> None:
+    old, new = upstream_target("a", "http://old.test/v1"), upstream_target("a", "http://new.test/v1")
+    states = UpstreamStates([new])
+    after, before = states.get(new), states.get(old)
+    assert states.get(old) is before
+    assert list(states) == [after]
+    states.set_targets([old])
+    assert list(states) == [before]
+
+
 FALLBACKS = ModelRoute(
     "m", (), {}, fallbacks=("a",), fallbacks_on_context_length=("b",), fallbacks_on_content_filter=("c",)
 )
