@@ -39,6 +39,10 @@ class RedisUnavailable(Exception):
     """Redis cannot be reached, or does not answer in time."""
 
 
+class RedisUnanswered(RedisUnavailable):
+    """Redis does not answer in time: it may have executed the operation, or may do so later."""
+
+
 class RedisRejected(RedisUnavailable):
     """Redis rejects the command: out of memory, read-only, no permission. This does not open the breaker."""
 
@@ -75,7 +79,8 @@ class RedisCircuitBreaker:
         return self._closed or self._probing is not None
 
     async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
-        """Return the result of `op`. Raises RedisUnavailable for every error of Redis.
+        """Return the result of `op`. Raises RedisUnavailable for every error of Redis; its subclass RedisUnanswered
+        says that Redis may execute `op` nevertheless.
 
         `timeout` is in seconds and starts with the call's turn. A call with a longer timeout than usual does not wait
         for a turn and takes none from others.
@@ -119,7 +124,7 @@ class RedisCircuitBreaker:
             async with _within(seconds):
                 return await op(self._get_client())
         except TimeoutError as error:
-            raise RedisUnavailable(f"no answer within {seconds * 1000:.0f} ms") from error
+            raise RedisUnanswered(f"no answer within {seconds * 1000:.0f} ms") from error
         except _REDIS_ERRORS as error:
             raise _to_unavailable(error) from error
 

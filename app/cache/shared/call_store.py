@@ -1,4 +1,5 @@
-"""All operations on the shared calls in Redis. Writes carry a fencing token. Every method raises RedisUnavailable."""
+"""All operations on the shared calls in Redis. Writes carry a fencing token. Every method raises RedisUnavailable, or
+its subclass RedisUnanswered if Redis may have executed the operation."""
 
 import asyncio
 import os

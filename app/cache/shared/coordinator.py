@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from app.cache.inflight import InFlightCall
-from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnavailable
+from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnanswered, RedisUnavailable
 from app.cache.shared.batch_writer import BatchWriter
 from app.cache.shared.call_store import KEEP_SECONDS, LEASE_SECONDS, CallKeys, CallStore
 from app.cache.shared.cancel_bus import RETRY_SECONDS, NoticeReader, publish
@@ -59,7 +59,12 @@ class Coordinator:
         keys = CallKeys.new(key)
         try:
             number = await self._calls.claim(keys, resumable=call.resumable)
-        except RedisUnavailable:
+        except asyncio.CancelledError:
+            self._release_claim(keys)
+            raise
+        except RedisUnavailable as error:
+            if isinstance(error, RedisUnanswered):
+                self._release_claim(keys)
             return await open_upstream()
         if number is None:
             self._read_notices()
@@ -72,6 +77,10 @@ class Coordinator:
             follower.close()
             raise
         return follower
+
+    def _release_claim(self, keys: CallKeys) -> None:
+        """Release a claim that Redis may have executed, so that equal requests need not wait until it expires."""
+        self.writer.begin(keys, 1).release_claim()
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
         """Like `open_call`, for a call that no other request may join; a gateway can follow it only by its id."""

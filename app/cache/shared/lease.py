@@ -61,6 +61,7 @@ class CallLease:
         self._joinable_ms = 0
         self._sent: WriteRequest | None = None
         self._unavailable_since: float | None = None
+        self._claim_unanswered = False
 
     # Called by the publisher.
 
@@ -129,6 +130,12 @@ class CallLease:
             self._batches.clear()
             self._complete_records.append(records.write(records.LeaseReleased()))
             self._set_after("release", 0)
+
+    def release_claim(self) -> None:
+        """Release the lease of a claim that Redis has not answered: it may have executed it, or do so when it answers
+        again, however late that is."""
+        self._claim_unanswered = True
+        self.resign()
 
     def _set_after(self, after: After, joinable_ms: int) -> None:
         if not self.over and self._after not in ("end", "release"):
@@ -205,14 +212,15 @@ class CallLease:
             self._holder.on_renewed(self.has_followers)
 
     def on_unavailable(self, now: float, timeout_seconds: float) -> None:
-        """Redis does not answer. After `timeout_seconds`, stop trying to write the end of the call."""
+        """Redis does not answer. After `timeout_seconds`, stop trying to write the end of the call, unless Redis may
+        still execute its claim."""
         if self._unavailable_since is None:
             self._unavailable_since = now
         timed_out = now - self._unavailable_since > timeout_seconds
         if self._after == "end_unless_followed" and (timed_out or not self.has_followers):
             self._finish()
             self._notify_unfollowed()
-        elif self._after in ("end", "release") and timed_out:
+        elif self._after in ("end", "release") and timed_out and not self._claim_unanswered:
             self._finish()
             self._notify_lost()
 

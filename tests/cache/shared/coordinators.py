@@ -222,7 +222,10 @@ class SharingGateway:
 
     async def claim_or_follow(self, key: str, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
         """(a reader of the call, whether this gateway makes it, its id), once the reply has begun."""
-        return await self._opened(self._add(lambda call: self.coordinator.open_call(call, key, lead)))
+        return await self._opened(self.add_call(key, lead))
+
+    def add_call(self, key: str, lead: OpenUpstream) -> InFlightCall:
+        return self._add(lambda call: self.coordinator.open_call(call, key, lead))
 
     async def claim_private(self, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
         call = self._add(lambda call: self.coordinator.open_private_call(call, lead))

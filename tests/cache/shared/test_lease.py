@@ -148,6 +148,17 @@ def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
     assert (over, leading.notices) == ([False, True], ["lost"])
 
 
+def test_a_claim_that_redis_has_not_answered_is_released_however_late_it_answers() -> None:
+    one, leading = make_lease()
+    one.release_claim()
+    for seconds in (1.0, 4.1, 600.0):
+        one.on_unavailable(seconds, 3.0)
+        assert not one.over
+    assert one.next_write().after == "release"
+    assert answer(one) == LeaseReleased()
+    assert one.over and leading.notices == ["lost"]
+
+
 def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:
     one, leading = make_lease()
     answer(one, 0)

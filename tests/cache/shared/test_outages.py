@@ -142,6 +142,41 @@ def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: Redis
     play(scene())
 
 
+@pytest.mark.parametrize("resumable", [False, True])
+@pytest.mark.parametrize("how", ["timeout", "cancel"])
+def test_a_claim_whose_answer_came_too_late_delays_no_equal_request(
+    own_redis: RedisServer, how: str, resumable: bool
+) -> None:
+    """Without a release the second gateway would follow the first for as long as the claim lasts."""
+
+    async def scene() -> None:
+        async with (
+            gateway(own_redis.url, 30, RedisCircuitBreaker) as one,
+            gateway(own_redis.url, 30, RedisCircuitBreaker) as two,
+        ):
+            await one.coordinator.put_record("warm", b"", 1)
+            own_redis.pause()
+            call = one.add_call("q", Model(own=True).lead)
+            if resumable:
+                call.keep_for_resume()
+            if how == "timeout":
+                assert await listen(await call.open()).end() == WHOLE
+            else:
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                call.abort()
+            own_redis.go_on()
+            with own_redis.client() as client:
+                await until(lambda: client.exists(CallKeys("q", "").pointer) or client.keys("*:q:*"))
+            model = Model(own=True)
+            async with asyncio.timeout(10):
+                reply, _, _ = await two.claim_or_follow("q", model.lead)
+                assert await listen(reply).end() == WHOLE
+            assert len(model.calls) == 1
+
+    play(scene())
+
+
 def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
     async def scene() -> None:
         async with (
