@@ -59,8 +59,8 @@ def test_the_end_of_the_last_text_is_found_and_removed(
 
 
 def test_a_message_that_was_complete_is_opened_again() -> None:
+    assert HistoryBuilder("|").last_role is None
     out = HistoryBuilder("|")
-    assert out.last_role is None
     out.append(Message("user", (A, B), "n", "turn", "messages[0]", {"key": 1}))
     out.open_last().add("c")
     assert out.last_role == "user"
