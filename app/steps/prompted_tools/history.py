@@ -65,7 +65,8 @@ class PartsBuilder:
         last = self._parts[-1]
         if self._tail:
             self._tail[-1] = self._tail[-1][: len(self._tail[-1]) - size]
-        elif isinstance(last, Text):
+        else:
+            assert isinstance(last, Text)
             self._parts[-1] = Text(last.text[: len(last.text) - size])
 
     def build(self) -> tuple[Part, ...]:
