@@ -11,53 +11,68 @@ from app.chat.messages import Message, Part, ToolCall, ToolResult
 
 def fill_ids(given: Sequence[Message]) -> list[Message]:
     """Return the pieces with an id on every call, and the id and name of its call on every result."""
-    calls = _Calls()
+    open_ = OpenCalls()
+    first_by_id: dict[str, ToolCall] = {}
     shown: list[Message] = []
     for number, piece in enumerate(given):
         part: Part | None = piece.parts[0] if piece.parts else None
         if isinstance(part, ToolCall):
             part = part if part.id else replace(part, id=make_call_id(number, part.name, part.arguments))
-            calls.add(part)
+            open_.add(part)
+            first_by_id.setdefault(part.id or "", part)
             piece = replace(piece, parts=(part,))
         elif isinstance(part, ToolResult):
-            call = calls.find(part)
+            call = _take_call(part, open_) or (first_by_id.get(part.id) if part.id else None)
             id_ = part.id or (call.id if call else make_call_id(number, part.name or "tool", ""))
             piece = replace(piece, parts=(replace(part, id=id_, name=part.name or (call.name if call else "tool")),))
         shown.append(piece)
     return shown
 
 
-class _Calls:
-    """The calls so far; those that have no result yet are found first."""
+def _take_call(result: ToolResult, open_: "OpenCalls") -> ToolCall | None:
+    if result.id:
+        return open_.take_id(result.id)
+    return open_.take_name(result.name) if result.name else open_.take_first()
+
+
+class _OpenCall:
+    __slots__ = ("call", "is_answered")
+
+    def __init__(self, call: ToolCall) -> None:
+        self.call = call
+        self.is_answered = False
+
+
+class OpenCalls:
+    """The calls that have no result yet, in their order. A call that is taken has a result from then on."""
 
     def __init__(self) -> None:
-        self._first_by_id: dict[str, ToolCall] = {}
-        self._open: deque[ToolCall] = deque()
-        self._open_by_id: dict[str, deque[ToolCall]] = {}
-        self._open_by_name: dict[str, deque[ToolCall]] = {}
-        self._answered: set[int] = set()
-        """The identities of the calls that have a result. Each is dropped from the queues when it is met there."""
+        self._all: deque[_OpenCall] = deque()
+        self._by_id: dict[str, deque[_OpenCall]] = {}
+        self._by_name: dict[str, deque[_OpenCall]] = {}
 
     def add(self, call: ToolCall) -> None:
-        assert call.id
-        self._first_by_id.setdefault(call.id, call)
-        self._open.append(call)
-        self._open_by_id.setdefault(call.id, deque()).append(call)
-        self._open_by_name.setdefault(call.name, deque()).append(call)
+        """Add a call that has an id."""
+        item = _OpenCall(call)
+        self._all.append(item)
+        self._by_id.setdefault(call.id or "", deque()).append(item)
+        self._by_name.setdefault(call.name, deque()).append(item)
 
-    def find(self, result: ToolResult) -> ToolCall | None:
-        """Return the call of a result, which has a result from then on."""
-        if result.id:
-            found = self._next(self._open_by_id.get(result.id)) or self._first_by_id.get(result.id)
-        elif result.name:
-            found = self._next(self._open_by_name.get(result.name))
-        else:
-            found = self._next(self._open)
-        if found is not None:
-            self._answered.add(id(found))
-        return found
+    def take_id(self, id: str) -> ToolCall | None:
+        return _take(self._by_id.get(id))
 
-    def _next(self, calls: deque[ToolCall] | None) -> ToolCall | None:
-        while calls and id(calls[0]) in self._answered:
-            calls.popleft()
-        return calls[0] if calls else None
+    def take_name(self, name: str) -> ToolCall | None:
+        return _take(self._by_name.get(name))
+
+    def take_first(self) -> ToolCall | None:
+        return _take(self._all)
+
+
+def _take(calls: deque[_OpenCall] | None) -> ToolCall | None:
+    """Take the first call. Those that were taken from another queue are dropped."""
+    while calls:
+        item = calls.popleft()
+        if not item.is_answered:
+            item.is_answered = True
+            return item.call
+    return None

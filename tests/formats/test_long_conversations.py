@@ -6,13 +6,16 @@ from app.chat.messages import Message, Text, ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.agentscope.ids import UniqueIds
 from app.formats.base import DEFAULT_OPTIONS
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 from tests.linear_time import linear
 
+Q = Message("user", (Text("q"),))
+
 
 def equal_questions(count: int) -> list[Message]:
-    return [Message("user", (Text("q"),))] * count
+    return [Q] * count
 
 
 def calls_and_results(count: int) -> list[Message]:
@@ -20,8 +23,13 @@ def calls_and_results(count: int) -> list[Message]:
     return [*calls, *(Message("tool", (ToolResult((), "f", str(number)),)) for number in range(count))]
 
 
+def results_behind_questions(count: int) -> list[Message]:
+    calls, results = calls_and_results(count)[:count], calls_and_results(count)[count:]
+    return [*calls, *(message for result in results for message in (Q, result))]
+
+
 @each_case("name", FORMATS)
-@each_case("make", [equal_questions, calls_and_results])
+@each_case("make", [equal_questions, calls_and_results, results_behind_questions])
 def test_a_long_conversation_is_written_in_linear_time(name: str, make: Callable[[int], list[Message]]) -> None:
     assert linear(lambda count: FORMATS[name].write(make(count), DEFAULT_OPTIONS), 1000)
 
@@ -33,3 +41,11 @@ def test_a_repeated_id_gets_the_first_number_that_is_free() -> None:
         assert ids.find(id_) == found[-1], "what is only asked for is not used"
         ids.add(found[-1])
     assert found == ["a", "a_3", "a_2", "a_4", "b", "a_5"]
+
+
+def test_every_result_that_is_moved_is_named() -> None:
+    calls, results = calls_and_results(2)[:2], calls_and_results(2)[2:]
+    places = [replace(message, path=f"messages[{at}]") for at, message in enumerate((*calls, Q, *results))]
+    written = FORMATS["agentscope2"].write(places, DEFAULT_OPTIONS)
+    assert [len(item["content"]) for item in written.messages] == [4, 1]
+    assert [loss.path for loss in written.losses] == ["messages[3]", "messages[4]"]

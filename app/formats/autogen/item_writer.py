@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.chat.ids import make_call_id
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
@@ -10,6 +12,7 @@ from app.formats.autogen.parse import parse_items
 from app.formats.autogen.replay import read_asides, validate_item
 from app.formats.autogen.sidecar import add_sidecar, make_item_id, normalize_message
 from app.formats.autogen.value_types import is_base64
+from app.formats.call_ids import OpenCalls
 from app.formats.sidecar import without_notes
 
 _CALL_TYPES = frozenset({"ToolCallRequestEvent", "AssistantMessage"})
@@ -23,7 +26,7 @@ class ItemWriter:
         self._agent = agent
         self._agent_name = agent or agent_name
         self._caller = self._agent_name
-        self._open_calls: list[tuple[str, str]] = []
+        self._open_calls = OpenCalls()
         """(id, name) of the calls without a result."""
 
     def write_kept(self, run: Sequence[Message]) -> None:
@@ -46,11 +49,13 @@ class ItemWriter:
         calls = raw["content"] if raw["type"] in _CALL_TYPES else summary.get("tool_calls")
         results = raw["content"] if raw["type"] in _RESULT_TYPES else summary.get("results")
         if isinstance(calls, list) and calls:
-            self._open_calls += ((one["id"], one["name"]) for one in calls)
+            for one in calls:
+                self._open_calls.add(ToolCall(one["name"], "", one["id"]))
             self._caller = raw["source"]
         if isinstance(results, list):
-            answered = {one["call_id"] for one in results}
-            self._open_calls = [call for call in self._open_calls if call[0] not in answered]
+            for one in results:
+                while self._open_calls.take_id(one["call_id"]) is not None:
+                    pass
 
     def _write_asides(self, run: Sequence[Message], key: str) -> None:
         for message in run:
@@ -117,7 +122,7 @@ class ItemWriter:
         part = message.parts[0]
         assert isinstance(part, ToolCall)
         id_ = part.id or make_call_id(len(self.items), place, part.name, part.arguments)
-        self._open_calls.append((id_, part.name))
+        self._open_calls.add(replace(part, id=id_))
         # AutoGen parses arguments as JSON, which an empty string is not.
         return {"id": id_, "arguments": part.arguments if part.arguments.strip() else "{}", "name": part.name}
 
@@ -131,13 +136,12 @@ class ItemWriter:
     def _find_call(self, part: ToolResult) -> tuple[str, str]:
         """Return (id, name) of a result's call: the call with its id, or the first open one with its name."""
         if part.id:
-            chosen = [one for one in self._open_calls if one[0] == part.id]
+            call = self._open_calls.take_id(part.id)
         else:
-            chosen = [one for one in self._open_calls if one[1] == part.name] or self._open_calls[:1]
-        if chosen:
-            self._open_calls.remove(chosen[0])
-        id_, name = chosen[0] if chosen else ("", "tool")
-        return part.id or id_, part.name or name
+            call = (self._open_calls.take_name(part.name) if part.name else None) or self._open_calls.take_first()
+        if call is None:
+            return part.id or "", part.name or "tool"
+        return part.id or call.id or "", part.name or call.name
 
 
 def _add_common_fields(raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:

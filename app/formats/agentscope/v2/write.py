@@ -58,45 +58,64 @@ def _message_length(given: Sequence[Message], at: int) -> int:
     return len(given) - at
 
 
-def _move_results(given: list[Message]) -> list[Message]:
+def _move_results(given: Sequence[Message]) -> list[Message]:
     """Move results behind their calls, if another message is between them."""
-    out: list[Message] = []
-    for piece in given:
-        place = _find_result_place(piece, out)
-        out.insert(len(out) if place is None else place, piece)
-    return out
-
-
-def _find_result_place(piece: Message, before: Sequence[Message]) -> int | None:
-    """Return the position to which a result must move, or None if it need not move."""
-    if piece.role != "tool" or not before or before[-1].role in _ASSISTANTS:
-        return None
-    ends = [
-        at + 1
-        for at, one in enumerate(before)
-        if one.role in _ASSISTANTS and (at + 1 == len(before) or before[at + 1].role not in _ASSISTANTS)
-    ]
-    for end in reversed(ends):
-        start = next((at + 1 for at in range(end - 1, -1, -1) if before[at].role not in _ASSISTANTS), 0)
-        if any(_is_result_of(piece, one) for one in before[start:end]):
-            return end
-    return None
-
-
-def _is_result_of(result: Message, call: Message) -> bool:
-    answer, tool_call = (result.parts or (None,))[0], (call.parts or (None,))[0]
-    if not isinstance(answer, ToolResult) or not isinstance(tool_call, ToolCall):
-        return False
-    return answer.id == tool_call.id if answer.id else answer.name in (None, tool_call.name)
+    return _order(given)[0]
 
 
 def _find_moved_results(messages: Sequence[Message]) -> list[Violation]:
-    given = [piece for message in messages for piece in split_message(message)]
-    return [
-        Violation(piece.path, "is moved directly after the call that it answers")
-        for at, piece in enumerate(given)
-        if piece.role == "tool" and _find_result_place(piece, given[:at]) is not None
-    ]
+    moved = _order([piece for message in messages for piece in split_message(message)])[1]
+    return [Violation(piece.path, "is moved directly after the call that it answers") for piece in moved]
+
+
+def _order(given: Sequence[Message]) -> tuple[list[Message], list[Message]]:
+    """Return (the pieces in the order of AgentScope's messages, the results that were moved).
+
+    A result that follows another's message goes to the end of the last run of the assistant that has a call for it.
+    """
+    runs: list[list[Message]] = []
+    run: list[Message] | None = None
+    """The assistant's run that goes on; None after another's message."""
+    moved: list[Message] = []
+    calls = _CallRuns()
+    for piece in given:
+        if piece.role not in _ASSISTANTS:
+            runs.append([piece])
+            run = None
+            continue
+        earlier = calls.find(piece) if run is None else None
+        if earlier is not None:
+            earlier.append(piece)
+            moved.append(piece)
+            continue
+        if run is None:
+            runs.append(run := [])
+        run.append(piece)
+        calls.add(piece, run)
+    return [piece for one in runs for piece in one], moved
+
+
+class _CallRuns:
+    """The last run that has a call, and the last that has one of some id or name."""
+
+    def __init__(self) -> None:
+        self._last: list[Message] | None = None
+        self._by_id: dict[str | None, list[Message]] = {}
+        self._by_name: dict[str, list[Message]] = {}
+
+    def add(self, piece: Message, run: list[Message]) -> None:
+        part = piece.parts[0] if piece.parts else None
+        if isinstance(part, ToolCall):
+            self._last = self._by_id[part.id] = self._by_name[part.name] = run
+
+    def find(self, piece: Message) -> list[Message] | None:
+        """Return the last run with a call that this piece answers."""
+        part = piece.parts[0] if piece.parts else None
+        if not isinstance(part, ToolResult):
+            return None
+        if part.id:
+            return self._by_id.get(part.id)
+        return self._last if part.name is None else self._by_name.get(part.name)
 
 
 def _role(first: Message) -> str:
