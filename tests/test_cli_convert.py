@@ -42,13 +42,26 @@ def test_a_file_becomes_what_the_gateway_makes_of_it(form: str, to: str, capsys:
     assert err.splitlines() == [f"parley: {warning}" for warning in warnings]
 
 
+@pytest.mark.parametrize(
+    ("encoding", "name"), [("ascii", r"Gr\u00fc\u00dfe"), ("latin-1", "Grüße"), ("utf-8", "Grüße")]
+)
+def test_characters_that_the_output_cannot_encode_are_escaped(
+    encoding: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output, encoding, write_through=True))
+    assert main(["convert", "--from", "qwen", "--to", "openai", written([USER])]) == 0
+    assert f'"content": "{name}"' in output.getvalue().decode(encoding)
+
+
 def test_the_format_is_found_where_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["convert", "--to", "qwen", written(golden("weather", "autogen"))]) == 0
     assert json.loads(capsys.readouterr().out) == convert("autogen", "qwen", golden("weather", "autogen"))[0]
 
 
 def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps([USER])))
+    raw = json.dumps([USER], ensure_ascii=False).encode()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(raw), "latin-1"))
     assert main(["convert", "--from", "openai", "--to", "qwen", "-"]) == 0
     out, err = capsys.readouterr()
     assert (json.loads(out), err) == ([USER], "")

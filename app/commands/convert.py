@@ -10,9 +10,9 @@ from app.errors import InvalidInput, ParleyError
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     try:
-        text = sys.stdin.read() if str(arguments.file) == "-" else arguments.file.read_text(encoding="utf-8")
+        # JSON is UTF-8, also where the terminal has another encoding.
+        text = sys.stdin.buffer.read() if str(arguments.file) == "-" else arguments.file.read_bytes()
         options = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
         result = convert(json.dumps(options | {"messages": json.loads(text)}).encode())
     except OSError as error:
@@ -26,5 +26,15 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     for warning in result["warnings"]:
         print(f"parley: {warning}", file=sys.stderr)
-    print(json.dumps(result["messages"], ensure_ascii=False, indent=2))
+    print(_write_json(result["messages"]))
     return 0
+
+
+def _write_json(value: object) -> str:
+    """Write characters as they are, or escaped if the encoding of standard output does not have all of them."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=2)
+    return text
