@@ -49,3 +49,14 @@ def test_every_result_that_is_moved_is_named() -> None:
     written = FORMATS["agentscope2"].write(places, DEFAULT_OPTIONS)
     assert [len(item["content"]) for item in written.messages] == [4, 1]
     assert [loss.path for loss in written.losses] == ["messages[3]", "messages[4]"]
+
+
+def test_a_result_without_an_id_is_moved_behind_the_last_run_that_called_its_function() -> None:
+    f, g = (Message("assistant", (ToolCall(name, "{}"),)) for name in "fg")
+    results = [Message("tool", (ToolResult((Text(name or "any"),), name),)) for name in ("f", None, "h")]
+    written = FORMATS["agentscope2"].write([f, Q, g, Q, *results], DEFAULT_OPTIONS)
+    shown = [
+        [block.get("output") or block.get("name") or block["text"] for block in item["content"]]
+        for item in written.messages
+    ]
+    assert shown == [["f", "f"], ["q"], ["g", "any"], ["q"], ["h"]]
