@@ -136,14 +136,17 @@ class JsonScanner:
             self._after_value()
 
     def _word(self) -> Generator[None, None, str]:
-        """Return the next word without skipping it."""
+        """Return the next word without skipping it. What has come of it is not searched again when more comes."""
         state = self._state
+        size = 0
         while True:
-            match = _WORD.match(state.text, state.pos)
-            if match is None:
+            match = _WORD.match(state.text, state.pos + size)
+            if match is not None:
+                size += len(match.group())
+            elif not size:
                 raise NotACall
-            if match.end() < len(state.text) or state.ended:
-                return match.group()
+            if state.pos + size < len(state.text) or state.ended:
+                return state.text[state.pos : state.pos + size]
             yield from state.wait_for_more()
 
     def _comment(self) -> Steps:

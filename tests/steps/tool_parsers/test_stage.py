@@ -1,10 +1,12 @@
 """What stands around calls in text: structured calls, thoughts, annotations, the end."""
 
+import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.tool_parsers.stage import CallStage
 
+from tests.linear_time import linear
 from tests.steps.stage_runner import STOP, joined
 
 OWN = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>'
@@ -98,3 +100,9 @@ def test_an_end_without_a_beginning_is_left_out() -> None:
     found = tool_parser_stage("harmony", [Tool("f", {"name": "f"})], "chat-1")
     assert found is not None
     assert joined([*found.feed([TextDelta("a<|end|>b")]), *found.feed([STOP])]) == [TextDelta("ab"), STOP]
+
+
+@pytest.mark.many_cases
+def test_a_number_without_end_takes_linear_time() -> None:
+    start = '<tool_call>{"name": "f", "arguments": {"a": 0.'
+    assert linear(lambda count: events(TextDelta(start), *[TextDelta("123")] * count, STOP), 3000)
