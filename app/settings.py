@@ -227,9 +227,9 @@ class Server(_Section):
 
 
 MAX_LIMIT = 10**15
-"""Of requests, tokens and replies: Redis counts exactly up to 2**53."""
+"""The highest limit of requests, tokens or replies: Redis counts exactly up to 2**53."""
 MAX_SPENDING = 1_000_000_000
-"""Of a day or month: it is counted in billionths, in 64 bits."""
+"""The highest limit of spending in a day or month: it is counted in billionths, in 64 bits."""
 _Limit: TypeAlias = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 _Spending: TypeAlias = Annotated[float, Field(ge=0, le=MAX_SPENDING, allow_inf_nan=False)]
 
@@ -276,7 +276,7 @@ class ModelUpstream(_Section):
 
 
 MAX_PRICE = 1_000_000
-"""Of a million tokens."""
+"""The highest price of a million tokens."""
 _Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 

@@ -229,18 +229,23 @@ def test_a_tokenizer_file_that_cannot_be_used_is_a_mistake_with_its_place(capsys
 # -- serve --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_tokenizer_file_that_cannot_be_used_is_named_by_serve_too(workers: str) -> None:
-    written("own.json", "{}")
-    written("parley.toml", 'tokenizer = "all.json"' + TOKENIZERS)
-    ran = subprocess.run(
-        [*forked_parley(), "serve", "--port", "0"],
+def fail_to_serve(port: str, workers: str) -> "subprocess.CompletedProcess[str]":
+    """Run a gateway that cannot start."""
+    return subprocess.run(
+        [*forked_parley(), "serve", "--port", port],
         env=os.environ | {"PARLEY_SERVER__WORKERS": workers},
         capture_output=True,
         text=True,
         check=False,
         timeout=60,
     )
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_tokenizer_file_that_cannot_be_used_is_named_by_serve_too(workers: str) -> None:
+    written("own.json", "{}")
+    written("parley.toml", 'tokenizer = "all.json"' + TOKENIZERS)
+    ran = fail_to_serve("0", workers)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith(UNUSABLE)
     assert len(ran.stderr.splitlines()) == 2
@@ -320,14 +325,7 @@ def free_port() -> int:
 def test_a_port_in_use_is_one_plain_sentence(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        ran = subprocess.run(
-            [*forked_parley(), "serve", "--port", str(port)],
-            env=os.environ | {"PARLEY_SERVER__WORKERS": workers},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        ran = fail_to_serve(str(port), workers)
     assert (ran.returncode, ran.stdout) == (1, "")
     assert ran.stderr == (
         f"parley: port {port} of 127.0.0.1 is already in use by another program. "

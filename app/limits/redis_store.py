@@ -29,7 +29,7 @@ PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0
 LEASES_AT_ONCE = 1000
 RELEASE_SECONDS = 1.0
-"""When a lease is removed that Redis may have got although it did not answer in time: by then it has, or is down."""
+"""How long after a request without an answer its lease is removed: by then Redis has it, or is down."""
 _Row: TypeAlias = tuple[str, str]
 """A key of replies in progress, and a lease in it."""
 _CODES: dict[Kind, str] = {
@@ -165,9 +165,9 @@ class RedisStore:
         self._redis = redis
         self._lease_seconds = lease_seconds
         self._leases: dict[_Row, None] = {}
-        """Of the replies in progress."""
+        """The leases of the replies in progress."""
         self._unanswered: dict[_Row, None] = {}
-        """Of replies for which Redis did not answer in time."""
+        """The leases of replies for which Redis did not answer in time."""
         self._renewing: asyncio.Task[None] | None = None
         self._releasing: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()

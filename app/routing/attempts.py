@@ -248,7 +248,7 @@ class UpstreamCaller:
             try:
                 await asyncio.wait(tasks)
             except asyncio.CancelledError:
-                winner = None  # nobody waits for it any more
+                winner = None  # the caller has left
                 raise
             finally:
                 for task in tasks:

@@ -135,7 +135,7 @@ class OwnEndpoint:
         self._endpoint = ResponsesEndpoint(gateway.running.app.context, self.stored, self.runs, "always")
 
     async def create(self) -> str:
-        """Create a background response of the caller "nobody", and return its id."""
+        """Create a background response without an API key, and return its id."""
         messages = [{"type": "http.request", "body": b'{"model": "m", "input": "Hi", "background": true}'}]
         sent: list[Any] = []
 

@@ -48,6 +48,17 @@ class Gateway:
         return messages
 
 
+class Clock:
+    """A time that passes only when told."""
+
+    now = 0.0
+
+    def make_stored(self, ttl_seconds: float) -> StoredResponses:
+        """Responses that are stored in memory by this clock."""
+        store = MemoryStore(StoreLimits(clock=lambda: self.now))
+        return StoredResponses(store, enabled=True, ttl_seconds=ttl_seconds, max_bytes=1000, clock=lambda: self.now)
+
+
 class Source:
     """A `Reply` whose events the test pushes."""
 
@@ -227,19 +238,13 @@ def test_a_stored_response_is_sent_with_its_end_on_every_store(tmp_path: Any) ->
 
 @pytest.mark.anyio
 async def test_a_response_lives_from_its_last_use() -> None:
-    now = 0.0
-
-    def clock() -> float:
-        return now
-
-    stored = StoredResponses(
-        MemoryStore(StoreLimits(clock=clock)), enabled=True, ttl_seconds=100, max_bytes=1000, clock=clock
-    )
+    clock = Clock()
+    stored = clock.make_stored(ttl_seconds=100)
     await stored.put("a", ResponseRecord({"id": "resp_1", "model": "m", "status": "completed"}, [], 0))
     for _ in range(3):
-        now += 90
+        clock.now += 90
         assert await stored.get("a", "resp_1") is not None
-    now += 101
+    clock.now += 101
     assert await stored.get("a", "resp_1") is None
 
 
@@ -280,18 +285,12 @@ async def test_a_defect_at_the_end_of_a_reply_ends_its_response() -> None:
 
 @pytest.mark.anyio
 async def test_reading_a_response_in_progress_does_not_store_it_again() -> None:
-    now = 0.0
-
-    def clock() -> float:
-        return now
-
-    stored = StoredResponses(
-        MemoryStore(StoreLimits(clock=clock)), enabled=True, ttl_seconds=100, max_bytes=1000, clock=clock
-    )
+    clock = Clock()
+    stored = clock.make_stored(ttl_seconds=100)
     await stored.put("a", ResponseRecord({"id": "resp_1", "model": "m", "status": "in_progress"}, [], 0))
-    now = 90.0
+    clock.now = 90.0
     assert await stored.get("a", "resp_1") is not None
-    now = 101.0
+    clock.now = 101.0
     assert await stored.get("a", "resp_1") is None
 
 

@@ -13,6 +13,8 @@ from tests.live.caching_gateway import Answer, Asker, Json
 
 REQUEST = {"x-request-id": "r1"}
 _MARKS = {"cached": bool, "age": int}
+_COST = frozenset(("cost", "cost_details", "upstream_cost", "cost_in_usd_ticks"))
+"""A hit has the first of them, which is 0, and none of the others."""
 _TOTALS = {"prompt_tokens", "completion_tokens", "total_tokens"}
 _SAID_FOR_THE_MARK = ("usage", "metadata")
 """Where AutoGen's and AgentScope's messages have all of a usage that has more than the totals: a mark is more."""
@@ -82,7 +84,7 @@ def _unmarked(value: Any) -> Any:
         return [_unmarked(one) for one in value]
     if not isinstance(value, dict):
         return value
-    plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key) and key != "cost"}
+    plain = {key: _unmarked(one) for key, one in value.items() if type(one) is not _MARKS.get(key) and key not in _COST}
     if isinstance(usage := plain.get("usage"), str):
         plain["usage"] = _unmarked(json.loads(usage))
     return {key: one for key, one in plain.items() if not (key in _SAID_FOR_THE_MARK and _only_totals(one))}

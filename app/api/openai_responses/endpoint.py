@@ -53,10 +53,8 @@ class ResponsesEndpoint(ChatEndpoint):
         self, request: RequestInProgress, unresolved: UnresolvedRequest
     ) -> ParsedRequest | RejectedRequest:
         """What is stored counts as if the client had sent it."""
-        caller, memory = (
-            self._context.caller_id(request.scope),
-            InputMemory(request.lease, request.live.settings.server),
-        )
+        caller = self._context.caller_id(request.scope)
+        memory = InputMemory(request.lease, request.live.settings.server)
         found = await self._stored.find(caller, unresolved.response_id, unresolved.item_ids, memory)
         request.is_large = request.is_large or memory.read_bytes > LARGE_BYTES
         if request.is_large:
