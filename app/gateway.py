@@ -8,10 +8,10 @@ import asyncio
 import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.attachments.loader import AttachmentLoader
@@ -51,19 +51,33 @@ _encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 
 
-class ReplyOptions(Struct, frozen=True):
+class ReplyOptions:
     """The caller's options for a reply that do not change its content."""
 
-    reply_id: str
-    cache_policy: CachePolicy
-    scope: str
-    """Replies are shared only among requests with the same scope."""
-    keep_running: bool
-    """The call goes on when the client disconnects."""
-    attempts: AttemptLog
-    """The requests to model servers are added to it."""
-    lease: Lease
-    """The memory of the request; it moves to the call that is made for it."""
+    __slots__ = ("attempts", "cache_policy", "keep_running", "lease", "reply_id", "scope")
+
+    def __init__(
+        self,
+        reply_id: str,
+        cache_policy: CachePolicy,
+        scope: str,
+        keep_running: bool,
+        attempts: AttemptLog,
+        lease: Lease,
+    ) -> None:
+        self.reply_id = reply_id
+        self.cache_policy = cache_policy
+        self.scope = scope
+        """Replies are shared only among requests with the same scope."""
+        self.keep_running = keep_running
+        """The call goes on when the client disconnects."""
+        self.attempts = attempts
+        """The requests to model servers are added to it."""
+        self.lease = lease
+        """The memory of the request; it moves to the call that is made for it."""
+
+    def with_cache_policy(self, policy: CachePolicy) -> "ReplyOptions":
+        return ReplyOptions(self.reply_id, policy, self.scope, self.keep_running, self.attempts, self.lease)
 
 
 class Gateway:
@@ -118,10 +132,11 @@ class Gateway:
         try:
             return await self._catalog.names()
         except UpstreamFailed as error:
-            fault = await self._explain_path(error.fault, self._catalog.target)
-            if fault.cause != WRONG_BASE_URL.word and _has_no_model_list(fault):
-                return ()
-            raise UpstreamFailed(fault) from error
+            failure = error
+        fault = await self._explain_path(failure.fault, self._catalog.target)
+        if fault.cause != WRONG_BASE_URL.word and _has_no_model_list(fault):
+            return ()
+        raise UpstreamFailed(fault) from failure
 
     def route(self, model: str) -> ModelRoute:
         """Return the route of a model. Raises UnknownModel."""
@@ -243,7 +258,7 @@ class Gateway:
             retries=prepared.max_retries,
             keep_running=options.keep_running,
         )
-        return await self._cache.find(request, lambda: self._open_with_lease(prepared, options))
+        return await self._cache.find(request, partial(self._open_with_lease, prepared, options))
 
     async def _open_with_lease(self, prepared: PreparedRequest, options: ReplyOptions) -> Reply:
         """Open the call with the memory lease of the request, because the call may outlive the request."""
@@ -317,11 +332,14 @@ class Gateway:
             return ""
 
 
-class _BuiltBody(Struct, frozen=True):
-    data: bytes
-    warnings: tuple[str, ...]
-    deterministic: bool
-    prefix: bytes
+class _BuiltBody:
+    __slots__ = ("data", "deterministic", "prefix", "warnings")
+
+    def __init__(self, data: bytes, warnings: tuple[str, ...], deterministic: bool, prefix: bytes) -> None:
+        self.data = data
+        self.warnings = warnings
+        self.deterministic = deterministic
+        self.prefix = prefix
 
 
 def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":

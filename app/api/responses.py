@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 from typing_extensions import override
 
@@ -21,11 +20,13 @@ from app.api.response_writer import Headers, ResponseWriter
 from app.cache import InFlightCall, ReplaySource
 from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
+from app.chat.origin import Origin
 from app.chat.stage import Stage, feed_to_end
-from app.chat.stream import AttemptLog, Origin, Receiver, Reply
+from app.chat.stream import AttemptLog, Receiver, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, encode_each, list_error_headers
+from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
+from app.formats.encoders import encode_each
 from app.routing.header import write_attempts_header
 
 log = logging.getLogger("parley.delivery")
@@ -41,13 +42,16 @@ MAX_WARNINGS_BYTES = 4096
 """The maximum length of `x-parley-warnings`: many clients and proxies accept at most 8 KB for all headers together."""
 
 
-class ResponseLimits(Struct, frozen=True):
-    heartbeat_seconds: float
-    """After this time without data, a stream sends a comment."""
-    commit_seconds: float
-    """A stream is opened after this time, even if the upstream has not answered yet."""
-    stall_seconds: float
-    """A client that reads nothing for this time is disconnected."""
+class ResponseLimits:
+    __slots__ = ("commit_seconds", "heartbeat_seconds", "stall_seconds")
+
+    def __init__(self, heartbeat_seconds: float, commit_seconds: float, stall_seconds: float) -> None:
+        self.heartbeat_seconds = heartbeat_seconds
+        """After this time without data, a stream sends a comment."""
+        self.commit_seconds = commit_seconds
+        """A stream is opened after this time, even if the upstream has not answered yet."""
+        self.stall_seconds = stall_seconds
+        """A client that reads nothing for this time is disconnected."""
 
 
 class ReplyResponse(ABC):
@@ -77,7 +81,6 @@ class ReplyResponse(ABC):
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
     _encoder: Encoder | None = None
     """Made when the stream or the reply starts, from what is known of the reply by then."""
-    _reply: Reply | None = None
 
     def __init__(
         self,
@@ -94,6 +97,7 @@ class ReplyResponse(ABC):
         self.format = reply_format
         self.mode = mode
         self._limits = limits
+        self._reply: Reply | None = None
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
         # Last, because it calls `disconnect` if the client has left before.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import msgspec
 
 from app.cache import ALL, UNKNOWN, EqualUntil, PackedReply, ReplaySource, ReplyLocation
-from app.chat.stream import Label, Origin
+from app.chat.origin import Label, Origin
 from app.errors import NotFound
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode

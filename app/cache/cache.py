@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -26,7 +27,8 @@ from app.cache.types import (
     OpenUpstream,
     ReplaySource,
 )
-from app.chat.stream import BYPASS, Origin, Reply
+from app.chat.origin import BYPASS, Origin
+from app.chat.stream import Reply
 from app.errors import CacheMiss, UpstreamFailed
 from app.turn_queue import TurnQueue
 
@@ -157,10 +159,12 @@ class Cache:
         recent = self._recent.get(key, data)
         if recent is not None:
             return recent
+        stored: StoredReply | None = None
         try:
             stored = self._make_stored(key, load(data), data)
         except CorruptEntry as error:
             log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
+        if stored is None:
             await self._store.delete(key)
             return None
         if self._rules.pace == "fast":  # else it has all its batches, in thousands of lists
@@ -188,18 +192,16 @@ class Cache:
 
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
         """Start a new call. If the policy of the request shares it, equal requests may join it from now on."""
-
-        async def start(call: InFlightCall) -> Reply:
-            return await self._open_call(request, call, open_upstream)
-
-        call = self._new_call(start, lambda call: self._on_call_ended(request, call))
+        start = partial(self._open_call, request, open_upstream)
+        # Not a lambda, which would hold `open_upstream`, and so the body of the request, until the call ends.
+        call = self._new_call(start, partial(self._on_call_ended, request))
         if request.policy.share:
             self._calls[request.key] = call
         if request.keep_running:
             call.retain()
         return call
 
-    async def _open_call(self, request: CacheRequest, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
+    async def _open_call(self, request: CacheRequest, open_upstream: OpenUpstream, call: InFlightCall) -> Reply:
         """Return the source of the call. If the equal call of another gateway fails, try once more."""
         if self._coordinator is None:
             return await open_upstream()

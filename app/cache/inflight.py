@@ -298,6 +298,7 @@ class InFlightCall:
             elif self._source is None:  # else the call was taken over before it began
                 self._source = source
                 source.start(self)
+        self._opening = None
 
     def _fail(self, error: ParleyError) -> None:
         if not self.ended:

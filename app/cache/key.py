@@ -11,34 +11,17 @@ passes values on unread (`extra_body`, schemas) they differ. Streaming does not 
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+
+from app.cache.key_part import KeyPart
 
 VERSION = 1
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 2
 """Increased whenever the processing changes what an equal request sends, or what an equal reply becomes."""
-
-
-class KeyPart(Struct, frozen=True):
-    """One deployment that may serve the request."""
-
-    base_url: str
-    model: str
-    """The server's own name of the model."""
-    body: bytes
-    """The request body: a JSON object."""
-    traits: Mapping[str, Any]
-    """The properties of the request that change how its reply is read (`reply_traits`)."""
-    profile: Mapping[str, Any] | msgspec.Raw
-    """The fields of the profile that change how replies are read (`select_reply_fields`). As `Raw`, its keys must be
-    sorted."""
-    headers: Sequence[tuple[str, str]] = ()
-    """The configured headers that may change the server's answer; its API key is not one of them."""
-
 
 _UNHASHED_FIELDS = frozenset({"stream", "stream_options"})
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

@@ -60,13 +60,14 @@ class ReplayBase:
     """Implements `Reply`."""
 
     fallback_model: str | None = None
-    _receiver: Receiver | None = None
     _turn: asyncio.Handle | None = None
-    _paused = _closed = False
+    _paused = False
+    _closed = False
 
     def __init__(self, *, whole: bool) -> None:
         """Without `whole`, the last event of the reply is missing: the receiver gets a crash and no batch."""
         self._whole = whole
+        self._receiver: Receiver | None = None
 
     def start(self, receiver: Receiver) -> None:
         if self._closed:

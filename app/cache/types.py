@@ -11,7 +11,8 @@ from app.cache.log import LOG_LIMITS, EqualUntil, LogLimits, ReplyLocation
 from app.cache.policy import CachePolicy
 from app.cache.replay import Pace
 from app.cache.stored_reply import PackedReply
-from app.chat.stream import Origin, Reply
+from app.chat.origin import Origin
+from app.chat.stream import Reply
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
 """Sends the request to the model server and returns the reply. Raises UpstreamFailed."""

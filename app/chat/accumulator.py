@@ -47,17 +47,26 @@ class ReplyMessage:
         return self._texts[0] if self._texts else ""
 
 
-class MessageStarted(msgspec.Struct, frozen=True, gc=False):
-    message: ReplyMessage
+class MessageStarted:
+    __slots__ = ("message",)
+
+    def __init__(self, message: ReplyMessage) -> None:
+        self.message = message
 
 
-class MessageDelta(msgspec.Struct, frozen=True, gc=False):
-    message: ReplyMessage
-    text: str
+class MessageDelta:
+    __slots__ = ("message", "text")
+
+    def __init__(self, message: ReplyMessage, text: str) -> None:
+        self.message = message
+        self.text = text
 
 
-class MessageCompleted(msgspec.Struct, frozen=True, gc=False):
-    message: ReplyMessage
+class MessageCompleted:
+    __slots__ = ("message",)
+
+    def __init__(self, message: ReplyMessage) -> None:
+        self.message = message
 
 
 Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | End

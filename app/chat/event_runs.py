@@ -9,7 +9,6 @@ from functools import lru_cache, partial
 from itertools import chain, groupby, islice
 from typing import TypeAlias, overload
 
-from msgspec import Struct
 from typing_extensions import override
 
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
@@ -18,11 +17,14 @@ MakeEvent: TypeAlias = Callable[[str], Event]
 """Makes an event of a text."""
 
 
-class TextRun(Struct, eq=False, gc=False):
-    make: MakeEvent
-    texts: list[str]
-    written: object = None
-    """What an encoder wrote of the texts, which it can use when it meets the same run again."""
+class TextRun:
+    __slots__ = ("make", "texts", "written")
+
+    def __init__(self, make: MakeEvent, texts: list[str]) -> None:
+        self.make = make
+        self.texts = texts
+        self.written: object = None
+        """What an encoder wrote of the texts, which it can use when it meets the same run again."""
 
     def expand(self) -> Iterable[Event]:
         return map(self.make, self.texts)

@@ -1,11 +1,10 @@
 """The interface of a reply, from whatever source: it pushes its events to one receiver."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeAlias
-
-from msgspec import Struct
+from typing import Protocol
 
 from app.chat.events import Event
+from app.chat.origin import Attempt
 from app.chat.token_usage import CallUsage
 
 
@@ -82,30 +81,6 @@ class ForwardedReply:
             self._receiver.on_crash(error)
 
 
-Label: TypeAlias = Literal["miss", "hit", "shared", "refresh", "bypass"]
-
-
-class Attempt(Struct, frozen=True):
-    """One request to a model server."""
-
-    upstream: str
-    address: str
-    milliseconds: float
-    """Until the server began to answer, or failed."""
-    cause: str | None = None
-    """None if the server began to answer."""
-    reason: str | None = None
-    """The cause as a sentence."""
-    outcome: str = "ok"
-    """`ok` if the server began to answer, else the code of the fault, or `cancelled`."""
-    model: str | None = None
-    """The model of the gateway that was tried, if it is not the one that was requested."""
-    status: int | None = None
-    """The server's HTTP status, if that was an error."""
-    started_at: float = 0.0
-    """Unix seconds."""
-
-
 class UpstreamTrace(Protocol):
     """The trace that the requests for one reply belong to."""
 
@@ -152,20 +127,3 @@ class AttemptLog:
     def _report_failure(self, attempt: Attempt) -> None:
         if self.on_late_failure is not None:
             self.on_late_failure(attempt)
-
-
-class Origin(Struct, frozen=True):
-    """Where a reply comes from."""
-
-    label: Label = "bypass"
-    age_seconds: int | None = None
-    """The age of a cached reply; None if the reply is not from the cache."""
-    fallback_model: str | None = None
-    """The model that answers in place of the one that was requested; None if that one does."""
-
-    @property
-    def cached(self) -> bool:
-        return self.age_seconds is not None
-
-
-BYPASS = Origin("bypass")

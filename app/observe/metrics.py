@@ -7,7 +7,6 @@ configuration gives them.
 from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
-from msgspec import Struct
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 
@@ -38,19 +37,40 @@ _Figures: TypeAlias = tuple[float, float | None, float | None, float | None, int
 None: it has no such figure."""
 
 
-class _RequestRows(Struct, frozen=True):
+class _RequestRows:
     """The rows that count the requests with the same labels."""
 
-    counters: tuple[Counter, ...]
-    """Each counts every request."""
-    durations: Histogram
-    overhead: Histogram
-    first_token: Histogram
-    output_token: Histogram
-    input_tokens: Counter
-    output_tokens: Counter
-    waiting: list[_Figures] = []
-    """The figures of requests that are not counted yet: to count many at once costs less."""
+    __slots__ = (
+        "counters",
+        "durations",
+        "first_token",
+        "input_tokens",
+        "output_token",
+        "output_tokens",
+        "overhead",
+        "waiting",
+    )
+
+    def __init__(
+        self,
+        counters: tuple[Counter, ...],
+        durations: Histogram,
+        overhead: Histogram,
+        first_token: Histogram,
+        output_token: Histogram,
+        input_tokens: Counter,
+        output_tokens: Counter,
+    ) -> None:
+        self.counters = counters
+        """Each counts every request."""
+        self.durations = durations
+        self.overhead = overhead
+        self.first_token = first_token
+        self.output_token = output_token
+        self.input_tokens = input_tokens
+        self.output_tokens = output_tokens
+        self.waiting: list[_Figures] = []
+        """The figures of requests that are not counted yet: to count many at once costs less."""
 
     def count_waiting(self) -> None:
         """Count the requests that wait."""

@@ -10,10 +10,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from msgspec import Struct
-
 from app.chat.events import Event, Failed, Fault
-from app.chat.stream import Attempt, AttemptLog, Receiver
+from app.chat.origin import Attempt
+from app.chat.stream import AttemptLog, Receiver
 from app.errors import UpstreamFailed
 from app.routing.latency import LatencyWindow
 from app.routing.upstream_state import UpstreamState, is_failure
@@ -23,16 +22,25 @@ from app.upstream.http.client import Target
 from app.upstream.reply.stream import UpstreamStream
 
 
-class ExchangeOptions(Struct, frozen=True):
+class ExchangeOptions:
     """What the exchanges of one request have in common."""
 
-    attempts: AttemptLog
-    fallback_model: str | None = None
-    """The model that answers in place of the one that was requested."""
-    first_token: LatencyWindow | None = None
-    """Where the times to the first token of the model are kept, if they are needed."""
-    wait_seconds: float | None = None
-    """The caller's limit of each wait."""
+    __slots__ = ("attempts", "fallback_model", "first_token", "wait_seconds")
+
+    def __init__(
+        self,
+        attempts: AttemptLog,
+        fallback_model: str | None = None,
+        first_token: LatencyWindow | None = None,
+        wait_seconds: float | None = None,
+    ) -> None:
+        self.attempts = attempts
+        self.fallback_model = fallback_model
+        """The model that answers in place of the one that was requested."""
+        self.first_token = first_token
+        """Where the times to the first token of the model are kept, if they are needed."""
+        self.wait_seconds = wait_seconds
+        """The caller's limit of each wait."""
 
 
 class Exchange:

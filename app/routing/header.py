@@ -6,7 +6,7 @@ gpu-1;outcome=timeout;ms=1203, gpu-2;outcome=ok;ms=87
 import re
 from collections.abc import Sequence
 
-from app.chat.stream import Attempt
+from app.chat.origin import Attempt
 
 MAX_SHOWN = 16
 

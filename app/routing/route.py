@@ -5,7 +5,8 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from app.cache.key import KeyPart, cache_key
+from app.cache.key import cache_key
+from app.cache.key_part import KeyPart
 from app.chat.messages import ChatRequest
 from app.errors import ParleyError
 from app.profiles import Profile

@@ -7,13 +7,14 @@ from typing import Any
 
 from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
 from app.cache.codec import Batch, StoredEntry, dump
-from app.cache.inflight import InFlightCall, TickRegistry
+from app.cache.inflight import InFlightCall
 from app.cache.policy import ON, CachePolicy
 from app.cache.stores import UNKNOWN, Store, StoredValue, StoreLimits, StoreStats, open_store
 from app.cache.stores.base import KnownValue
 from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed
-from app.chat.stream import Origin, Reply
+from app.chat.origin import Origin
+from app.chat.stream import Reply
 from app.errors import UpstreamFailed
 from msgspec.structs import replace
 
@@ -53,7 +54,7 @@ class Model:
 
 
 @dataclass
-class Ticker(TickRegistry):
+class Ticker:
     live: set[InFlightCall] = field(default_factory=set)
 
     def add(self, one: InFlightCall) -> None:

@@ -316,6 +316,7 @@ def test_the_filter_has_room_for_all_rows_of_the_file(path: Path) -> None:
     run_with_store(path, scenario)
 
 
+@pytest.mark.interpreted
 def test_a_look_up_that_a_commit_overtakes_is_repeated(path: Path) -> None:
     """The reader has looked, then the row is committed and forgotten here, and only then is the answer heard."""
 
@@ -374,6 +375,7 @@ def test_rows_that_are_committed_after_the_filter_was_made_anew_are_found(
     run_with_store(path, scenario)
 
 
+@pytest.mark.interpreted
 def test_a_row_that_is_committed_while_another_file_is_read_is_found(path: Path) -> None:
     """The row is committed after the reader has read the new file, and before the event loop gets what it has read."""
     filled(path, 5, 10)
@@ -420,6 +422,7 @@ def test_a_row_that_is_committed_while_another_file_is_read_is_found(path: Path)
     run_with_store(path, scenario)
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("used", [False, True])
 def test_the_file_is_read_once_after_a_commit(used: bool, path: Path) -> None:
     """Also after one of a row together with the use of another."""

@@ -120,6 +120,7 @@ def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
     assert loop.now == 100.0, "as fast as possible takes no time"
 
 
+@pytest.mark.interpreted
 def test_a_turn_is_made_when_it_is_first_read_and_once_for_all_readers() -> None:
     async def scenario(loop: Clocked) -> None:
         events = events_of(made(300))

@@ -20,7 +20,8 @@ from app.chat.events import (
 )
 from app.formats import FORMATS
 from app.formats.agentscope.v1.stream import ReplyWriter
-from app.formats.base import DeltaEncoder, Encoder, Options, ReplyInfo, ReplyMode, encode_each
+from app.formats.base import Encoder, Options, ReplyInfo, ReplyMode
+from app.formats.encoders import DeltaEncoder, encode_each
 from app.formats.qwen.stream import write_message
 from app.formats.snapshots import SnapshotEncoder
 from app.formats.sse import encode_json, escape_line_separators, write_frame
@@ -138,6 +139,7 @@ def test_a_run_of_texts_has_the_same_frames_in_each_of_its_streams() -> None:
     assert [encode_each(make_encoder("qwen", "delta", {}), part) for _ in range(2)] == [written] * 2
 
 
+@pytest.mark.interpreted
 @given(replies())
 def test_a_whole_reply_is_that_of_its_steps(reads: Reads) -> None:
     error = {"code": "timeout", "message": "late", "status": 504}

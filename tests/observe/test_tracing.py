@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from app.chat.stream import Attempt
+from app.chat.origin import Attempt
 from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import begin_trace

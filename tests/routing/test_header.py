@@ -1,6 +1,6 @@
 """The header `x-parley-attempts`."""
 
-from app.chat.stream import Attempt
+from app.chat.origin import Attempt
 from app.routing.header import write_attempts_header
 
 

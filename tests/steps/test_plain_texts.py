@@ -40,6 +40,7 @@ class _SearchingStage(ReasoningStage):
 MODES: tuple[ThinkMode, ...] = ("leading", "forced_open", "auto_close", "interleaved")
 
 
+@pytest.mark.interpreted
 @given(split_texts(WORDS))
 def test_reasoning_is_found_in_the_same_places(reads: list[list[Event]]) -> None:
     for mode in MODES:

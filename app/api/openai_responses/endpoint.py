@@ -92,7 +92,7 @@ class ResponsesEndpoint(ChatEndpoint):
         assert isinstance(parsed, ResponsesRequest)
         if not parsed.background:
             return options
-        return replace(options, cache_policy=replace(options.cache_policy, keep=True))
+        return options.with_cache_policy(replace(options.cache_policy, keep=True))
 
     @override
     async def _deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:

@@ -200,10 +200,12 @@ class SqliteStore:
         self._write_rows() if self._lingering else self._flush_uses()
         self._closed = True
         self._version_reader.close()
-        try:
-            async with asyncio.timeout(_CLOSE_SECONDS):
-                await asyncio.gather(self._reader.aclose(), self._writer.aclose())
-        except TimeoutError:
+        closing = asyncio.gather(self._reader.aclose(), self._writer.aclose())
+        await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
+        if closing.done():
+            closing.result()
+        else:
+            closing.cancel()
             self._throttled_log.warn("the cache did not close", f"not within {_CLOSE_SECONDS} s")
 
     async def _write(self, warning: str, op: _Op) -> None:

@@ -23,7 +23,7 @@ class SqliteWorker(Generic[Op]):
         """In the thread, `run` returns a result for each operation or raises for all of them; `close` runs last."""
         self._name, self._run, self._close = name, run, close
         self._queue: SimpleQueue[_Job[Op] | None] = SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._worker: threading.Thread | None = None
         self._ended: asyncio.Future[None] | None = None
 
     @property
@@ -33,9 +33,9 @@ class SqliteWorker(Generic[Op]):
     def submit(self, op: Op) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        if self._thread is None:
+        if self._worker is None:
             self._ended = loop.create_future()
-            self._thread = start_background_thread(self._name, self._work, loop, self._ended)
+            self._worker = start_background_thread(self._name, self._work, loop, self._ended)
         self._queue.put((op, future, loop))
         return future
 

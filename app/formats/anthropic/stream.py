@@ -16,7 +16,8 @@ from typing_extensions import override
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish
 from app.formats.anthropic.errors import WRITE_ERROR
-from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.seal import Seal, write_seal
 from app.formats.sse import encode_json, escape_line_separators
 

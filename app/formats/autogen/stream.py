@@ -14,7 +14,8 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Event, Finish
 from app.formats.autogen.reply_items import ItemFactory, PartialItem, error_item
-from app.formats.base import DeltaEncoder, ReplyInfo
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder
 from app.formats.sse import encode_json, write_frame
 
 

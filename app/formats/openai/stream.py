@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, MediaOutput
-from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.sse import encode_json as _json
 from app.formats.sse import encode_json_lines as _json_lines
 from app.formats.sse import escape_line_separators, write_frame

@@ -6,14 +6,14 @@ Frames are formatted without a JSON encoder for the whole, because there is one 
 
 from typing import Any
 
-from msgspec import Struct
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.event_runs import TextRun
 from app.chat.events import Event, Finish
 from app.errors import UpstreamFailed
-from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.snapshots import JsonText, SnapshotEncoder
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
 from app.formats.sse import encode_json as _json
@@ -89,14 +89,17 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
     return body
 
 
-class _WrittenRun(Struct, frozen=True, gc=False):
+class _WrittenRun:
     """The frames of the last texts of a run. They are equal in every stream of deltas in which the run has this place,
     and so in every hit on one stored reply."""
 
-    place: tuple[int, int, int]
-    """The number of the frame before them, the index of their message, and how many texts of the run they have."""
-    data: bytes
-    last_seq: int
+    __slots__ = ("data", "last_seq", "place")
+
+    def __init__(self, place: tuple[int, int, int], data: bytes, last_seq: int) -> None:
+        self.place = place
+        """The number of the frame before them, the index of their message, and how many texts of the run they have."""
+        self.data = data
+        self.last_seq = last_seq
 
 
 class QwenDeltaEncoder(DeltaEncoder):

@@ -11,14 +11,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-import msgspec
 from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
 from app.chat.events import Event, Finish
-from app.formats.base import DeltaEncoder, ReplyInfo
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder
 from app.formats.responses.paths import rename_paths
+from app.formats.responses.tools import unwrap_input
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json as _json
@@ -358,7 +359,7 @@ class ResponseEventEncoder(DeltaEncoder):
         item["name"] = name
         if namespace:
             item["namespace"] = namespace
-        return item | ({"input": _unwrap_input(text)} if custom else {"arguments": text})
+        return item | ({"input": unwrap_input(text)} if custom else {"arguments": text})
 
     def _write_opaque_fields(self, message: ReplyMessage) -> bytes:
         """Write what the model's server wants back with a message, for which it has no field, as an item of its own.
@@ -451,16 +452,3 @@ def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:
         return {"type": "image_generation_call", "status": status, "result": data}
     audio = {**media.fields, "data": data}
     return {"type": "message", "role": "assistant", "status": status, "content": [], "audio": audio}
-
-
-def _unwrap_input(arguments: str) -> str:
-    """Return the one string of a custom tool's arguments; the arguments as they are if they have another form."""
-    try:
-        found = msgspec.json.decode(arguments, type=_CustomInput)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return arguments
-    return found.input
-
-
-class _CustomInput(msgspec.Struct, frozen=True):
-    input: str

@@ -8,6 +8,7 @@ left out with a warning if clients send them with every request.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from app.errors import Violation
@@ -223,3 +224,16 @@ def _parse_allowed(mode: Any, allowed: list[Any], tools: OfferedTools, names: se
 def _is_left_out(tool: Any) -> bool:
     kind = tool.get("type") if isinstance(tool, dict) else None
     return isinstance(kind, str) and kind.startswith(_LEFT_OUT)
+
+
+class _CustomInput(Struct, frozen=True):
+    input: str
+
+
+def unwrap_input(arguments: str) -> str:
+    """Return the one string of a custom tool's arguments; the arguments as they are if they have another form."""
+    try:
+        found = msgspec.json.decode(arguments, type=_CustomInput)
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return arguments
+    return found.input

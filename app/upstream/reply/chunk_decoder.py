@@ -71,8 +71,8 @@ class ChunkDecoder:
     def __init__(self) -> None:
         self._before = self._after = b""
         """What comes before and after the text in a whole event; empty if nothing is remembered."""
-        self._before_place = self._after_place = self._text_place = slice(0)
-        """Where these are in a whole event."""
+        self._begin = self._end = 0
+        """Where the JSON of the text begins and ends in a whole event; the end counts back from that of the event."""
         self._make: Callable[[str], ChunkText] = TextDelta
         self._chunks = 0
         """How many chunks were decoded whole since the last search."""
@@ -83,9 +83,10 @@ class ChunkDecoder:
 
         It has one line if there is a string between them: JSON allows no line break in a string.
         """
-        if not self._before or data[self._after_place] != self._after or data[self._before_place] != self._before:
+        begin, end = self._begin, self._end
+        if not self._before or data[end:] != self._after or data[:begin] != self._before:
             return None
-        string = data[self._text_place]
+        string = data[begin:end]
         if string[-1:] != b'"' or string[:1] != b'"':
             return None
         try:
@@ -150,8 +151,7 @@ class ChunkDecoder:
         other = decode(before + _PROBE_JSON + after)
         if after and other is not None and not other.usage and get_text(other) == make(_PROBE):
             self._before, self._after, self._make = _PREFIX + before, after + _SUFFIX, make
-            begin, end = len(self._before), -len(self._after)
-            self._before_place, self._after_place, self._text_place = slice(begin), slice(end, None), slice(begin, end)
+            self._begin, self._end = len(self._before), -len(self._after)
 
 
 def _get_key(text: ChunkText) -> tuple[re.Pattern[bytes], Callable[[str], ChunkText] | None]:

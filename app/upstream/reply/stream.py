@@ -53,7 +53,6 @@ class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
     fallback_model: str | None = None
-    _receiver: Receiver | None = None
     _over = False
     """The terminal event was sent, or the reply was closed. The body must not be used any more."""
     _active = True
@@ -77,6 +76,7 @@ class UpstreamStream:
         meter: UsageMeter | None = None,
     ) -> None:
         self._body = body
+        self._receiver: Receiver | None = None
         self._decompress = None if body.encoding is None else decompressor_for(body.encoding).feed
         self._target = target
         self._max_bytes = target.max_reply_bytes

@@ -4,6 +4,7 @@ import itertools
 import json
 from typing import Any
 
+import pytest
 from app.chat.events import Event, TextDelta
 from app.upstream.reply import chunk_decoder
 from app.upstream.reply import usage as reply_usage
@@ -77,6 +78,7 @@ def decode(chunk: dict[str, Any]) -> Chunk | None:
     return chunk_decoder.decode(json.dumps(chunk).encode())
 
 
+@pytest.mark.interpreted
 @given(st.lists(st.lists(chunks, max_size=3), max_size=8))
 def test_the_usual_chunk_gives_the_events_of_any_chunk(reads: list[list[dict[str, Any]]]) -> None:
     quick, general = Assembler("chat-1"), _GeneralAssembler("chat-1")

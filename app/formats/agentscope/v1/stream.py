@@ -19,7 +19,8 @@ from app.formats.agentscope.common_stream import (
 from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v1.blocks import INPUT_ENDS, SYNTAX, input_of
 from app.formats.agentscope.v1.write import write_msg
-from app.formats.base import ReplyInfo, WholeEncoder
+from app.formats.base import ReplyInfo
+from app.formats.encoders import WholeEncoder
 from app.formats.sidecar import with_notes
 from app.formats.snapshots import JsonText, SnapshotEncoder
 from app.formats.sse import encode_json, escape_line_separators, write_frame

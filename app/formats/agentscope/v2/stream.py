@@ -18,7 +18,8 @@ from app.formats.agentscope.media import choose_media_type, parse_inline
 from app.formats.agentscope.notes import Json, collect_notes
 from app.formats.agentscope.v2.blocks import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
-from app.formats.base import DeltaEncoder, ReplyInfo, WholeEncoder
+from app.formats.base import ReplyInfo
+from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.sidecar import with_notes
 from app.formats.sse import encode_json, escape_line_separators, write_frame
 
