@@ -3,17 +3,20 @@
 FROM python:3.12-slim AS builder
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /srv/parley
-RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends binutils
-COPY requirements.lock ./
+RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends binutils gcc libc6-dev
+COPY requirements.lock requirements-compile.lock ./
 COPY scripts/bootstrap scripts/
-RUN scripts/bootstrap runtime
+RUN scripts/bootstrap compile
+COPY scripts/compile scripts/
 COPY pyproject.toml ./
-COPY deploy/image deploy/image
-RUN .venv/bin/python deploy/image/trim.py
 COPY app app
+RUN scripts/compile build/compiled && rm -r app && mv build/compiled/app app
+COPY deploy/image deploy/image
+# Removes what the compiler needed, too.
+RUN .venv/bin/python deploy/image/trim.py
 # The root file system may be read-only and file times may not survive a copy, so the bytecode is made here and trusted as it is.
 RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash .venv/lib app \
-    && .venv/bin/python -B deploy/image/check_imports.py \
+    && .venv/bin/python -B deploy/image/check_imports.py --compiled \
     && chmod -R a+rX .venv app
 
 FROM python:3.12-slim

@@ -1,24 +1,35 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format openapi docs lock bench bench-quick chaos try-scale release compatibility interop storms
+.PHONY: help serve serve-compiled compile test test-compiled check format openapi docs lock bench bench-quick chaos try-scale release compatibility \
+	interop storms
 .NOTPARALLEL:
 
 # The tests start more than a hundred gateways; without bytecode each of them would compile app/ again.
-test storms: export PYTHONDONTWRITEBYTECODE =
+test test-compiled storms: export PYTHONDONTWRITEBYTECODE =
 # More processes than cores, because many tests wait for other processes and for clocks.
 WORKERS = $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 4 ? 12 : cores * 3)))
 IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 serve: ## run the gateway (ARGS="--port 9000")
 	@scripts/bootstrap runtime
 	@exec .venv/bin/parley serve $(ARGS)
 
+compile: ## copy app/ to build/compiled with the modules of the hot path compiled to C; needs gcc
+	@scripts/compile build/compiled
+
+# PYTHONSAFEPATH keeps Python from looking for app/ in the current folder first.
+serve-compiled: compile ## run the gateway from build/compiled (ARGS="--port 9000")
+	@exec env PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/build/compiled .venv/bin/parley serve $(ARGS)
+
 test: ## run the tests, and check that all of them run 95 % of app/ (PYTEST_ARGS="-k cache" runs some)
 	@scripts/bootstrap dev
 	@.venv/bin/python -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
+
+test-compiled: ## run the tests with the compiled modules (PYTEST_ARGS="-k cache" runs some)
+	@scripts/test-compiled $(IN_PARALLEL) $(PYTEST_ARGS)
 
 storms: ## send equal requests at once, kill callers and gateways and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev
@@ -50,13 +61,13 @@ docs: ## build the documentation as a site, in build/site
 lock: ## write the lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
-bench: ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
+bench: compile ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
 	@scripts/bootstrap runtime
 	@exec bench/run --write $(ARGS)
 
-bench-quick: ## count instructions and compare them with their bounds (ARGS="--update" sets these)
-	@scripts/bootstrap runtime
-	@exec .venv/bin/python bench/quick $(ARGS)
+bench-quick: compile ## count instructions and compare them with their bounds (ARGS="--update" sets these)
+	@.venv/bin/python bench/quick $(ARGS)
+	@.venv/bin/python bench/quick --compiled $(ARGS)
 
 chaos: ## let servers and gateways fail at random and check every reply (ARGS="--seconds 900 --seed 7")
 	@scripts/bootstrap runtime

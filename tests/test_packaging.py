@@ -20,8 +20,11 @@ from packaging.utils import canonicalize_name
 from tests.each_case import each_case
 
 ROOT = Path(__file__).parent.parent
-LOCKS = ("requirements.lock", "requirements-dev.lock", "requirements-release.lock")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+LOCKS = ("requirements.lock", "requirements-compile.lock", "requirements-dev.lock", "requirements-release.lock")
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = PYPROJECT["project"]
+TARGETS = ["serve", "test", "check", "openapi", "lock", "format", "bench", "help"]
+TARGETS += ["compile", "serve-compiled", "test-compiled"]
 
 
 def lines(name: str) -> list[str]:
@@ -155,6 +158,11 @@ def test_the_dev_lock_has_everything_that_a_machine_needs(machine: Machine) -> N
     assert list(gaps(roots, "requirements-dev.lock", machine)) == []
 
 
+@each_case("machine", MACHINES, ids=str)
+def test_the_compile_lock_has_everything_that_a_machine_needs(machine: Machine) -> None:
+    assert list(gaps(PYPROJECT["dependency-groups"]["compile"], "requirements-compile.lock", machine)) == []
+
+
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_names_no_address_and_no_index(lock: str) -> None:
     assert not re.search(r"://|--(extra-)?index|--find-links|--trusted-host", (ROOT / lock).read_text())
@@ -168,12 +176,22 @@ def test_the_dev_lock_pins_every_tool() -> None:
     assert names(PROJECT["optional-dependencies"]["dev"]) <= pins("requirements-dev.lock").keys()
 
 
-def test_the_dev_lock_contains_the_runtime_lock() -> None:
-    assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-compile.lock"])
+def test_the_dev_lock_contains_the_others(lock: str) -> None:
+    assert pins(lock).items() <= pins("requirements-dev.lock").items()
 
 
 @pytest.mark.parametrize(
-    "script", [".ci/run", ".ci/image", "scripts/bootstrap", "scripts/lock", "scripts/check-openapi"]
+    "script",
+    [
+        ".ci/run",
+        ".ci/image",
+        "scripts/bootstrap",
+        "scripts/check-openapi",
+        "scripts/compile",
+        "scripts/lock",
+        "scripts/test-compiled",
+    ],
 )
 def test_a_script_is_executable(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
@@ -184,7 +202,7 @@ def test_ci_calls_make(target: str) -> None:
     assert any(line.startswith(f"stage make {target}") for line in lines(".ci/run"))
 
 
-@pytest.mark.parametrize("target", ["serve", "test", "check", "openapi", "lock", "format", "bench", "help"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_make_help_lists_every_target(target: str) -> None:
     assert re.search(rf"^{target}:.* ## \w", (ROOT / "Makefile").read_text(), re.MULTILINE)
 

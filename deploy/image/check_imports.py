@@ -1,21 +1,36 @@
 """Fails if a module of the gateway or an extension module cannot be loaded: python deploy/image/check_imports.py
 
-The Dockerfile runs it after trim.py. Only the optional extras may be missing.
+The Dockerfile runs it after trim.py. Only the optional extras may be missing. With --compiled it also fails if a module
+that scripts/compile compiles was loaded from its source.
 """
 
 import ctypes
-import importlib
+import importlib.util
 import pkgutil
 import sys
 import sysconfig
+import tomllib
+from collections.abc import Iterator
+from importlib.machinery import ExtensionFileLoader
 from pathlib import Path
 
+ROOT = Path(__file__).parents[2]
 EXTRAS = ("opentelemetry", "psycopg")
 """What the extras of the project install."""
 
 
+def find_interpreted() -> Iterator[str]:
+    """Yield the modules that were to be compiled, and that Python loads from their sources."""
+    for pattern in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["parley"]["compiled"]:
+        for source in ROOT.glob(pattern):
+            name = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+            spec = importlib.util.find_spec(name)
+            if spec is None or not isinstance(spec.loader, ExtensionFileLoader):
+                yield name
+
+
 def main() -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path.insert(0, str(ROOT))
     import app
 
     failures = []
@@ -30,6 +45,8 @@ def main() -> None:
             ctypes.CDLL(str(library))
         except OSError as error:
             failures.append(str(error))
+    if "--compiled" in sys.argv[1:]:
+        failures += [f"{name}: is not compiled" for name in find_interpreted()]
     sys.exit("\n".join(failures) or None)
 
 

@@ -141,6 +141,7 @@ def find_files(folder: Path, wanted: Callable[[Path], bool]) -> set[str]:
     return {str(path.relative_to(ROOT)) for path in folder.rglob("*") if path.is_file() and wanted(path)}
 
 
+@pytest.mark.interpreted
 def test_the_wheel_has_every_file_of_the_program_and_no_byte_code(packages: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(packages[1]) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
@@ -149,6 +150,7 @@ def test_the_wheel_has_every_file_of_the_program_and_no_byte_code(packages: tupl
     assert "app/py.typed" in names
 
 
+@pytest.mark.interpreted
 def test_the_sdist_can_be_built_from_and_has_the_licence(packages: tuple[Path, Path]) -> None:
     with tarfile.open(packages[0]) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}
@@ -156,6 +158,7 @@ def test_the_sdist_can_be_built_from_and_has_the_licence(packages: tuple[Path, P
     assert not any(name.startswith("tests/") for name in names)
 
 
+@pytest.mark.interpreted
 def test_the_commands_of_the_wheel_run_in_an_empty_environment(packages: tuple[Path, Path], tmp_path: Path) -> None:
     environment = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
