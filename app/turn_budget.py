@@ -7,7 +7,7 @@ the chunks of other streams.
 import time
 from collections.abc import Callable
 
-TURN_SECONDS = 0.001
+TURN_SECONDS = 0.0003
 """How long the work may take in a turn that follows soon after the one before."""
 TURN_SHARE = 0.25
 """The part of the time since the turn before that the work may take. So it keeps pace where turns are long, because

@@ -41,7 +41,7 @@ class EndedSource:
 
     def pack(self) -> PackedReply | None:
         self.packed = True
-        self._clock.now += TURN_SECONDS / 2
+        self._clock.now += 0.6 * TURN_SECONDS
         return PackedReply(b"entry", None)
 
 
