@@ -17,6 +17,8 @@ from types import FrameType
 
 ROOT = Path(__file__).resolve().parent.parent
 _PARLEY = ROOT / ".venv" / "bin" / "parley"
+COMPILED = ROOT / "build" / "compiled"
+"""Where `make compile` puts the gateway whose hot path is compiled to C. It is what the container runs."""
 GATEWAY_CORE, LOAD_CORE = 0, 1
 START_SECONDS, STOP_SECONDS = 60.0, 5.0
 MIN_OPEN_FILES = 12_000
@@ -170,10 +172,12 @@ def nginx(upstream: Server, folder: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str, str]) -> Iterator[Server]:
+def gateway(
+    command: str | None, upstream: Server, folder: Path, extra: dict[str, str], *, compiled: bool = False
+) -> Iterator[Server]:
     """The gateway under test, told by its environment where to listen and whom to ask.
 
-    `extra` is set on top of that; an empty value takes the variable away.
+    `extra` is set on top of that; an empty value takes the variable away. `compiled` runs the one in COMPILED.
     """
     port = free_port()
     environment_of_gateway = {
@@ -182,11 +186,21 @@ def gateway(command: str | None, upstream: Server, folder: Path, extra: dict[str
         "PARLEY_SERVER__WORKERS": "1",
         "PARLEY_SERVER__LOG_LEVEL": "warning",
     }
+    if compiled:
+        environment_of_gateway |= compiled_environment()
     own = clean_environment() | environment_of_gateway | extra
     environment = {key: value for key, value in own.items() if value}
     words = shlex.split(command) if command else _default_command()
     with serve("gateway", words, port, GATEWAY_CORE, folder, environment) as server:
         yield server
+
+
+def compiled_environment() -> dict[str, str]:
+    """What a program needs to load the compiled app/. Raises RigError if there is none."""
+    if not COMPILED.exists():
+        raise RigError("there is no build/compiled: run `make compile`, or measure with --interpreted")
+    # PYTHONSAFEPATH keeps Python from looking for app/ in the current folder first.
+    return {"PYTHONPATH": str(COMPILED), "PYTHONSAFEPATH": "1"}
 
 
 def _default_command() -> list[str]:
