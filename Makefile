@@ -66,8 +66,7 @@ bench: compile ## measure speed beside others and write docs/evidence/performanc
 	@exec bench/run --write $(ARGS)
 
 bench-quick: compile ## count instructions and compare them with their bounds (ARGS="--update" sets these)
-	@.venv/bin/python bench/quick $(ARGS)
-	@.venv/bin/python bench/quick --compiled $(ARGS)
+	@exec .venv/bin/python bench/quick --compiled $(ARGS)
 
 chaos: ## let servers and gateways fail at random and check every reply (ARGS="--seconds 900 --seed 7")
 	@scripts/bootstrap runtime

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from processes import ROOT, RigError, clean_environment, ending_signals, find_nginx
+from processes import ROOT, RigError, clean_environment, compiled_environment, ending_signals, find_nginx
 
 START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
@@ -152,7 +152,7 @@ class Rig:
         new.replace(self.config)
 
 
-def make_rig(folder: Path, seed: str) -> Rig:
+def make_rig(folder: Path, seed: str, *, compiled: bool = False) -> Rig:
     """Raises: RigError, if a program is not installed."""
     nginx_path = find_nginx()
     redis_path = shutil.which("redis-server")
@@ -171,7 +171,8 @@ def make_rig(folder: Path, seed: str) -> Rig:
     for name in ("gateway-1", "gateway-2"):
         port = free_port()
         command = [sys.executable, "-m", "app.cli", "serve", "--config", str(folder / "parley.toml")]
-        gateways.append(Program(name, command, folder, port, {"PARLEY_SERVER__PORT": str(port)}))
+        environment = compiled_environment() if compiled else {}
+        gateways.append(Program(name, command, folder, port, environment | {"PARLEY_SERVER__PORT": str(port)}))
     nginx_port = free_port()
     conf = folder / "nginx.conf"
     conf.write_text(nginx_conf(folder, nginx_port, [gateway.port for gateway in gateways]))
