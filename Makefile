@@ -62,7 +62,6 @@ lock: ## write the lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
 bench: compile ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
-	@scripts/bootstrap runtime
 	@exec bench/run --write $(ARGS)
 
 bench-quick: compile ## count instructions and compare them with their bounds (ARGS="--update" sets these)

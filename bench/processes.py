@@ -195,12 +195,17 @@ def gateway(
         yield server
 
 
+def find_compiled() -> Path:
+    """Return the folder that holds the compiled app/. Raises RigError if there is none."""
+    if not COMPILED.exists():
+        raise RigError("there is no build/compiled: run `make compile`")
+    return COMPILED
+
+
 def compiled_environment() -> dict[str, str]:
     """What a program needs to load the compiled app/. Raises RigError if there is none."""
-    if not COMPILED.exists():
-        raise RigError("there is no build/compiled: run `make compile`, or measure with --interpreted")
     # PYTHONSAFEPATH keeps Python from looking for app/ in the current folder first.
-    return {"PYTHONPATH": str(COMPILED), "PYTHONSAFEPATH": "1"}
+    return {"PYTHONPATH": str(find_compiled()), "PYTHONSAFEPATH": "1"}
 
 
 def _default_command() -> list[str]:

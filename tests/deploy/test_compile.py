@@ -79,9 +79,10 @@ def list_compiled_trees() -> dict[str, ast.Module]:
 def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
     """mypyc keeps one exception for all coroutines: after such a wait, another one may be raised again."""
     waits = ast.Await | ast.AsyncWith | ast.AsyncFor
+    trees = list_compiled_trees()
     found = [
         f"{path}:{node.lineno}"
-        for path, tree in list_compiled_trees().items()
+        for path, tree in trees.items()
         for outer in ast.walk(tree)
         for part in [*getattr(outer, "handlers", ()), *getattr(outer, "finalbody", ())]
         for node in ast.walk(part)
@@ -89,7 +90,7 @@ def test_no_compiled_coroutine_waits_while_it_handles_an_exception() -> None:
     ]
     found += [
         f"{path}:{node.lineno}"
-        for path, tree in list_compiled_trees().items()
+        for path, tree in trees.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.AsyncWith)
     ]
