@@ -12,7 +12,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from app.cache.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, dump, is_cacheable, load
+from app.cache.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
 from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
 from app.cache.recent_replies import RecentReplies
@@ -240,7 +240,7 @@ class Cache:
     def _is_cacheable(self, call: InFlightCall) -> bool:
         """Whether the reply of a call that has ended may be stored."""
         if call.cacheable is None:
-            call.cacheable = call.complete and is_cacheable(call.log.batches, length=self._rules.store_length)
+            call.cacheable = call.log.is_cacheable(length=self._rules.store_length)
         return call.cacheable
 
     def _remove_call(self, call: InFlightCall) -> None:
@@ -270,7 +270,7 @@ class Cache:
             self._forget(request.key, call)
             return
         try:
-            data = dump(_make_entry(call))
+            data = call.log.dump()
         except NotEncodable as error:
             log.warning("a reply was not cached: %s", error)
             self._forget(request.key, call)
@@ -291,7 +291,7 @@ class Cache:
         """Store a reply. `data` is its entry, if that is encoded already."""
         try:
             if data is None:
-                call.entry = data = await asyncio.to_thread(dump, _make_entry(call))
+                call.entry = data = await asyncio.to_thread(call.log.dump)
             if not call.followed:
                 await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
         except NotEncodable as error:

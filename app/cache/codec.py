@@ -5,23 +5,19 @@ Bytes that are damaged, or that another version wrote, are never decoded as a re
 
 import hashlib
 import threading
-from collections.abc import Iterable
-from itertools import chain
 
 import msgspec
 import zstandard
 
-from app.chat.accumulator import is_json
-from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event
 
 VERSION = 2
 """Increased whenever the events or this format change; older entries are then misses."""
 LARGE_ENTRY = 256 * 1024
-"""A log of more than this many bytes is encoded in a thread, or not at all."""
+"""A log of more than this many bytes is encoded at its end, in a thread, or not at all."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """The limit before compression. A larger reply is not written, and an entry that declares more is not unpacked."""
 
-_CONTENT_TYPES = {TextDelta, ReasoningDelta, MediaOutput}
 _CHECKSUM_BYTES = 16
 _HEAD_BYTES = 1 + _CHECKSUM_BYTES
 _LEVEL = -1
@@ -73,6 +69,11 @@ def dump(entry: StoredEntry, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
         raise NotEncodable(f"the reply holds a value that msgpack cannot encode: {error}") from None
     if len(plain) > max_bytes:
         raise NotEncodable(f"the reply has {len(plain)} bytes; at most {max_bytes} can be stored")
+    return compress(plain)
+
+
+def compress(plain: bytes) -> bytes:
+    """Return the entry of a `StoredEntry` that is encoded already."""
     packed = _zstd.compress(plain)
     return bytes((VERSION,)) + _checksum(packed) + packed
 
@@ -105,26 +106,3 @@ def _decompress(packed: bytes) -> bytes:
 
 def _checksum(packed: bytes) -> bytes:
     return hashlib.blake2b(packed, digest_size=_CHECKSUM_BYTES, person=b"parley-entry").digest()
-
-
-def is_cacheable(batches: Iterable[Batch], *, length: bool) -> bool:
-    """Whether a reply may be stored: it ended normally, is not empty, and the arguments of all its calls are JSON.
-
-    With `length`, a reply that ended at the token limit may be stored too.
-    """
-    events = list(chain.from_iterable([batch.events for batch in batches]))
-    last = events[-1] if events else None
-    if type(last) is not Finish or not last.cacheable or not _ended_normally(last, length):
-        return False
-    kinds = set(map(type, events))
-    if ToolCallDelta not in kinds:
-        return not kinds.isdisjoint(_CONTENT_TYPES)
-    calls: dict[int, list[str]] = {}
-    for event in events:
-        if type(event) is ToolCallDelta:
-            calls.setdefault(event.index, []).append(event.arguments)
-    return all(is_json("".join(fragments)) for fragments in calls.values())
-
-
-def _ended_normally(finish: Finish, length: bool) -> bool:
-    return finish.reason in ("stop", "tool_calls") or (length and finish.reason == "length")

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from app.cache.codec import Batch
+from app.cache.codec import Batch, StoredEntry, dump
+from app.cache.entry_builder import EntryBuilder
 from app.chat.events import Event, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.stream import Receiver
 
@@ -77,6 +78,7 @@ class ReplyLog:
         self.readers: dict[LogReader, None] = {}
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
+        self._entry = EntryBuilder()
 
     @property
     def end_position(self) -> int:
@@ -122,15 +124,28 @@ class ReplyLog:
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
         for events in batches:
-            self.batches.append(Batch(at, events))
-            self.size += events_size(events)
+            batch, size = Batch(at, events), events_size(events)
+            self.batches.append(batch)
+            self.size += size
+            if not self.truncated:
+                self._entry.add(batch, size)
         if self.size > self.limits.max_bytes:
             self.truncated = True
+            self._entry = EntryBuilder()  # frees what it holds
 
     def end(self) -> None:
         """End the log. Changes of its readers are not reported any more."""
         self.ended = True
         self._on_readers_changed = None
+
+    def is_cacheable(self, *, length: bool) -> bool:
+        """Whether the reply may be stored. See `EntryBuilder.is_cacheable`."""
+        return self.complete and self._entry.is_cacheable(length=length)
+
+    def dump(self) -> bytes:
+        """Encode the reply for a store. Takes long if it is large. Raises NotEncodable."""
+        created = self.finished_at or 0.0
+        return self._entry.build(created) or dump(StoredEntry(created, self.batches))
 
     def trim(self) -> None:
         """Drop the batches that all subscribers have read."""

@@ -1,6 +1,7 @@
 """Replies that have ended, and can be read again: `StoredReply`, from the store, and `PackedReply`, kept in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -94,7 +95,8 @@ class StoredReply:
             return None
         if self.data is not None:
             return PackedReply(self.data, self.location, self.equal_until, cached=True)
-        return _pack(self._batches, self.created, self.size, self.location, self.equal_until)
+        entry = StoredEntry(self.created, list(self._batches))
+        return _pack(partial(dump, entry), self.size, self.location, self.equal_until)
 
 
 def pack_log(
@@ -103,16 +105,16 @@ def pack_log(
     """Pack a log; None if it has no last event, is large, or cannot be encoded."""
     if log.defect is not None or not log.batches:
         return None
-    return _pack(log.batches, log.finished_at or 0.0, size, location, equal_until)
+    return _pack(log.dump, size, location, equal_until)
 
 
 def _pack(
-    batches: Sequence[Batch], created: float, size: int, location: ReplyLocation | None, equal_until: EqualUntil
+    encode: Callable[[], bytes], size: int, location: ReplyLocation | None, equal_until: EqualUntil
 ) -> PackedReply | None:
     if size > LARGE_ENTRY:
         return None
     try:
-        data = dump(StoredEntry(created, list(batches)))
+        data = encode()
     except NotEncodable:
         return None
     return PackedReply(data, location, equal_until)

@@ -15,15 +15,12 @@ from app.cache.codec import (
     NotEncodable,
     StoredEntry,
     dump,
-    is_cacheable,
     load,
     plain_size,
 )
-from app.chat.events import Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
 from hypothesis import strategies as st
-
-from tests.each_case import each_case
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -138,37 +135,6 @@ def test_threads_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-CALL = ToolCallDelta(0, '{"a":', "c1", "f")
-REST = ToolCallDelta(0, "1}")
-STORABLE: dict[str, tuple[list[Event], bool, bool]] = {
-    # events, storable, storable where ends at the token limit are
-    "text": ([TextDelta("Hi"), Finish("stop")], True, True),
-    "a thought alone": ([ReasoningDelta("Hm"), Finish("stop")], True, True),
-    "a call": ([CALL, REST, Finish("tool_calls")], True, True),
-    "a call whose server says stop": ([CALL, REST, Finish("stop")], True, True),
-    "two calls in turns": ([CALL, ToolCallDelta(1, "{}", "c2", "g"), REST, Finish("tool_calls")], True, True),
-    "broken arguments": ([CALL, Finish("tool_calls")], False, False),
-    "one of two calls broken": ([CALL, REST, ToolCallDelta(1, "{", "c2", "g"), Finish("tool_calls")], False, False),
-    "no arguments": ([ToolCallDelta(0, "", "c1", "f"), Finish("tool_calls")], False, False),
-    "the token limit": ([TextDelta("Hi"), Finish("length")], False, True),
-    "a call at the token limit": ([CALL, Finish("length")], False, False),
-    "filtered": ([TextDelta("Hi"), Finish("content_filter")], False, False),
-    "failed": ([TextDelta("Hi"), Failed(Fault("upstream_incomplete", "cut", True))], False, False),
-    "no end": ([TextDelta("Hi")], False, False),
-    "nothing said": ([Finish("stop")], False, False),
-    "nothing at all": ([], False, False),
-    "something behind the end": ([TextDelta("Hi"), Finish("stop"), TextDelta("!")], False, False),
-}
-
-
-@each_case("name", STORABLE)
-def test_only_whole_replies_are_storable(name: str) -> None:
-    events, plain, with_length = STORABLE[name]
-    for batches in ([Batch(0.0, events)], [Batch(0.0, [event]) for event in events]):
-        assert is_cacheable(batches, length=False) is plain
-        assert is_cacheable(batches, length=True) is with_length
 
 
 def test_the_size_of_an_entry_is_that_of_its_events() -> None:

@@ -4,10 +4,10 @@ import asyncio
 import random
 from pathlib import Path
 
-from app.cache.codec import is_cacheable
 from app.chat.events import Event
 from app.profiles import Profile
 
+from tests.cache.built import built
 from tests.cache.cacheable import case_is_kept, recording_is_kept
 from tests.cache.replies_of_modes import WAYS, differences, some_ways, timed
 from tests.conformance.cases import Json, body_chunks, load_cases
@@ -31,9 +31,9 @@ async def _case(case: Json) -> list[list[Event]]:
 def test_a_case_that_ends_normally_is_replayed_byte_for_byte_and_no_other_is_stored(case: Json) -> None:
     async def scenario() -> None:
         batches = await _case(case)
-        kept = is_cacheable(timed(batches), length=False)
+        kept = built(timed(batches)).is_cacheable(length=False)
         assert kept is case_is_kept(case)
-        if kept or is_cacheable(timed(batches), length=True):
+        if kept or built(timed(batches)).is_cacheable(length=True):
             assert await differences(batches, WAYS) == []
 
     asyncio.run(scenario())
@@ -57,7 +57,7 @@ def test_every_recording_that_ends_normally_is_replayed_byte_for_byte_and_no_oth
 async def _recorded(path: Path, body: bytes, number: int) -> list[str]:
     """The events of each recording are compared, and what one format makes of them in one mode."""
     batches = await replay(recorded(path, random_cuts(body, len(body), 50)))
-    kept = is_cacheable(timed(batches), length=False)
+    kept = built(timed(batches)).is_cacheable(length=False)
     wrong = [] if kept is recording_is_kept(read(path)) else [f"kept: {kept}"]
     if kept:
         wrong += await differences(batches, some_ways(number))
@@ -74,7 +74,7 @@ def test_no_recording_that_was_cut_off_before_its_end_is_kept() -> None:
             start = body[: places.randrange(len(body))]
             if path.suffix == ".sse" and read_body(start).error:
                 batches = await replay(recorded(path, [start]))
-                wrong += [path.name] if is_cacheable(timed(batches), length=True) else []
+                wrong += [path.name] if built(timed(batches)).is_cacheable(length=True) else []
         return wrong
 
     assert asyncio.run(scenario()) == []

@@ -2,7 +2,7 @@
 
 import logging
 
-from app.cache.codec import Batch, is_cacheable
+from app.cache.codec import Batch
 from app.cache.inflight import InFlightCall
 from app.cache.shared.lease import CallLease
 from app.chat.events import Failed, Fault
@@ -76,7 +76,7 @@ class Publisher:
             lease.append(Batch(0.0, [Failed(CRASHED)]))
             lease.end()
         else:
-            joinable = call.complete and is_cacheable(call.log.batches, length=False)
+            joinable = call.log.is_cacheable(length=False)
             lease.end(self._joinable_ms if joinable else 0)
 
     # Called by the lease.
