@@ -1,12 +1,25 @@
-"""`ClientCycle`: one request of a client's connection and its response, with what its endpoint needs to write it."""
+"""`ClientCycle`: one request of a client's connection, and its response.
+
+It has what an ASGI application needs, `receive` and `send`, and is the writer that `app/api/response_writer.py`
+describes, with which the endpoints for replies write: the head goes out with the first bytes of the body, nothing is
+awaited, and no task waits for the client to disconnect.
+
+It takes the place of uvicorn's cycle, and checks what that one checks. It has no base class, so that it can be
+compiled: it writes every chunk of every stream.
+"""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+import logging
+from typing import Any, Protocol
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE
+from uvicorn.server import ServerState
 
-from app.api.response_writer import Headers, Sender
+from app.api.response_writer import Headers, Scope, Sender
+
+_NO_BODY = frozenset((204, 304))
+"""Responses that end with their head."""
 
 
 def _join_lines(headers: Headers) -> bytes:
@@ -38,52 +51,53 @@ class _UnusedEvent:
 _UNUSED_EVENT = _UnusedEvent()
 
 
-class ClientCycle(RequestResponseCycle):
-    """One request and its response. It is also the writer that `app/api/response_writer.py` describes: the head goes
-    out with the first bytes of the body, nothing is awaited, and no task waits for the client to disconnect."""
+class Connection(Protocol):
+    """The connection of the client."""
 
-    notices_disconnect = True
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    flow: FlowControl
+    logger: logging.Logger
+    server_state: ServerState
+    tasks: set[asyncio.Task[None]]
+    expect_100_continue: bool
 
-    access_log = False
-    body: bytearray
-    blocked = False
-    blocked_since = 0.0
-    chunked_encoding = None
-    disconnected = False
-    expected_content_length = 0
-    extra_headers: Headers = ()
-    message_event: Any = _UNUSED_EVENT
-    more_body = True
-    response_complete = False
-    response_started = False
-    _sender: Sender | None = None
-    _head = b""
-    """The part of the head that has not been sent."""
+    def drop(self) -> None:
+        """Close it at once."""
 
-    def __init__(self, connection: HttpToolsProtocol, drop: Callable[[], None], *, keep_alive: bool) -> None:
-        """`drop` closes the connection at once.
+    def on_response_complete(self) -> None: ...
 
-        This sets what uvicorn's constructor sets. That takes twelve arguments, one of them an event that `receive`
-        alone needs."""
-        self.scope = connection.scope
-        self.transport = connection.transport
-        self.flow = connection.flow
-        self.logger = connection.logger
-        self.default_headers = connection.server_state.default_headers
-        self.on_response = connection.on_response_complete
+
+class ClientCycle:
+    def __init__(self, connection: Connection, scope: Scope, *, keep_alive: bool) -> None:
+        self.scope = scope
         self.keep_alive = keep_alive
-        self.waiting_for_100_continue = connection.expect_100_continue
-        self.abort = drop
+        """The connection stays open after the response."""
         self.body = bytearray()
-        self._loop = connection.loop
-        self._tasks = connection.tasks
+        """What has been received of the request's body, and not been taken."""
+        self.more_body = True
+        self.message_event: Any = _UNUSED_EVENT
+        """Set when more of the body has come, or the client has disconnected."""
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+        self.extra_headers: Headers = ()
+        self.blocked = False
+        self.blocked_since = 0.0
+        self.notices_disconnect = True
+        self._connection = connection
+        self._transport = connection.transport
+        self._flow = connection.flow
+        self._default_headers: Headers = connection.server_state.default_headers
+        self._expects_100_continue = connection.expect_100_continue
+        self._chunked = False
+        self._missing = 0
+        """How many bytes the body lacks of its content-length."""
+        self._sender: Sender | None = None
+        self._head = b""
+        """The part of the head that has not been sent."""
 
-    async def receive(self) -> Any:
-        if self.message_event is _UNUSED_EVENT:
-            self.message_event = asyncio.Event()
-            if self.body or not self.more_body:
-                self.message_event.set()
-        return await super().receive()
+    # The writer.
 
     def attach(self, sender: Sender) -> None:
         self._sender = sender
@@ -93,6 +107,9 @@ class ClientCycle(RequestResponseCycle):
     def detach(self) -> None:
         self._sender = None
 
+    def abort(self) -> None:
+        self._connection.drop()
+
     def start(self, status: int, headers: Headers, length: int | None = None) -> None:
         """A response whose length is unknown is sent in chunks, or in HTTP/1.0 until the connection closes."""
         self.response_started = True
@@ -100,26 +117,22 @@ class ClientCycle(RequestResponseCycle):
         if length is not None:
             end = b"content-length: %d\r\n" % length
         elif self.scope["http_version"] != "1.0":
-            self.chunked_encoding = True
+            self._chunked = True
             end = b"transfer-encoding: chunked\r\n"
-        if not self.keep_alive:
-            end += b"connection: close\r\n"
-        self._head = b"".join(
-            (
-                STATUS_LINE[status],
-                _default_lines.join(self.default_headers),
-                _join_lines((*headers, *self.extra_headers)),
-                end,
-                b"\r\n",
-            )
-        )
+        self._head = self._make_head(status, (*headers, *self.extra_headers), end)
+
+    def _make_head(self, status: int, headers: Headers, end: bytes) -> bytes:
+        """`end` holds the lines of further headers."""
+        close = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        lines = (STATUS_LINE[status], _default_lines.join(self._default_headers), _join_lines(headers), end, close)
+        return b"".join(lines)
 
     def take_body(self) -> bytes | None:
         """Return the body of the request if it has arrived whole; None if it must be received."""
         if self.more_body or self.disconnected:
             return None
-        if self.flow.read_paused:  # because this request had to wait for the response before it
-            self.flow.resume_reading()
+        if self._flow.read_paused:  # because this request had to wait for the response before it
+            self._flow.resume_reading()
         body, self.body = self.body, bytearray()
         return bytes(body)
 
@@ -129,16 +142,15 @@ class ClientCycle(RequestResponseCycle):
         head = self._head
         if head:
             self._head = b""
-        if self.chunked_encoding:
-            end = b"0\r\n\r\n" if last else b""
-            data = b"".join((head, b"%x\r\n" % len(data), data, b"\r\n", end) if data else (head, end))
+        if self._chunked:
+            data = _make_chunk(data, last, head)
         elif head:
             data = head + data
-        self.transport.write(data)
+        self._transport.write(data)
         if last:
             self._complete()
-        elif self.flow.write_paused and not self.blocked:
-            self.blocked, self.blocked_since = True, self._loop.time()
+        elif self._flow.write_paused and not self.blocked:
+            self.blocked, self.blocked_since = True, self._connection.loop.time()
             if self._sender is not None:
                 self._sender.on_blocked()
 
@@ -146,8 +158,89 @@ class ClientCycle(RequestResponseCycle):
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
-            self.transport.close()
-        self.on_response()
+            self._transport.close()
+        self._connection.on_response_complete()
+
+    # ASGI.
+
+    async def receive(self) -> dict[str, Any]:
+        """Return the next part of the body, or `http.disconnect` once the response is complete or the client left."""
+        if self.message_event is _UNUSED_EVENT:
+            self.message_event = asyncio.Event()
+            if self.body or not self.more_body:
+                self.message_event.set()
+        if self._expects_100_continue and not self._transport.is_closing():
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            self._expects_100_continue = False
+        if not self.disconnected and not self.response_complete:
+            self._flow.resume_reading()
+            await self.message_event.wait()
+            self.message_event.clear()
+        if self.disconnected or self.response_complete:
+            return {"type": "http.disconnect"}
+        body, self.body = self.body, bytearray()
+        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        """Raises RuntimeError for a message that may not come now, and for what cannot be sent."""
+        if self._flow.write_paused and not self.disconnected:
+            await self._flow.drain()
+        if self.disconnected:
+            return
+        kind = message["type"]
+        if self.response_complete:
+            raise RuntimeError(f"the ASGI message {kind!r} was sent after the end of the response")
+        expected = "http.response.body" if self.response_started else "http.response.start"
+        if kind != expected:
+            raise RuntimeError(f"the ASGI message {kind!r} was sent where {expected!r} is expected")
+        if self.response_started:
+            self._send_body(message.get("body", b""), last=not message.get("more_body", False))
+        else:
+            self._send_head(message["status"], message.get("headers", ()))
+
+    def _send_head(self, status: int, headers: Any) -> None:
+        """`headers` are pairs, tuples or lists."""
+        sent: list[tuple[bytes, bytes]] = []
+        length, chunked = 0, False
+        for name, value in headers:
+            if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+                raise RuntimeError(f"a header cannot be sent: {name!r}")
+            name = name.lower()
+            if name == b"connection" and b"close" in [token.strip() for token in value.lower().split(b",")]:
+                self.keep_alive = False
+                continue
+            if name == b"transfer-encoding" and value.lower() == b"chunked":
+                chunked = True
+            elif name == b"content-length":
+                length = int(value)
+            sent.append((name, value))
+        if not chunked and self._has_body(status) and not any(name == b"content-length" for name, _ in sent):
+            chunked = True
+            sent.append((b"transfer-encoding", b"chunked"))
+        self.response_started = True
+        self._expects_100_continue = False
+        self._chunked, self._missing = chunked, 0 if chunked else length
+        self._transport.write(self._make_head(status, sent, b""))
+
+    def _has_body(self, status: int) -> bool:
+        return self.scope["method"] != "HEAD" and status not in _NO_BODY
+
+    def _send_body(self, data: bytes, *, last: bool) -> None:
+        if self.scope["method"] == "HEAD":
+            self._missing = 0
+        elif self._chunked:
+            self._transport.write(_make_chunk(data, last))
+        else:
+            self._missing -= len(data)
+            if self._missing < 0:
+                raise RuntimeError("the body of a response is longer than its content-length")
+            self._transport.write(data)
+        if last:
+            if self._missing:
+                raise RuntimeError("the body of a response is shorter than its content-length")
+            self._complete()
+
+    # The connection calls these methods.
 
     def on_writable(self) -> None:
         """Called when the client has read enough, so that more can be sent."""
@@ -163,35 +256,29 @@ class ClientCycle(RequestResponseCycle):
         if self._sender is not None:
             self._sender.disconnect()
 
-    async def run_asgi(self, app: Any) -> None:
-        try:
-            await super().run_asgi(app)
-        finally:
-            self._release()
-
-    def _release(self) -> None:
+    def on_served(self, task: "asyncio.Task[None]") -> None:
+        """Called when the application has returned. A response that it did not complete ends here."""
+        connection = self._connection
+        connection.tasks.discard(task)
         # They hold this cycle, which would wait for the garbage collector.
         self.scope.pop("extensions", None)
         self.scope["state"].pop("writer", None)
-
-    def on_served(self, task: asyncio.Task[None]) -> None:
-        """Called when an endpoint that was called without `run_asgi` has ended: does what that does at the end."""
-        self._tasks.discard(task)
-        self._release()
-        self.on_response = _ignore
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is None and (self.response_complete or self.disconnected):
             return
-        self.logger.error("an endpoint ended without completing its response", exc_info=error)
+        connection.logger.error("an endpoint ended without completing its response", exc_info=error)
         if self.response_started:
-            self.transport.close()
+            self._transport.close()
         else:
             self.keep_alive = False
             self.start(500, ((b"content-type", b"text/plain; charset=utf-8"),), len(_DEFECT))
             self.write(_DEFECT, last=True)
 
 
-def _ignore() -> None: ...
+def _make_chunk(data: bytes, last: bool, head: bytes = b"") -> bytes:
+    """Return data in HTTP's chunked encoding, after `head`. `last` ends the body."""
+    end = b"0\r\n\r\n" if last else b""
+    return b"".join((head, b"%x\r\n" % len(data), data, b"\r\n", end) if data else (head, end))
 
 
 _DEFECT = b"Internal Server Error"

@@ -19,7 +19,7 @@ import logging
 import time
 from collections import deque
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 from urllib.parse import unquote
 
 import httptools
@@ -119,6 +119,10 @@ def _split_target(root_path: str, target: bytes) -> tuple[str, bytes, bytes]:
 class ClientConnection(HttpToolsProtocol):
     """A client's connection. It can be dropped at any time, and tells each of its requests when it ends, also those
     that are pipelined."""
+
+    cycle: Any  # a ClientCycle, or None before the first request and after the last
+    pipeline: deque[tuple[ClientCycle, Any]]  # type: ignore[assignment]  # the same
+    scope: Scope  # type: ignore[assignment]  # uvicorn's is a TypedDict
 
     def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -273,7 +277,8 @@ class ClientConnection(HttpToolsProtocol):
         scope["http_version"] = version
         scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self.root_path, self.url)
         before = self.cycle
-        cycle = self.cycle = ClientCycle(self, self.drop, keep_alive=version != "1.0" and parser.should_keep_alive())
+        keep_alive = version != "1.0" and parser.should_keep_alive()
+        cycle = self.cycle = ClientCycle(self, scope, keep_alive=keep_alive)
         scope["extensions"] = {WRITER: {"writer": cycle}}
         if before is None or before.response_complete:
             self._start_asgi_task(cycle, self.app)
@@ -286,9 +291,10 @@ class ClientConnection(HttpToolsProtocol):
         direct = self._direct if app is self.app else None
         endpoint = None if direct is None else direct.find(cycle.scope)
         if direct is None or endpoint is None:
-            super()._start_asgi_task(cycle, app)
-            return
-        task = self.loop.create_task(direct.serve(endpoint, cycle.scope, cycle.receive, cycle.send))
+            coroutine = _run_app(app, cycle)
+        else:
+            coroutine = direct.serve(endpoint, cycle.scope, cycle.receive, cycle.send)
+        task = self.loop.create_task(coroutine)
         self.tasks.add(task)
         task.add_done_callback(cycle.on_served)
 
@@ -370,7 +376,7 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self._in_head or not waiting[-1].more_body:
             self.scope["method"] = "GET"
-            cycle = ClientCycle(self, self.drop, keep_alive=False)
+            cycle = ClientCycle(self, self.scope, keep_alive=False)
             self._cycles.append(cycle)
             self.pipeline.appendleft((cycle, _error_app(error)))
             return
@@ -432,7 +438,7 @@ class ClientConnection(HttpToolsProtocol):
         self._end_cycles()
         super().connection_lost(exc)
         # It holds this connection, and both would wait for the garbage collector.
-        self.cycle = cast(Any, None)
+        self.cycle = None
 
     def _end_cycles(self) -> None:
         for cycle in self._cycles:
@@ -498,6 +504,10 @@ class ClientConnection(HttpToolsProtocol):
     def evict(self) -> None:
         self.connections.discard(self)
         self.drop()
+
+
+async def _run_app(app: Any, cycle: ClientCycle) -> None:
+    await app(cycle.scope, cycle.receive, cycle.send)
 
 
 def _error_app(error: ParleyError) -> Any:

@@ -7,8 +7,7 @@ from app.cache.log import LogLimits, ReplyLog
 from app.chat.events import Event, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
 
-from tests.cache.built import built
-from tests.cache.test_codec import ENTRIES
+from tests.cache.entries import ENTRIES, built
 from tests.each_case import each_case
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from app.chat.events import Event
 from app.profiles import Profile
 
-from tests.cache.built import built
 from tests.cache.cacheable import case_is_kept, recording_is_kept
+from tests.cache.entries import built
 from tests.cache.replies_of_modes import WAYS, differences, some_ways, timed
 from tests.conformance.cases import Json, body_chunks, load_cases
 from tests.cuts import random_cuts

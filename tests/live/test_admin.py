@@ -114,7 +114,7 @@ async def test_a_large_reply_that_is_being_stored_is_purged_too(monkeypatch: pyt
         time.sleep(0.2)
         return dump(entry)
 
-    monkeypatch.setattr("app.cache.cache.dump", encode_slowly)
+    monkeypatch.setattr("app.cache.log.dump", encode_slowly)
     large = Reply([say("x" * LARGE_ENTRY), end(), DONE], chunked=True)
     async with ScriptedServer(large) as upstream, caching(upstream, server=SERVER) as gateway:
         async with calling(gateway.address) as caller:
