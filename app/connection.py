@@ -121,7 +121,7 @@ class ClientConnection(HttpToolsProtocol):
     that are pipelined."""
 
     cycle: Any  # a ClientCycle, or None before the first request and after the last
-    pipeline: deque[tuple[ClientCycle, Any]]  # type: ignore[assignment]  # the same
+    pipeline: deque[tuple[ClientCycle, Any]]  # type: ignore[assignment]  # in uvicorn, of its own cycles
     scope: Scope  # type: ignore[assignment]  # uvicorn's is a TypedDict
 
     def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:

@@ -145,7 +145,7 @@ class Cache:
         self, call: InFlightCall, request: CacheRequest, open_upstream: OpenUpstream
     ) -> FoundReply | None:
         """Return the reply of a call that has ended, which may not be in the store yet."""
-        stored = self._make_stored(request.key, _make_entry(call), call.entry)
+        stored = self._make_stored(request.key, call.log.make_entry(), call.entry)
         return self._make_found(request, open_upstream, stored)
 
     async def _load_stored(self, key: str) -> StoredReply | None:
@@ -382,8 +382,3 @@ class Cache:
         if self._coordinator is not None:
             await self._coordinator.aclose()
         await self._store.aclose()
-
-
-def _make_entry(call: InFlightCall) -> StoredEntry:
-    assert call.log.finished_at is not None
-    return StoredEntry(call.log.finished_at, call.log.batches)

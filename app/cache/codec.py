@@ -32,6 +32,10 @@ class NotEncodable(ValueError):
     """The reply cannot be encoded exactly, or is too large."""
 
 
+UNENCODABLE = (OverflowError, RecursionError, UnicodeEncodeError)
+"""What msgpack raises for a value that it cannot encode exactly."""
+
+
 class Batch(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """The events of one socket read."""
 
@@ -65,15 +69,15 @@ def dump(entry: StoredEntry, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
     """Encode an entry. Raises NotEncodable."""
     try:
         plain = _encode(entry)
-    except (OverflowError, RecursionError, UnicodeEncodeError) as error:
+    except UNENCODABLE as error:
         raise NotEncodable(f"the reply holds a value that msgpack cannot encode: {error}") from None
+    return compress(plain, max_bytes)
+
+
+def compress(plain: bytes, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
+    """Return the entry of a `StoredEntry` that msgpack has encoded. Raises NotEncodable if it is too large."""
     if len(plain) > max_bytes:
         raise NotEncodable(f"the reply has {len(plain)} bytes; at most {max_bytes} can be stored")
-    return compress(plain)
-
-
-def compress(plain: bytes) -> bytes:
-    """Return the entry of a `StoredEntry` that is encoded already."""
     packed = _zstd.compress(plain)
     return bytes((VERSION,)) + _checksum(packed) + packed
 

@@ -6,7 +6,7 @@ by then the first events of each have left the processor's caches.
 
 import msgspec
 
-from app.cache.codec import LARGE_ENTRY, Batch, compress
+from app.cache.codec import LARGE_ENTRY, UNENCODABLE, Batch, compress
 from app.chat.accumulator import is_json
 from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
@@ -20,7 +20,6 @@ _ARRAY_32 = b"\xdd"
 
 class EntryBuilder:
     def __init__(self) -> None:
-        self._size = 0
         self._count = 0
         self._encoded: bytearray | None = bytearray()
         """The batches as `StoredEntry` has them; None if the reply is large, or holds what cannot be encoded."""
@@ -29,15 +28,16 @@ class EntryBuilder:
         self._arguments: dict[int, list[str]] = {}
 
     def add(self, batch: Batch, size: int) -> None:
-        """Add the next batch, whose events have about `size` bytes."""
+        """Add the next batch, with which the reply has about `size` bytes."""
         for event in batch.events:
             if type(event) is ToolCallDelta:
                 self._add_arguments(event)
             elif type(event) is TextDelta or type(event) is ReasoningDelta or type(event) is MediaOutput:
                 self._has_content = True
             self._last = event
-        self._size += size
         self._count += 1
+        if size > LARGE_ENTRY:
+            self._encoded = None
         if self._encoded is not None:
             self._encode(batch, self._encoded)
 
@@ -49,12 +49,9 @@ class EntryBuilder:
             fragments.append(event.arguments)
 
     def _encode(self, batch: Batch, encoded: bytearray) -> None:
-        if self._size > LARGE_ENTRY:
-            self._encoded = None
-            return
         try:
             _encode_into(batch, encoded, -1)  # at the end
-        except (OverflowError, RecursionError, UnicodeEncodeError):
+        except UNENCODABLE:
             self._encoded = None
 
     def is_cacheable(self, *, length: bool) -> bool:
@@ -71,7 +68,8 @@ class EntryBuilder:
         return all(is_json("".join(fragments)) for fragments in self._arguments.values())
 
     def build(self, created: float) -> bytes | None:
-        """Return what `codec.dump` does; None if the reply is large, or cannot be encoded."""
+        """Return what `codec.dump` does; None if the reply is large, or cannot be encoded. Raises NotEncodable if its
+        encoded form is too large."""
         if self._encoded is None:
             return None
         head = _PAIR + _encode(created) + _ARRAY_32 + self._count.to_bytes(4, "big")

@@ -124,11 +124,11 @@ class ReplyLog:
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
         for events in batches:
-            batch, size = Batch(at, events), events_size(events)
+            batch = Batch(at, events)
             self.batches.append(batch)
-            self.size += size
+            self.size += events_size(events)
             if not self.truncated:
-                self._entry.add(batch, size)
+                self._entry.add(batch, self.size)
         if self.size > self.limits.max_bytes:
             self.truncated = True
             self._entry = EntryBuilder()  # frees what it holds
@@ -144,8 +144,11 @@ class ReplyLog:
 
     def dump(self) -> bytes:
         """Encode the reply for a store. Takes long if it is large. Raises NotEncodable."""
-        created = self.finished_at or 0.0
-        return self._entry.build(created) or dump(StoredEntry(created, self.batches))
+        entry = self.make_entry()
+        return self._entry.build(entry.created) or dump(entry)
+
+    def make_entry(self) -> StoredEntry:
+        return StoredEntry(self.finished_at or 0.0, self.batches)
 
     def trim(self) -> None:
         """Drop the batches that all subscribers have read."""

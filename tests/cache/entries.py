@@ -29,7 +29,8 @@ ENTRIES = st.builds(StoredEntry, st.floats(0, 2e9), st.lists(BATCHES, max_size=4
 
 
 def built(batches: Iterable[Batch]) -> EntryBuilder:
-    builder = EntryBuilder()
+    builder, size = EntryBuilder(), 0
     for batch in batches:
-        builder.add(batch, events_size(batch.events))
+        size += events_size(batch.events)
+        builder.add(batch, size)
     return builder

@@ -1,10 +1,10 @@
 """A reply that is gathered while it arrives is the same entry as one that is encoded at its end."""
 
 import pytest
-from app.cache.codec import LARGE_ENTRY, Batch, StoredEntry, dump, load
+from app.cache.codec import LARGE_ENTRY, MAX_REPLY_BYTES, Batch, NotEncodable, StoredEntry, dump, load
 from app.cache.entry_builder import EntryBuilder
 from app.cache.log import LogLimits, ReplyLog
-from app.chat.events import Event, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
 
 from tests.cache.entries import ENTRIES, built
@@ -39,8 +39,15 @@ def test_a_large_reply_is_left_to_the_end() -> None:
     builder = EntryBuilder()
     builder.add(batch, LARGE_ENTRY)
     assert builder.build(1.0) is not None
-    builder.add(batch, 1)
+    builder.add(batch, LARGE_ENTRY + 1)
     assert builder.build(1.0) is None
+
+
+def test_a_reply_whose_other_fields_are_too_large_is_refused() -> None:
+    """Its size is that of its texts alone."""
+    builder = built([Batch(0.0, [Extra({"citations": "a" * MAX_REPLY_BYTES})]), Batch(0.0, [Finish("stop")])])
+    with pytest.raises(NotEncodable, match=f"at most {MAX_REPLY_BYTES} can be stored"):
+        builder.build(1.0)
 
 
 def test_a_log_that_lost_its_start_is_not_cacheable() -> None:
