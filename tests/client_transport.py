@@ -1,9 +1,12 @@
 """The transport of a client's connection without a socket, and limits for such a connection."""
 
 import asyncio
+from typing import Any
 
-from app.connection import ConnectionLimits
+import uvicorn
+from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
 from typing_extensions import override
+from uvicorn.server import ServerState
 
 LIMITS = ConnectionLimits(
     max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
@@ -41,3 +44,14 @@ class Transport(asyncio.Transport):
 
     @override
     def resume_reading(self) -> None: ...
+
+
+def connect(app: Any, transport: asyncio.Transport, state: ServerState | None = None) -> ClientConnection:
+    """Return a connection of a client to an ASGI application."""
+    config = uvicorn.Config(app, log_config=None, interface="asgi3", proxy_headers=False)
+    config.load()
+    connection = ClientConnection(
+        LIMITS, ConnectionWarnings(), config=config, server_state=state or ServerState(), app_state={}
+    )
+    connection.connection_made(transport)
+    return connection

@@ -6,11 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 import pytest
-import uvicorn
-from app.connection import ClientConnection, ConnectionWarnings
-from uvicorn.server import ServerState
 
-from tests.client_transport import LIMITS, Transport
+from tests.client_transport import Transport, connect
 from tests.each_case import each_case
 
 pytestmark = pytest.mark.anyio
@@ -22,12 +19,7 @@ GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
 class Client:
     def __init__(self, app: App) -> None:
         self.transport = Transport()
-        config = uvicorn.Config(app, log_config=None, interface="asgi3", proxy_headers=False)
-        config.load()
-        self.connection = ClientConnection(
-            LIMITS, ConnectionWarnings(), config=config, server_state=ServerState(), app_state={}
-        )
-        self.connection.connection_made(self.transport)
+        self.connection = connect(app, self.transport)
 
     async def ask(self, *parts: bytes) -> bytes:
         """Send the parts of a request, and return what is written until its application has returned."""

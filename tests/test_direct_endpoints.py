@@ -9,17 +9,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import uvicorn
 from app.api.application import ParleyApp
 from app.api.asgi import Receive, Scope, send_json
 from app.api.middleware import DirectRoutes, RequestRules
 from app.api.origins import OriginRules
 from app.api.response_writer import find_offered_writer
-from app.connection import ClientConnection, ConnectionWarnings
 from app.formats.base import WriteError, wrap_error
 from uvicorn.server import ServerState
 
-from tests.client_transport import LIMITS, Transport
+from tests.client_transport import Transport, connect
 
 pytestmark = pytest.mark.anyio
 
@@ -49,12 +47,7 @@ class Client:
         self.transport = Transport()
         self.state = ServerState()
         app = ParleyApp(_no_context(), DirectRoutes(lambda: RULES, endpoints), _lifespan)
-        config = uvicorn.Config(wrap(app), log_config=None, interface="asgi3", proxy_headers=False)
-        config.load()
-        self.connection = ClientConnection(
-            LIMITS, ConnectionWarnings(), config=config, server_state=self.state, app_state={}
-        )
-        self.connection.connection_made(self.transport)
+        self.connection = connect(wrap(app), self.transport, self.state)
 
     async def ask(self, request: bytes = REQUEST) -> bytes:
         """Return what is written once all requests of this connection have ended."""

@@ -5,16 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import uvicorn
 from app.api.response_writer import OfferedWriter, find_offered_writer
 from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
 from app.chat.events import Failed, Fault, Finish, TextDelta
-from app.connection import ClientConnection, ConnectionWarnings
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN
-from uvicorn.server import ServerState
 
-from tests.client_transport import LIMITS, Transport
+from tests.client_transport import Transport, connect
 
 pytestmark = pytest.mark.anyio
 
@@ -42,12 +39,7 @@ class Client:
         self.writers: list[OfferedWriter] = []
         self.done = asyncio.Event()
         self.transport = Transport()
-        config = uvicorn.Config(self._serve, log_config=None, interface="asgi3", proxy_headers=False)
-        config.load()
-        self.connection = ClientConnection(
-            LIMITS, ConnectionWarnings(), config=config, server_state=ServerState(), app_state={}
-        )
-        self.connection.connection_made(self.transport)
+        self.connection = connect(self._serve, self.transport)
 
     async def _serve(self, scope: Any, receive: Any, send: Any) -> None:
         writer = find_offered_writer(scope)
