@@ -18,12 +18,13 @@ import msgspec
 
 from app.cache.key_part import KeyPart
 
-VERSION = 1
+VERSION = 2
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 2
 """Increased whenever the processing changes what an equal request sends, or what an equal reply becomes."""
 
-_UNHASHED_FIELDS = frozenset({"stream", "stream_options"})
+_UNHASHED_FIELDS = ("stream", "stream_options")
+_NO_MESSAGES = msgspec.Raw(b"")
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -43,15 +44,14 @@ def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
 def _digest(body: bytes) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied."""
     fields = _fields(body)
-    hashed = _hash()
-    for name in sorted(fields):
-        if name in _UNHASHED_FIELDS:
-            continue
-        value: Any = fields[name]
-        if name != "messages" and not _is_canonical(bytes(value)):
-            value = _canonical(value)
-        hashed.update(_encode((name, len(memoryview(value)))))
-        hashed.update(value)
+    messages = fields.pop("messages", _NO_MESSAGES)
+    for name in _UNHASHED_FIELDS:
+        fields.pop(name, None)
+    for name, value in fields.items():
+        if _is_canonical(value) is None:
+            fields[name] = msgspec.Raw(_canonical(value))
+    hashed = _hash(_encode(fields))  # a JSON object: where it ends and the messages begin is certain
+    hashed.update(messages)
     return hashed.hexdigest()
 
 
