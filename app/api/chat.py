@@ -24,11 +24,13 @@ from app.api.asgi import (
 )
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
+from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
 from app.api.request_limits import RequestLimits
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
+from app.cache.stored_reply import StoredReply
 from app.chat.messages import ChatRequest
 from app.chat.origin import Attempt, Origin
 from app.chat.stream import AttemptLog, Reply
@@ -67,8 +69,10 @@ class RequestInProgress:
         "offered_writer",
         "receive",
         "record",
+        "repeated",
         "scope",
         "send",
+        "small_body",
         "writer",
     )
 
@@ -88,6 +92,10 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
+        self.small_body: bytes | None = None
+        """The body, until the request is prepared, if the request may be kept for its repetition."""
+        self.repeated: RepeatedRequest | None = None
+        """What was kept of an equal request."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
@@ -132,6 +140,7 @@ class ChatEndpoint:
         self._name = name
         self._apply = apply
         self._new_reply_id = new_reply_id
+        self._repeated = RepeatedRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._context
@@ -174,7 +183,7 @@ class ChatEndpoint:
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
                 request.is_large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, live.request_limits) if request.is_large else None
-                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
+                parsed = self._parse_small(request, raw) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(request, parsed)
@@ -194,6 +203,21 @@ class ChatEndpoint:
                 del parsed, settings
                 await self._deliver(request, response, opening)
                 return None
+
+    def _parse_small(
+        self, request: RequestInProgress, raw: bytes | bytearray
+    ) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
+        """Parse the body, unless an equal one is known."""
+        if type(raw) is not bytes or len(raw) > MAX_BODY_BYTES:
+            return self._parse(raw, request.live.request_limits)
+        repeated = self._repeated.find(raw, request.live)
+        if repeated is not None:
+            request.repeated = repeated
+            return repeated.parsed
+        parsed = self._parse(raw, request.live.request_limits)
+        if isinstance(parsed, ParsedRequest):
+            request.small_body = raw
+        return parsed
 
     async def _deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         """Send the reply to its end, and record it."""
@@ -257,7 +281,8 @@ class ChatEndpoint:
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         plain = not (media_requests or request.is_large or dropped)
-        prepared = gateway.prepare(route, parsed.request) if plain else None
+        prepared, kept_request = self._prepare_plain(request, parsed, route, options) if plain else (None, None)
+        request.small_body = None
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.content = CapturedContent(parsed.request.messages)
@@ -268,11 +293,25 @@ class ChatEndpoint:
         if wanted:
             response.answers = describe_context(parsed.request.messages)
         if prepared is not None:
-            return response, self._open_reply(gateway, prepared, options, response)
+            return response, self._open_reply(gateway, prepared, options, response, kept_request)
         unprepared = _UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
             return response, self._restore(unprepared, dropped, context.caller_id(request.scope))
         return response, self._prepare_in_thread(unprepared)
+
+    def _prepare_plain(
+        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, options: ReplyOptions
+    ) -> tuple[PreparedRequest, RepeatedRequest | None]:
+        """Prepare a request that needs nothing but its body, unless an equal one was kept. Also return what is kept of
+        this one if a stored reply answers it."""
+        repeated = request.repeated
+        if repeated is not None and repeated.route is route and repeated.parsed.request is parsed.request:
+            return repeated.prepared, None
+        prepared = request.live.gateway.prepare(route, parsed.request)
+        body = request.small_body
+        if body is None or not options.cache_policy.read:
+            return prepared, None
+        return prepared, RepeatedRequest(body, request.live, parsed, route, prepared)
 
     def _get_owner(self, scope: Scope) -> str:
         """Return the caller who may resume the reply to this request."""
@@ -333,9 +372,15 @@ class ChatEndpoint:
         return await self._open_reply(gateway, prepared, options, response)
 
     async def _open_reply(
-        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
+        self,
+        gateway: Gateway,
+        prepared: PreparedRequest,
+        options: ReplyOptions,
+        response: ReplyResponse,
+        kept_request: RepeatedRequest | None = None,
     ) -> Reply:
-        """Open the reply. It can be resumed before the model server has answered."""
+        """Open the reply. It can be resumed before the model server has answered. `kept_request` is kept if a stored
+        reply answers it."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
@@ -345,6 +390,9 @@ class ChatEndpoint:
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
             raise
+        if kept_request is not None and isinstance(found.source, StoredReply):
+            self._repeated.add(kept_request)
+        del kept_request  # it holds the body, and the wait for the model server may be long
         while True:
             self._set_source(response, found, found.origin, options)
             try:

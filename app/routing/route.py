@@ -18,6 +18,10 @@ from app.usage.pricing import Price
 HedgeDelay: TypeAlias = float | Literal["p95"]
 
 
+MAX_KEYS = 16
+"""A request is kept when it is repeated, and any number of callers may repeat it."""
+
+
 class Deployment(Struct, frozen=True):
     """A model on an upstream: the server, the model's name there, and the profile of both."""
 
@@ -83,6 +87,8 @@ class PreparedRequest(Struct, frozen=True):
     """The caller's whole request, if another model may have to answer it."""
     error: ParleyError | None = None
     """Why no deployment can serve the request, if only another model can."""
+    keys: dict[str, str] = {}
+    """What `key` has returned, by scope: at most `MAX_KEYS`."""
 
     @property
     def has_one_attempt(self) -> bool:
@@ -105,7 +111,13 @@ class PreparedRequest(Struct, frozen=True):
 
     def key(self, scope: str) -> str:
         """Return the key under which the reply is cached."""
-        return cache_key([*map(self._make_key_part, self.route.deployments, self.bodies)], scope)
+        key = self.keys.get(scope)
+        if key is None:
+            if len(self.keys) >= MAX_KEYS:
+                self.keys.clear()
+            parts = [*map(self._make_key_part, self.route.deployments, self.bodies)]
+            key = self.keys[scope] = cache_key(parts, scope)
+        return key
 
     def _make_key_part(self, deployment: Deployment, body: bytes) -> KeyPart:
         traits = pipeline.reply_traits(self.request, deployment.profile)

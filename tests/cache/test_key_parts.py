@@ -9,6 +9,7 @@ from app.cache import key as keys
 from app.cache.key import cache_key
 from app.cache.key_part import KeyPart
 from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
+from app.routing.route import MAX_KEYS
 from app.steps.pipeline import reply_stages, reply_traits
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,6 +25,16 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 def test_the_key_is_64_hexadecimal_digits_and_the_same_in_every_process() -> None:
     """Where this fails without intent, everything that was ever cached is lost; with intent, raise VERSION."""
     assert cache_key([PART], "shared") == "a0159bce1aebaca736e8ba13d2917fe6e8c0f735a0063e77b89d00dc8fa89ff9"
+
+
+def test_a_request_remembers_its_keys_for_some_scopes() -> None:
+    request, scopes = prepared(rich(), PLAIN), [str(number) for number in range(3 * MAX_KEYS)]
+    first = [request.key(scope) for scope in scopes]
+    assert len(set(first)) == len(scopes)
+    assert first == [prepared(rich(), PLAIN).key(scope) for scope in scopes]
+    assert first[-3:] == [request.key(scope) for scope in scopes[-3:]]
+    assert first == [request.key(scope) for scope in scopes]
+    assert 0 < len(request.keys) <= MAX_KEYS
 
 
 @pytest.mark.parametrize(
