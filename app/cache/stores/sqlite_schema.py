@@ -62,19 +62,22 @@ def read(connection: sqlite3.Connection, key: bytes, now: float) -> FoundRow | N
 def write(connection: sqlite3.Connection, rows: Sequence[StoredRow], max_bytes: int) -> None:
     """Store rows with different keys. Later rows always get greater ids, in every process: `keys_after` relies on it.
 
-    An id is the time in microseconds, because the ids of deleted rows must not be used again.
+    An id is the time in microseconds, because the ids of deleted rows must not be used again. Blobs are given as
+    `bytearray`: for each `bytes` the sqlite3 module searches for an adapter, which costs more than the copy.
     """
-    connection.executemany("DELETE FROM entries WHERE key = ?", [(row.key,) for row in rows])
+    keys = [bytearray(row.key) for row in rows]
+    connection.executemany("DELETE FROM entries WHERE key = ?", [(key,) for key in keys])
     first = max(last_id(connection) + 1, time.time_ns() // 1000)
     connection.executemany(
         "INSERT INTO entries (id, key, model, size, stored_at, expires_at, used_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (id_, row.key, row.model, len(row.value), row.stored_at, row.expires_at, row.stored_at)
-            for id_, row in enumerate(rows, first)
+            (id_, key, bytearray(row.model), len(row.value), row.stored_at, row.expires_at, row.stored_at)
+            for id_, (key, row) in enumerate(zip(keys, rows, strict=True), first)
         ],
     )
     connection.executemany(
-        "INSERT INTO contents (id, value) VALUES (?, ?)", [(id_, row.value) for id_, row in enumerate(rows, first)]
+        "INSERT INTO contents (id, value) VALUES (?, ?)",
+        [(id_, bytearray(row.value)) for id_, row in enumerate(rows, first)],
     )
     _make_room(connection, max_bytes)
 

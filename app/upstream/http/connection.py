@@ -292,7 +292,8 @@ class Connection(asyncio.Protocol):
         self.status = status
         self._keep_alive = self._parser.should_keep_alive()
         fields = {name.lower(): value for name, value in headers if len(name) in _LENGTHS_OF_NAMES}
-        sized = b"content-length" in fields or b"chunked" in fields.get(b"transfer-encoding", b"").lower()
+        # Not `in`, which first tries whether the searched bytes are a number, and makes an error of that.
+        sized = b"content-length" in fields or fields.get(b"transfer-encoding", b"").lower().find(b"chunked") >= 0
         if b"content-encoding" in fields:
             self.encoding = fields[b"content-encoding"].decode("latin-1").lower()
         self._until_close = not sized and status not in (204, 304)
