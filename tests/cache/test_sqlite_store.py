@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from app.cache.stores import StoreError
 from app.cache.stores.sqlite import SqliteStore
+from app.cache.stores.sqlite_schema import StoredRow, read, write
 from blockbuster import blockbuster_ctx
 
 from tests.cache.sqlite_files import TTL, aside, filled, keeps, run_with_store
@@ -39,6 +40,23 @@ def test_the_folder_is_made(path: Path) -> None:
     deep = path.parent / "a" / "b" / "cache.db"
     run_with_store(deep, keeps)
     assert stat.S_IMODE(deep.parent.stat().st_mode) == 0o700
+
+
+def test_any_number_of_rows_is_stored_at_once_and_replaced(path: Path) -> None:
+    async def scenario(store: SqliteStore) -> None:
+        await keeps(store)
+
+    run_with_store(path, scenario)  # makes the tables
+    connection = sqlite3.connect(path)
+    for count in (1, 2, 3, 31, 32, 33, 63, 64, 100):
+        for written in (b"first", b"second"):
+            rows = [StoredRow(b"%d of %d" % (number, count), b"m", written, 5.0, 1e10) for number in range(count)]
+            write(connection, rows, 2**30)
+            found = [read(connection, row.key, 6.0) for row in rows]
+            assert [row.stored.value for row in found if row is not None] == [written] * count
+            ids = [row.id for row in found if row is not None]
+            assert ids == list(range(ids[0], ids[0] + count))
+    connection.close()
 
 
 def test_another_process_finds_what_was_written(path: Path) -> None:
