@@ -302,8 +302,8 @@ class Case:
     reads: tuple[bytes, ...]
     blocks: int = 5
     """How often it is counted; the median counts, for threads meet in another order now and then."""
-    count: int = 2
-    """Requests of a block."""
+    count: int = 10
+    """Requests of a block. After them a second passes, of which each request counts its part."""
 
 
 def _always(request: bytes) -> Callable[[int], bytes]:
@@ -322,9 +322,9 @@ def whole_cases() -> Iterator[Case]:
     for count in (1, 21):
         body = question() | {"functions": functions(count)}
         yield Case(f"{count} functions", _always(post(body, headers=NO_STORE)), short)
-    posts = [post(question(f"{QUESTION} {number:012}")) for number in range(100)]  # to write them is not counted
+    posts = [post(question(f"{QUESTION} {number:012}")) for number in range(200)]  # to write them is not counted
     yield Case("whole miss", posts.__getitem__, short, 9)
-    yield Case("whole hit", _always(post(question())), short, 9)
+    yield Case("whole hit", _always(post(question("Tell me again."))), short, 9)
     long = question("Tell me more.", stream=True)
     yield Case("stream hit", _always(post(long)), chunks(300), 3, 1)
 

@@ -106,6 +106,8 @@ class PreparedRequest(Struct, frozen=True):
     def size(self) -> int:
         """The size of what is kept of the request until the reply begins, in bytes. Deployments with equal bodies share
         one; the whole request counts as much as the largest."""
+        if len(self.bodies) == 1 and self.original is None:
+            return len(self.bodies[0])
         sizes = {id(body): len(body) for body in self.bodies}
         return sum(sizes.values()) + (max(sizes.values(), default=0) if self.original is not None else 0)
 
