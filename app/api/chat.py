@@ -281,8 +281,8 @@ class ChatEndpoint:
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
         plain = not (media_requests or request.is_large or dropped)
-        prepared, kept_request = self._prepare_plain(request, parsed, route, options) if plain else (None, None)
-        request.small_body = None
+        prepared, on_hit = self._prepare_plain(request, parsed, route, options) if plain else (None, None)
+        request.small_body = request.repeated = None
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.content = CapturedContent(parsed.request.messages)
@@ -293,7 +293,7 @@ class ChatEndpoint:
         if wanted:
             response.answers = describe_context(parsed.request.messages)
         if prepared is not None:
-            return response, self._open_reply(gateway, prepared, options, response, kept_request)
+            return response, self._open_reply(gateway, prepared, options, response, on_hit)
         unprepared = _UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
             return response, self._restore(unprepared, dropped, context.caller_id(request.scope))
@@ -301,9 +301,9 @@ class ChatEndpoint:
 
     def _prepare_plain(
         self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, options: ReplyOptions
-    ) -> tuple[PreparedRequest, RepeatedRequest | None]:
-        """Prepare a request that needs nothing but its body, unless an equal one was kept. Also return what is kept of
-        this one if a stored reply answers it."""
+    ) -> tuple[PreparedRequest, Callable[[], None] | None]:
+        """Prepare a request that needs nothing but its body, unless an equal one was kept. Also return what keeps this
+        one, to be called if a stored reply answers it."""
         repeated = request.repeated
         if repeated is not None and repeated.route is route and repeated.parsed.request is parsed.request:
             return repeated.prepared, None
@@ -311,7 +311,7 @@ class ChatEndpoint:
         body = request.small_body
         if body is None or not options.cache_policy.read:
             return prepared, None
-        return prepared, RepeatedRequest(body, request.live, parsed, route, prepared)
+        return prepared, partial(self._repeated.add, RepeatedRequest(body, parsed, route, prepared), request.live)
 
     def _get_owner(self, scope: Scope) -> str:
         """Return the caller who may resume the reply to this request."""
@@ -377,10 +377,10 @@ class ChatEndpoint:
         prepared: PreparedRequest,
         options: ReplyOptions,
         response: ReplyResponse,
-        kept_request: RepeatedRequest | None = None,
+        on_hit: Callable[[], None] | None = None,
     ) -> Reply:
-        """Open the reply. It can be resumed before the model server has answered. `kept_request` is kept if a stored
-        reply answers it."""
+        """Open the reply. It can be resumed before the model server has answered. `on_hit` is called if a stored reply
+        answers the request."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
@@ -390,9 +390,9 @@ class ChatEndpoint:
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
             raise
-        if kept_request is not None and isinstance(found.source, StoredReply):
-            self._repeated.add(kept_request)
-        del kept_request  # it holds the body, and the wait for the model server may be long
+        if on_hit is not None and isinstance(found.source, StoredReply):
+            on_hit()
+        del on_hit  # it holds the body, and the wait for the model server may be long
         while True:
             self._set_source(response, found, found.origin, options)
             try:

@@ -22,8 +22,6 @@ MAX_REQUESTS = 500
 
 class RepeatedRequest(Struct, frozen=True):
     body: bytes
-    live: LiveConfiguration
-    """The configuration with which it was parsed."""
     parsed: ParsedRequest
     route: ModelRoute
     """The route for which it was prepared."""
@@ -31,9 +29,10 @@ class RepeatedRequest(Struct, frozen=True):
 
 
 class RepeatedRequests:
-    """Those of one endpoint."""
+    """Those of one endpoint, all of the same configuration."""
 
     def __init__(self) -> None:
+        self._live: LiveConfiguration | None = None
         self._requests: OrderedDict[bytes, RepeatedRequest] = OrderedDict()
         """By body; the most recently used last."""
         self._bytes = 0
@@ -41,12 +40,16 @@ class RepeatedRequests:
     def find(self, body: bytes, live: LiveConfiguration) -> RepeatedRequest | None:
         """Return the request that had this body, if it was parsed with this configuration."""
         request = self._requests.get(body)
-        if request is None or request.live is not live:
+        if request is None or live is not self._live:
             return None
         self._requests.move_to_end(body)
         return request
 
-    def add(self, request: RepeatedRequest) -> None:
+    def add(self, request: RepeatedRequest, live: LiveConfiguration) -> None:
+        """Keep a request that was parsed with this configuration; those of another one are dropped."""
+        if live is not self._live:
+            self._live, self._bytes = live, 0
+            self._requests.clear()
         self._drop(request.body)
         self._requests[request.body] = request
         self._bytes += len(request.body)

@@ -133,42 +133,50 @@ def test_a_reload_applies_to_repetitions() -> None:
         assert (refused.status, refused.json["error"]["code"]) == (422, "invalid_request")
 
 
-def kept(body: bytes, live: Any = None) -> RepeatedRequest:
+LIVE: Any = object()
+
+
+def kept(body: bytes) -> RepeatedRequest:
     parts: Any = None
-    return RepeatedRequest(body, live, parts, parts, parts)
+    return RepeatedRequest(body, parts, parts, parts)
 
 
 def test_the_request_that_was_not_repeated_for_longest_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repeated_requests, "MAX_BYTES", 30)
     monkeypatch.setattr(repeated_requests, "MAX_REQUESTS", 3)
-    live: Any = None
     requests = RepeatedRequests()
 
     def names() -> str:
-        return "".join(name for name in "abcde" if requests.find(name.encode() * 10, live))
+        return "".join(name for name in "abcde" if requests.find(name.encode() * 10, LIVE))
 
     for name in "abc":
-        requests.add(kept(name.encode() * 10))
+        requests.add(kept(name.encode() * 10), LIVE)
     assert names() == "abc"
-    requests.find(b"a" * 10, live)
-    requests.add(kept(b"d" * 10))
+    requests.find(b"a" * 10, LIVE)
+    requests.add(kept(b"d" * 10), LIVE)
     assert names() == "acd"
-    requests.add(kept(b"a" * 10))
+    requests.add(kept(b"a" * 10), LIVE)
     assert names() == "acd", "counted once"
-    requests.add(kept(b"e" * 11))
-    assert requests.find(b"e" * 11, live) is not None
+    requests.add(kept(b"e" * 11), LIVE)
+    assert requests.find(b"e" * 11, LIVE) is not None
     assert names() == "d", "41 bytes, and then 31, were too many"
     for number in range(4):
-        requests.add(kept(b"%d" % number))
-    assert [requests.find(b"%d" % number, live) is not None for number in range(4)] == [False, True, True, True]
+        requests.add(kept(b"%d" % number), LIVE)
+    assert [requests.find(b"%d" % number, LIVE) is not None for number in range(4)] == [False, True, True, True]
 
 
-def test_a_request_is_known_only_in_the_configuration_with_which_it_was_parsed() -> None:
+def test_a_request_is_kept_as_long_as_the_configuration_with_which_it_was_parsed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(repeated_requests, "MAX_BYTES", 10)
     requests = RepeatedRequests()
-    old: Any = object()
     new: Any = object()
-    requests.add(kept(b"a", old))
-    assert requests.find(b"a", old) is not None
-    assert requests.find(b"a", new) is None
-    requests.add(kept(b"a", new))
-    assert requests.find(b"a", new) is not None
+    requests.add(kept(b"a" * 8), LIVE)
+    assert requests.find(b"a" * 8, LIVE) is not None
+    assert requests.find(b"a" * 8, new) is None
+    requests.add(kept(b"b" * 9), new)
+    assert requests.find(b"b" * 9, new) is not None
+    assert requests.find(b"a" * 8, new) is None
+    assert requests.find(b"a" * 8, LIVE) is requests.find(b"b" * 9, LIVE) is None
+    requests.add(kept(b"c"), new)
+    assert requests.find(b"b" * 9, new) is not None, "the bytes of what was dropped still count"
