@@ -97,7 +97,8 @@ class Exchange:
 
     def _count_milliseconds(self) -> float:
         """Return how long ago the request was sent."""
-        return round((self._loop_time() - self._started_at) * 1000, 1)
+        # `round` writes the number as text and reads it again.
+        return int((self._loop_time() - self._started_at) * 10000 + 0.5) / 10
 
     # Opening.
 
