@@ -65,6 +65,9 @@ class Connection(Protocol):
     def drop(self) -> None:
         """Close it at once."""
 
+    def close_after_body(self) -> None:
+        """Close it when the rest of the request's body has come, which is not read."""
+
     def on_response_complete(self) -> None: ...
 
 
@@ -157,7 +160,9 @@ class ClientCycle:
     def _complete(self) -> None:
         self.response_complete = True
         self.message_event.set()
-        if not self.keep_alive:
+        if self.more_body and not self.keep_alive:
+            self._connection.close_after_body()
+        elif not self.keep_alive:
             self._transport.close()
         self._connection.on_response_complete()
 

@@ -51,7 +51,11 @@ MAX_TARGET_BYTES = 16 * 1024
 MAX_PIPELINED = 64
 """The maximum of requests that wait for the response before them. With one more, the connection closes after them."""
 MAX_BODY_OVERHEAD = 64 * 1024
-"""The maximum size of one body's chunk sizes, chunk extensions and trailers, in addition to twice the body's length."""
+"""The maximum size of one body's chunk sizes and chunk extensions, in addition to twice the body's length."""
+MAX_TRAILER_BYTES = 64 * 1024
+MAX_FED_BYTES = 16 * 1024
+"""How much is parsed at once. The parser does not tell how long the framing of a body is, so it is measured between two
+calls: the size of a read, which depends on the network, must not decide what is refused."""
 LINGER_SECONDS = 2.0
 """How long a refused client may take to read the error before its connection is reset."""
 MIN_READ_BYTES_PER_SECOND = 1024
@@ -69,13 +73,16 @@ class ConnectionLimits(Struct, frozen=True):
     max_connections: int
     max_head_bytes: int
     head_seconds: float
+    body_seconds: float
+    """How long the rest of a body is still received that is not read, because its request was refused."""
     keep_alive_seconds: float
     stall_seconds: float
 
     @property
     def tick_seconds(self) -> float:
         """How often `tick` is called: every second, or more often if the shortest limit needs it."""
-        return min(1.0, self.head_seconds / 4, self.keep_alive_seconds / 4, self.stall_seconds / 4)
+        shortest = min(self.head_seconds, self.body_seconds, self.keep_alive_seconds, self.stall_seconds)
+        return min(1.0, shortest / 4)
 
 
 class ThrottledWarning:
@@ -142,10 +149,13 @@ class ClientConnection(HttpToolsProtocol):
         self._body_bytes = 0
         self._body_wire_bytes = 0
         """How many bytes of an unfinished body, with its framing, came in reads after the one that ended the head."""
+        self._trailer_bytes = 0
         self._parser_error: ParleyError | None = None
         """The error for which the parser was stopped."""
         self._last_request = False
         """The connection closes after the request that was read last."""
+        self._closes_after_body = False
+        """The last response is written, and the rest of its request's body is read and ignored."""
         self._discarding = False
         """Data that is still received is ignored."""
         self._refused = False
@@ -183,6 +193,13 @@ class ClientConnection(HttpToolsProtocol):
             self._refuse(Busy("this gateway has reached its maximum number of connections; try again later"))
 
     def data_received(self, data: bytes) -> None:
+        if len(data) <= MAX_FED_BYTES:
+            self._feed(data)
+            return
+        for at in range(0, len(data), MAX_FED_BYTES):
+            self._feed(data[at : at + MAX_FED_BYTES])
+
+    def _feed(self, data: bytes) -> None:
         if self._discarding:
             return
         scope, cycle = self.scope, self.cycle
@@ -203,7 +220,7 @@ class ClientConnection(HttpToolsProtocol):
             self._check_head()
         elif in_body and self.cycle is cycle and cycle.more_body and not self._discarding:
             self._body_wire_bytes += len(data)
-            if self._body_wire_bytes > 3 * self._body_bytes + MAX_BODY_OVERHEAD:
+            if self._body_wire_bytes > 3 * self._body_bytes + MAX_BODY_OVERHEAD + MAX_TRAILER_BYTES:
                 self._refuse(HeadTooLarge("the chunk extensions or trailers of the body are too long"))
 
     def _feed_without_upgrade(self, data: bytes, at: int) -> None:
@@ -248,7 +265,12 @@ class ClientConnection(HttpToolsProtocol):
                 self.expect_100_continue = value.lower() == b"100-continue"
             elif self._in_head and value.strip().lower() != b"chunked":
                 self._stop(UnsupportedFraming("transfer-encoding must be chunked, and nothing else"))
-        self.headers.append((name, value))
+        if self._in_head:
+            self.headers.append((name, value))
+            return
+        self._trailer_bytes += len(name) + len(value) + 4  # trailers are not used
+        if self._trailer_bytes > MAX_TRAILER_BYTES:
+            self._stop(HeadTooLarge(f"the trailers of the body have more than {MAX_TRAILER_BYTES} bytes"))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
@@ -261,8 +283,8 @@ class ClientConnection(HttpToolsProtocol):
         self._check_target(version)
         cycle, cycles = self._make_cycle(version), self._cycles
         self._in_head = False
-        self._body_bytes = self._body_wire_bytes = 0
-        self.headers = []  # the parser adds the trailers here; they are not used
+        self._body_bytes = self._body_wire_bytes = self._trailer_bytes = 0
+        self.headers = []
         while cycles and cycles[0].response_complete and not cycles[0].blocked:
             cycles.popleft()
         cycles.append(cycle)
@@ -312,6 +334,8 @@ class ClientConnection(HttpToolsProtocol):
         if not self._in_head:  # else the head is parsed again, without its upgrade
             self.cycle.more_body = False
             self.cycle.message_event.set()
+            if self._closes_after_body:
+                self.transport.close()
 
     # Refusals.
 
@@ -366,6 +390,9 @@ class ClientConnection(HttpToolsProtocol):
     def _refuse(self, error: ParleyError) -> None:
         """Answer with the error once the earlier requests are answered, and close. Nothing more is read."""
         self._discarding = True
+        if self._closes_after_body:
+            self.transport.close()
+            return
         client = self.client[0] if self.client else ""
         log.info(
             "connection refused", extra={"fields": {"status": error.status, "error": error.message, "client": client}}
@@ -428,6 +455,17 @@ class ClientConnection(HttpToolsProtocol):
         else:
             self.flow.resume_reading()
 
+    def close_after_body(self) -> None:
+        """Half-close now, and close when the client has sent the rest of the body, or after `body_seconds`.
+
+        Closed with unread data, the connection would be reset, and most clients that are still sending would report
+        that instead of the response (RFC 9112, section 9.6). After a refusal the end of the body is not recognised:
+        `tick` closes the connection after `LINGER_SECONDS`."""
+        self._closes_after_body = True
+        self._refused = self._discarding
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
     def drop(self) -> None:
         """Close the connection now. First mark its requests as disconnected: for others that return without a response,
         uvicorn would log an error."""
@@ -487,9 +525,9 @@ class ClientConnection(HttpToolsProtocol):
         if self._refused:
             return LINGER_SECONDS
         cycle = self.cycle
-        if cycle is None or self._in_head or cycle.more_body:  # more_body: the rest of a body that is not read
+        if cycle is None or self._in_head:
             return self._limits.head_seconds
-        return self._limits.keep_alive_seconds
+        return self._limits.body_seconds if cycle.more_body else self._limits.keep_alive_seconds
 
     def _time_out(self) -> None:
         if self._in_head and not self._refused and not self.transport.is_closing():

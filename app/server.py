@@ -256,6 +256,7 @@ def connection_limits(server: Server) -> ConnectionLimits:
         max_connections=min(server.max_connections, max(1, (files - min(RESERVED_FILES, files // 4)) // 2)),
         max_head_bytes=server.max_head_bytes,
         head_seconds=server.head_seconds,
+        body_seconds=server.body_seconds,
         keep_alive_seconds=server.keep_alive_seconds,
         stall_seconds=server.stall_seconds,
     )

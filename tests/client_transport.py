@@ -9,7 +9,12 @@ from typing_extensions import override
 from uvicorn.server import ServerState
 
 LIMITS = ConnectionLimits(
-    max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
+    max_connections=8,
+    max_head_bytes=65536,
+    head_seconds=20,
+    body_seconds=60,
+    keep_alive_seconds=75,
+    stall_seconds=120,
 )
 
 

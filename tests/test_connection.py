@@ -23,7 +23,12 @@ from uvicorn.server import ServerState
 pytestmark = pytest.mark.anyio
 
 LIMITS = ConnectionLimits(
-    max_connections=8, max_head_bytes=65536, head_seconds=20, keep_alive_seconds=75, stall_seconds=120
+    max_connections=8,
+    max_head_bytes=65536,
+    head_seconds=20,
+    body_seconds=60,
+    keep_alive_seconds=75,
+    stall_seconds=120,
 )
 NEXT = b"GET /next HTTP/1.1\r\nhost: a\r\n\r\n"
 
@@ -118,7 +123,7 @@ class Client:
 
     def __init__(
         self,
-        site: Site,
+        site: Any,
         limits: ConnectionLimits = LIMITS,
         state: ServerState | None = None,
         warnings: ConnectionWarnings | None = None,
@@ -279,7 +284,9 @@ async def test_a_broken_request_is_refused_after_the_answers_to_those_before_it(
     site.gate.set()
     await client.say()
     assert client.statuses == [200, 200, 400]
-    assert client.wire.end == "closed"
+    assert (client.wire.half_closed, client.wire.end) == (True, "")  # a client that still sends can read it
+    client.wait(LINGER_SECONDS + 1)
+    assert client.wire.end == "aborted"
     assert len(site.asked) == 2
 
 
@@ -390,9 +397,27 @@ async def test_what_frames_a_body_has_an_end(flood: bytes) -> None:
     while not client.ended:
         await client.say(b"x: y\r\n" * 200 if flood.endswith(b"\n") else b"y" * 1000)
         sent += 1000
-        assert sent < 100_000
+        assert sent < 140_000
     assert client.statuses == [431]
     assert (site.asked, site.gone) == ([], 1)
+
+
+@pytest.mark.parametrize("step", [700, 5000, 10**6])
+@pytest.mark.parametrize(
+    ("framing", "status"),
+    [
+        (b"0\r\nx: " + b"y" * 60_000, 200),
+        (b"0\r\nx: " + b"y" * 70_000, 431),
+        (b"0\r\n" + b"x: y\r\n" * 15_000 + b"x: y", 431),
+        (b"1;x=" + b"y" * 60_000 + b"\r\na\r\n0", 200),
+        (b"1;x=" + b"y" * 200_000 + b"\r\na\r\n0", 431),
+    ],
+    ids=["a trailer", "a long trailer", "many trailers", "an extension", "a long extension"],
+)
+async def test_the_framing_of_a_body_is_judged_alike_however_it_is_cut(framing: bytes, status: int, step: int) -> None:
+    raw = CHUNKED + framing + b"\r\n\r\n"
+    client = await Client(Site()).say(*(raw[at : at + step] for at in range(0, len(raw), step)))
+    assert client.statuses == [status]
 
 
 async def test_a_body_in_small_chunks_is_served() -> None:
@@ -479,26 +504,55 @@ async def test_a_request_in_progress_has_no_such_limit() -> None:
     assert not client.ended
 
 
-async def test_a_body_that_is_no_longer_read_has_a_time_limit() -> None:
-    async def hasty(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body", "body": b""})
+async def refuse_unread(scope: Any, receive: Any, send: Any) -> None:
+    """Answer without reading the body."""
+    await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
+    await send({"type": "http.response.body", "body": b""})
 
-    client = Client(hasty)  # type: ignore[arg-type]
-    await client.say(POST + b"content-length: 1000000\r\n\r\n")
+
+@pytest.mark.parametrize("connection", [b"", b"connection: close\r\n"], ids=["kept", "closed"])
+async def test_a_body_that_is_no_longer_read_has_a_time_limit(connection: bytes) -> None:
+    client = Client(refuse_unread)
+    await client.say(POST + connection + b"content-length: 1000000\r\n\r\n")
     assert client.statuses == [413]
-    for _ in range(21):
+    assert client.wire.half_closed is bool(connection)
+    for _ in range(61):
+        assert not client.wire.end
         await client.say(b"y")
         client.wait(1)
     assert client.wire.end == "aborted"
 
 
-async def test_a_body_that_came_after_its_answer_leaves_the_connection_usable() -> None:
-    async def hasty(scope: Any, receive: Any, send: Any) -> None:
-        await send({"type": "http.response.start", "status": 413, "headers": [(b"content-length", b"0")]})
-        await send({"type": "http.response.body", "body": b""})
+@pytest.mark.parametrize(
+    ("framing", "body"),
+    [
+        (b"content-length: 300000\r\n\r\n", b"y" * 300_000),
+        (b"transfer-encoding: chunked\r\n\r\n", b"7d0\r\n" + b"y" * 2000 + b"\r\n" + b"0\r\n\r\n"),
+    ],
+    ids=["length", "chunked"],
+)
+@pytest.mark.parametrize("step", [1000, 10**6])
+async def test_a_client_that_closes_is_read_to_the_end_of_a_body_that_is_not_wanted(
+    framing: bytes, body: bytes, step: int
+) -> None:
+    """Else the system would reset the connection, and the client could lose the response."""
+    client = await Client(refuse_unread).say(POST + b"connection: close\r\n" + framing)
+    assert client.statuses == [413]
+    for at in range(0, len(body), step):
+        assert not client.wire.end
+        await client.say(body[at : at + step])
+    assert client.wire.end == "closed"
+    assert client.statuses == [413]
 
-    client = Client(hasty)  # type: ignore[arg-type]
+
+async def test_what_is_no_body_after_a_last_response_closes_the_connection() -> None:
+    client = await Client(refuse_unread).say(POST + b"connection: close\r\ntransfer-encoding: chunked\r\n\r\n")
+    await client.say(b"no size\r\n")
+    assert (client.wire.end, client.statuses) == ("closed", [413])
+
+
+async def test_a_body_that_came_after_its_answer_leaves_the_connection_usable() -> None:
+    client = Client(refuse_unread)
     await client.say(POST + b"content-length: 4\r\n\r\n")
     await client.say(b"late")
     client.wait(74)

@@ -122,9 +122,10 @@ class Profile(BaseModel):
     inline_media: tuple[MediaKind, ...] = ("file",)
     """The media that the server accepts only as data URIs; the gateway fetches their URLs."""
     passed_urls: Literal["public", "resolved", "any"] = "public"
-    """Which URLs are sent to a server that fetches them itself: `public` refuses private addresses and names of private
-    networks, `resolved` also refuses names that resolve to a private address now, `any` refuses none. URLs that
-    `fetch.allow` names are always sent. For media that the gateway must fetch itself, see `inline_media`."""
+    """Which URLs are sent to a server that fetches them itself: `public` refuses private addresses, names of private
+    networks and names without a dot, `resolved` also refuses names that resolve to a private address now, `any` refuses
+    none. URLs that `fetch.allow` names are always sent. For media that the gateway must fetch itself, see
+    `inline_media`."""
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
     """How audio is sent: `data_url` an `input_audio` part with a URL or data URI (DashScope), `base64` an `input_audio`
     part with base64 and its format (OpenAI; the gateway fetches URLs), `audio_url` an `audio_url` part."""

@@ -16,6 +16,9 @@ PRIVATE = [
     "http://[::ffff:10.0.0.1]/a.png",
     "http://metadata.google.internal/a.png",
     "http://printer.local/a.png",
+    "http://intranet/a.png",
+    "http://intranet./a.png",
+    "http://files.default.svc/a.png",
     "http://2130706433/a.png",
     "http://0x7f.1/a.png",
     "http://user:secret@files.test/a.png",
@@ -74,6 +77,13 @@ def test_the_openai_endpoint_names_its_own_place() -> None:
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": parts}]})
     assert answer.status == 422
     assert "messages[0].content[1].image_url" in answer.body.decode()
+
+
+def test_a_name_without_a_dot_is_sent_where_it_is_allowed() -> None:
+    server = ModelServer()
+    with Running(settings(allow=("minio",)), server) as gateway:
+        assert gateway.post("/v1/chat", qwen({"image": "http://minio/a.png"})).status == 200
+    assert b"http://minio/a.png" in server.requests[0].content
 
 
 @pytest.mark.parametrize(

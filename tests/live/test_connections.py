@@ -63,6 +63,19 @@ async def test_a_client_that_still_sends_can_read_why_it_is_refused() -> None:
                 assert json.loads(await caller.rest())["error"]["code"] == "too_large"
 
 
+@pytest.mark.parametrize("end", [b"connection: close\r\n", b"", b"1.0"], ids=["close", "keep-alive", "HTTP/1.0"])
+async def test_a_client_that_still_sends_a_body_can_read_that_it_is_too_large(end: bytes) -> None:
+    head = (
+        b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 20000000\r\n"
+    )
+    head = head.replace(b"1.1", end) if end == b"1.0" else head + end
+    async with ScriptedServer() as upstream, serving(upstream, server={"max_body_bytes": 65536}) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.say(head + b"\r\n" + b"y" * 20_000_000)
+            assert await caller.head() == 413
+            assert json.loads(await caller.rest())["error"]["code"] == "too_large"
+
+
 async def test_a_client_that_does_not_read_a_page_is_disconnected() -> None:
     """Not only a reply: /openapi.json, over and over."""
     async with ScriptedServer() as upstream, serving(upstream, server={"stall_seconds": 0.4}) as gateway:

@@ -8,6 +8,7 @@ another where clouds serve credentials: those need a network on the list.
 import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import httpx
@@ -22,10 +23,11 @@ Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _MAX_URL = 8192
 _PLAIN_URL = re.compile(
-    r"https?://(\[[0-9a-f:.]+\]|[^\s/?#\\@%:\[\]\x00-\x20\x7f]+)(:[0-9]{0,5})?"
-    r"([/?#][^\\\s\x00-\x20\x7f]*)?",
+    r"(https?://(?:\[[0-9a-f:.]+\]|[^\s/?#\\@%:\[\]\x00-\x20\x7f]+)(?::[0-9]{0,5})?)"
+    r"(?:[/?#][^\\\s\x00-\x20\x7f]*)?",
     re.IGNORECASE,
 )
+"""Its group is the URL without path and query. No two parsers read it differently."""
 _HOST = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _NUMERIC_END = re.compile(r"(\d+|0x[0-9a-f]*)\.?")
 _WEB_PORTS = frozenset({80, 443})
@@ -74,20 +76,37 @@ class FetchTarget(Struct, frozen=True):
 
 def parse_target(url: str, allowed: "AllowList") -> FetchTarget:
     """Parse a URL. Raises MediaRefused if it is not a plain http or https URL, or its port is not allowed."""
-    if len(url) > _MAX_URL:
-        raise MediaRefused(f"the URL has {len(url)} characters; at most {_MAX_URL} are allowed")
-    if not _PLAIN_URL.fullmatch(url):
-        raise MediaRefused("must be a plain http or https URL without credentials")
+    host, port = _parse_origin(url, allowed)
     try:
-        parsed = httpx.URL(url)
-        host = _host(parsed)
+        return FetchTarget(httpx.URL(url).copy_with(fragment=None), host, port)
     except (httpx.InvalidURL, ValueError, UnicodeError):
         raise MediaRefused("the URL is not valid") from None
-    port = (443 if parsed.scheme == "https" else 80) if parsed.port is None else parsed.port
+
+
+def _parse_origin(url: str, allowed: "AllowList") -> tuple[str, int]:
+    """Return the host and port of a URL. Raises MediaRefused as `parse_target` does."""
+    if len(url) > _MAX_URL:
+        raise MediaRefused(f"the URL has {len(url)} characters; at most {_MAX_URL} are allowed")
+    plain = _PLAIN_URL.fullmatch(url)
+    if plain is None:
+        raise MediaRefused("must be a plain http or https URL without credentials")
+    try:
+        host, port = _split_origin(plain.group(1))
+    except (httpx.InvalidURL, ValueError, UnicodeError):
+        raise MediaRefused("the URL is not valid") from None
     web = port in _WEB_PORTS or _FIRST_FREE_PORT <= port <= _LAST_PORT
     if not web and not allowed.allows_host(host):
         raise MediaRefused(f"port {port} is not allowed; use 80, 443, or {_FIRST_FREE_PORT} and above")
-    return FetchTarget(parsed.copy_with(fragment=None), host, port)
+    return host, port
+
+
+@lru_cache(maxsize=1024)
+def _split_origin(origin: str) -> tuple[str, int]:
+    """Return the normalized host and the port. A conversation names the same hosts in each of its requests, and httpx
+    takes long to parse a URL. Raises as httpx.URL and `_host` do."""
+    parsed = httpx.URL(origin)
+    port = (443 if parsed.scheme == "https" else 80) if parsed.port is None else parsed.port
+    return _host(parsed), port
 
 
 def _host(url: httpx.URL) -> str:
@@ -105,19 +124,23 @@ def _host(url: httpx.URL) -> str:
     return host
 
 
-_PRIVATE_SUFFIXES = (".internal", ".local", ".localdomain", ".home.arpa", ".intranet", ".lan")
-"""Suffixes of private host names. Google Cloud serves credentials at metadata.google.internal."""
+_PRIVATE_SUFFIXES = (
+    *(".internal", ".local", ".localdomain", ".home.arpa", ".intranet", ".lan"),
+    *(".corp", ".home", ".private", ".svc"),
+)
+"""Suffixes of private host names: those of RFC 6762, appendix G, and the one of Kubernetes' services. Google Cloud
+serves credentials at metadata.google.internal."""
 
 
 def check_url_text(url: str, allowed: "AllowList") -> None:
     """Check a URL without any look-up. Raises MediaRefused if its text alone shows that its address is not public."""
-    host = parse_target(url, allowed).host
+    host, _ = _parse_origin(url, allowed)
     if allowed.allows_host(host):
         return
-    if host == "localhost" or host.endswith(_PRIVATE_SUFFIXES):
-        raise MediaRefused("the host is not on a public address")
     if ":" in host or host.replace(".", "").isdigit():
         check_addresses(host, [host], allowed)
+    elif "." not in host or host.endswith(_PRIVATE_SUFFIXES):  # without a dot, it is a name of the server's own network
+        raise MediaRefused("the host is not on a public address")
 
 
 class AllowList:

@@ -18,6 +18,8 @@ LINGER_SECONDS = 1.0
 """After a complete reply, the body must end within this time, or the connection is closed instead of reused."""
 MAX_BUFFERED_BYTES = 256 * 1024
 MAX_HEADER_BYTES = 64 * 1024
+MAX_FRAMING_BYTES = 1024 * 1024
+"""The maximum of the reads of one response that hold none of its body, only chunk sizes, extensions and trailers."""
 MAX_JOINED_BYTES = 16 * 1024
 """A smaller body is written together with the head; a larger one is written separately, to avoid a copy."""
 _LENGTHS_OF_NAMES = frozenset(map(len, (b"content-length", b"transfer-encoding", b"content-encoding")))
@@ -74,6 +76,8 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         """The bytes that have arrived until the head is complete."""
         self._trailer_bytes = 0
+        self._framing_bytes = 0
+        """The bytes of the reads that held nothing of the body."""
         self._until_close = self._keep_alive = self._paused = False
         self._complete = False
         """The whole response has arrived."""
@@ -207,10 +211,18 @@ class Connection(asyncio.Protocol):
             body = self._body
             if body:
                 self._on_data(body.pop() if len(body) == 1 else self._take_body())
+            else:
+                self._count_framing(len(data))
         elif self._head is not None and self._head_bytes > MAX_HEADER_BYTES:
             self._on_malformed("response headers too large")
         else:
             self._deliver()
+
+    def _count_framing(self, size: int) -> None:
+        """Limit chunk extensions and trailers that do not end: the parser keeps an unfinished trailer."""
+        self._framing_bytes += size
+        if self._framing_bytes > MAX_FRAMING_BYTES:
+            self._on_malformed("the framing of the response is too large")
 
     def _take_body(self) -> bytes:
         data = b"".join(self._body)

@@ -277,6 +277,17 @@ async def test_a_broken_body_is_what_came_and_then_an_error(reply: Reply) -> Non
             await pulled(await transport.handle_async_request(post(server.url)))
 
 
+@pytest.mark.parametrize("flood", [b"0\r\nx: ", b"1;x="], ids=["a trailer", "an extension"])
+async def test_framing_that_does_not_end_is_an_error(flood: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nhel\r\n"
+    reply = Reply([head, flood, *[b"y" * 65536] * 40, asyncio.Event()], status=None)
+    async with ScriptedServer(reply) as server, transporting() as transport:
+        pushed = push(await transport.handle_async_request(post(server.url)))
+        assert await pushed.all() == b"hel"
+        assert isinstance(pushed.error, httpx.TransportError)
+        await asyncio.wait_for(server.connections[0].closed.wait(), 2)
+
+
 async def test_much_that_comes_before_anybody_reads_is_all_there_afterwards() -> None:
     pieces = [b"%06d" % number * 10_000 for number in range(100)]
     async with ScriptedServer(Reply(pieces, chunked=True)) as server, transporting() as transport:
