@@ -3,6 +3,7 @@
 An unknown key is an error that names the key; `extra_body` accepts any key.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -162,6 +163,42 @@ SERVER_PARAMS = frozenset(
 )
 """Parameters of known servers that `GenerateCfg` does not have. They are never treated as misspellings."""
 
+_ROUTING_NAMES = """
+    api_base api_key api_version azure_ad_token compound_custom extra_headers extra_query headers kv_transfer_params
+    litellm_params mcp_servers organization plugins preset tags user_config
+"""
+"""LiteLLM's, Groq's systems of several models, OpenRouter's presets and plugins (a plugin can call other models), the
+address of another server's KV cache (vLLM), and servers of tools."""
+_ROUTING_PARAMS = frozenset(_ROUTING_NAMES.split())
+_ROUTING_NAME_WORDS = """
+    adapter adapters deployment deployments endpoint endpoints engine fallback fallbacks host hosts lora model models
+    port provider providers proxy route router routing url urls
+"""
+_ROUTING_WORDS = frozenset(_ROUTING_NAME_WORDS.split())
+"""A parameter of `extra_body` whose name has one of these words chooses a model, the server that answers for it, or an
+address: OpenRouter's `models`, `route` and `provider`, LiteLLM's `context_window_fallbacks` and `base_url`, Vercel's
+`providerOptions`, SGLang's `lora_path` and `bootstrap_host`, LM Studio's `draft_model`, TGI's `adapter_id`."""
+_PARAM_CONTAINERS = frozenset({"extra_body", "litellm_metadata", "metadata"})
+"""Objects in which LiteLLM reads such parameters too."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+
+def chooses_route(name: str) -> bool:
+    """Whether a parameter of `extra_body` chooses a model, the server that answers for it, or an address."""
+    return name in _ROUTING_PARAMS or any(word.lower() in _ROUTING_WORDS for word in _WORD.findall(name))
+
+
+def find_routing_params(extra_body: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Return the parameters that choose a model, the server that answers for it, or an address: for each the keys that
+    lead to it."""
+    found: list[tuple[str, ...]] = []
+    for name, value in extra_body.items():
+        if chooses_route(name):
+            found.append((name,))
+        elif name in _PARAM_CONTAINERS and isinstance(value, dict):
+            found += [(name, *keys) for keys in find_routing_params(value)]
+    return found
+
 
 _SYNONYMS = (
     {"max_tokens", "max_completion_tokens"},
@@ -174,7 +211,8 @@ def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     """Return the model's default parameters, overridden by those that the caller gave.
 
     Stop words of both are joined. Every other parameter of the caller replaces the default, under either of its names;
-    None removes the default.
+    None removes the default. Where `extra_body` of the defaults chooses a model or a server, that stays unless the
+    caller chooses another one.
     """
     replaced = {name for names in _SYNONYMS if names & given.keys() for name in names}
     remaining = {name: value for name, value in defaults.items() if name not in replaced}
@@ -182,6 +220,10 @@ def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
     if defaults.get("stop") is not None and given.get("stop") is not None:
         base = _to_list(defaults["stop"])
         params["stop"] = base + [word for word in _to_list(given["stop"]) if word not in base]
+    if "extra_body" in given and isinstance(defaults.get("extra_body"), dict):
+        chosen = {name: value for name, value in defaults["extra_body"].items() if chooses_route(name)}
+        if chosen:
+            params["extra_body"] = {**chosen, **(given["extra_body"] or {})}
     return params
 
 

@@ -3,10 +3,20 @@
 from typing import Annotated, Any
 
 import pytest
-from app.params import GenerateCfg, find_max_tokens, max_entries, merge_params
+from app.params import (
+    SERVER_PARAMS,
+    GenerateCfg,
+    chooses_route,
+    find_max_tokens,
+    find_routing_params,
+    max_entries,
+    merge_params,
+)
 from pydantic import TypeAdapter, ValidationError
 
 from tests.each_case import each_case
+
+PINNED = {"provider": {"only": ["x"]}, "a": 1}
 
 
 @each_case(
@@ -17,6 +27,9 @@ from tests.each_case import each_case
         ({"stop": "a"}, {"stop": "b"}, {"stop": ["a", "b"]}),
         ({"stop": "a"}, {}, {"stop": "a"}),
         ({"extra_body": {"a": 1}}, {"extra_body": {"b": 2}}, {"extra_body": {"b": 2}}),
+        ({"extra_body": PINNED}, {"extra_body": {"b": 2}}, {"extra_body": {"provider": {"only": ["x"]}, "b": 2}}),
+        ({"extra_body": PINNED}, {"extra_body": None}, {"extra_body": {"provider": {"only": ["x"]}}}),
+        ({"extra_body": PINNED}, {"extra_body": {"provider": {}}}, {"extra_body": {"provider": {}}}),
         ({"max_tokens": 9}, {"max_completion_tokens": 5}, {"max_completion_tokens": 5}),
         ({"function_choice": "auto"}, {"tool_choice": "required"}, {"tool_choice": "required"}),
         ({"parallel_function_calls": True}, {"parallel_tool_calls": False}, {"parallel_tool_calls": False}),
@@ -84,3 +97,49 @@ def test_a_choice_is_a_word_a_name_or_an_object_with_a_name(choice: Any, kept: A
 def test_a_choice_of_another_shape_is_refused_with_the_shapes_that_there_are(choice: Any) -> None:
     with pytest.raises(ValidationError, match='{"function": {"name": "the name"}}'):
         GenerateCfg.model_validate({"tool_choice": choice})
+
+
+def test_of_the_parameters_of_known_servers_these_choose_a_model_or_an_address() -> None:
+    assert {name for name in SERVER_PARAMS if chooses_route(name)} == {
+        "adapter_id",
+        "api_base",
+        "api_key",
+        "bootstrap_host",
+        "bootstrap_port",
+        "compound_custom",
+        "custom_llm_provider",
+        "draft_model",
+        "extra_headers",
+        "extra_query",
+        "fallbacks",
+        "kv_transfer_params",
+        "lora",
+        "lora_path",
+        "models",
+        "plugins",
+        "preset",
+        "provider",
+        "providers",
+        "route",
+        "safety_model",
+        "tags",
+    }
+    assert not any(map(chooses_route, GenerateCfg.model_fields))
+
+
+@each_case(
+    ("extra_body", "found"),
+    [
+        ({"context_window_fallbacks": [], "top_a": 1}, [("context_window_fallbacks",)]),
+        ({"baseURL": "x", "providerOptions": {}}, [("baseURL",), ("providerOptions",)]),
+        ({"extra_body": {"models": [], "google": {"thinking_config": {}}}}, [("extra_body", "models")]),
+        ({"metadata": {"tags": ["paid"], "session": "1"}}, [("metadata", "tags")]),
+        ({"extra_body": {"extra_body": {"route": None}}}, [("extra_body", "extra_body", "route")]),
+        ({"metadata": "model", "guided_json": {"properties": {"model": {}}}, "chat_template_kwargs": {"model": 1}}, []),
+        ({"dry_base": 1.75, "portrait": 1, "remodel": 1, "posthost": 1}, []),
+    ],
+)
+def test_a_parameter_that_chooses_a_model_or_an_address_is_known_by_a_word_of_its_name(
+    extra_body: dict[str, Any], found: list[tuple[str, ...]]
+) -> None:
+    assert find_routing_params(extra_body) == found

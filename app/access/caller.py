@@ -1,12 +1,15 @@
 """`Caller`: who sent a request, and what this caller may do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
+from typing import Any
 
 from msgspec import Struct
 
 from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits
+from app.params import find_routing_params
+from app.validation import json_path
 
 
 class ModelGlobs(Struct, frozen=True):
@@ -39,6 +42,21 @@ class Caller(Struct, frozen=True):
                 f"{text}; it may use: {', '.join(self.models.patterns)}. "
                 "The gateway's operator can add the model to `models` of the key",
                 "model",
+            )
+
+    def check_params(self, params: Mapping[str, Any]) -> None:
+        """Check that the parameters of a request do not choose another model, or an address, if this caller may not use
+        all models. Raises Forbidden."""
+        extra = params.get("extra_body") if self.models is not None else None
+        found = find_routing_params(extra) if extra else []
+        if found:
+            path = json_path(found[0], "generate_cfg.extra_body")
+            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+            raise Forbidden(
+                f"{path}{more} chooses a model, a provider or an address, which the API key {self.name!r} may not do, "
+                "because it may not use all models: leave it out. The gateway's operator can set it in `defaults` of "
+                "the model",
+                path,
             )
 
     def select_models(self, names: Iterable[str]) -> list[str]:

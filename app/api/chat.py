@@ -195,6 +195,7 @@ class ChatEndpoint:
                     model = record.requested_model = settings.model or await gateway.resolve_model(None)
                     route = find_route(gateway, model, request.caller)
                     record.model = route.model
+                    request.caller.check_params(parsed.request.params)
                     if context.limiter is not None:
                         await self._reserve(context.limiter, request, parsed, route)
                     response, opening = self._prepare(request, parsed, route)

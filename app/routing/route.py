@@ -8,12 +8,14 @@ from msgspec import Struct
 from app.cache.key import cache_key
 from app.cache.key_part import KeyPart
 from app.chat.messages import ChatRequest
-from app.errors import ParleyError
+from app.errors import InvalidInput, ParleyError, Violation
+from app.params import find_routing_params
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.http.client import Target
 from app.usage.pricing import Price
+from app.validation import json_path
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
 
@@ -57,6 +59,21 @@ class ModelRoute(Struct, frozen=True):
     @property
     def has_fallbacks(self) -> bool:
         return bool(self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter)
+
+    def check_params(self, given: Mapping[str, Any]) -> None:
+        """Check that the parameters that a caller gave do not choose another model or provider, if this model has a
+        price, which would not be theirs. Raises InvalidInput."""
+        extra = given.get("extra_body") if self.price is not None else None
+        text = (
+            "chooses a model, a provider or an address, but the model {!r} has a price, which holds only for its own: "
+            "leave it out. The gateway's operator can set it in `defaults` of the model"
+        )
+        violations = [
+            Violation(json_path(keys, "generate_cfg.extra_body"), text.format(self.model))
+            for keys in (find_routing_params(extra) if extra else ())
+        ]
+        if violations:
+            raise InvalidInput(violations)
 
     def fallbacks_after(self, error: ParleyError) -> tuple[str, ...]:
         """Return the models to try after this error."""

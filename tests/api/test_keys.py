@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from app.access import hash_key
 
@@ -100,6 +101,66 @@ def test_a_key_may_use_its_models_only_by_any_of_their_names(gateway: Running) -
                 assert (error["code"], error["param"], error.get("type")) == ("permission", "model", shape)
                 assert "may use: qwen*" in error["message"]
     assert gateway.post("/v1/chat", CHAT | {"model": "gpt"}, bearer(BOB)).status == 200
+
+
+ROUTING: list[dict[str, Any]] = [
+    {"models": ["qwen3", "another/model"]},
+    {"fallbacks": ["another/model"], "route": "fallback"},
+    {"fallbacks": [{"model": "other"}], "api_base": "http://192.0.2.1/v1"},
+    {"provider": {"order": ["x"]}},
+    {"extra_headers": {"x-config": "y"}},
+    {"metadata": {"tags": ["paid"]}},
+]
+
+
+@pytest.mark.parametrize("extra", ROUTING)
+def test_a_key_for_some_models_may_not_choose_others_by_another_field(extra: dict[str, Any]) -> None:
+    server = ModelServer()
+    with Running(SETTINGS, server) as running:
+        chat = CHAT | {"generate_cfg": {"extra_body": extra}}
+        refused = running.post("/v1/chat", chat, bearer(ALICE))
+        assert (refused.status, refused.json["error"]["code"]) == (403, "permission")
+        name = next(iter(extra))
+        assert refused.json["error"]["param"].startswith(f"generate_cfg.extra_body.{name}")
+        if "metadata" not in extra:  # on this path it is never sent to a model server
+            refused = running.post("/v1/chat/completions", CHAT | extra, bearer(ALICE))
+            assert (refused.status, refused.json["error"]["param"]) == (403, name)
+        assert not server.requests
+        assert running.post("/v1/chat", chat, bearer(BOB)).status == 200
+        sent = json.loads(server.requests[0].content)
+        assert {key: sent[key] for key in extra} == extra
+
+
+def test_a_key_for_some_models_gets_the_provider_that_the_operator_has_chosen() -> None:
+    server, pinned = ModelServer(), {"provider": {"only": ["x"]}}
+    model = {"upstreams": ["local"], "defaults": {"extra_body": pinned}}
+    with Running({**SETTINGS, "models": {"qwen3": model}}, server) as running:
+        for given in ({}, {"extra_body": {"top_a": 0.5}}, {"extra_body": None}):
+            assert running.post("/v1/chat", CHAT | {"generate_cfg": given}, bearer(ALICE)).status == 200
+    assert all(json.loads(request.content)["provider"] == {"only": ["x"]} for request in server.requests)
+
+
+@pytest.mark.parametrize("extra", ROUTING)
+def test_a_model_with_a_price_may_not_be_replaced_by_another_field(extra: dict[str, Any]) -> None:
+    server = ModelServer()
+    model = {"upstreams": ["local"], "price": {"input": 1, "output": 1}}
+    with Running({**SETTINGS, "models": {"qwen3": model, "free": {"upstreams": ["local"]}}}, server) as running:
+        chat = CHAT | {"generate_cfg": {"extra_body": extra}}
+        refused = running.post("/v1/chat", chat, bearer(BOB))
+        assert (refused.status, refused.json["error"]["code"]) == (422, "invalid_request")
+        assert len(refused.json["error"]["violations"]) == len(extra) and not server.requests
+        assert "has a price" in refused.json["error"]["message"]
+        assert running.post("/v1/chat", chat | {"model": "free"}, bearer(BOB)).status == 200
+
+
+def test_a_fallback_with_a_price_is_not_called_with_a_field_that_chooses_another_model() -> None:
+    server = ModelServer(lambda request: httpx.Response(503))
+    priced = {"upstreams": ["local"], "price": {"input": 1, "output": 1}}
+    free = {"upstreams": ["local"], "fallbacks": ["priced"]}
+    with Running({**SETTINGS, "models": {"free": free, "priced": priced}}, server) as running:
+        chat = CHAT | {"model": "free", "generate_cfg": {"extra_body": {"models": ["other"]}}}
+        assert running.post("/v1/chat", chat, bearer(BOB)).status == 503
+    assert {json.loads(request.content)["model"] for request in server.requests} == {"free"}
 
 
 def test_the_list_of_models_has_those_of_the_key(gateway: Running) -> None:
