@@ -4,7 +4,8 @@ States: START, before it is known whether the reply starts with reasoning; SEEK,
 did; THINK, inside reasoning; AFTER, after a closing tag, where line breaks are trimmed; TEXT, where everything passes
 (or, interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks
 that would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately,
-so that no text is searched twice. Once a server sends reasoning in a field of its own, tags in the content are content.
+so that no text is searched twice. A state reads on from `_at`, and the rest is copied once for each event: a reply may
+have many thoughts in one event. Once a server sends reasoning in a field of its own, tags in the content are content.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -33,6 +34,15 @@ def _special_characters(opening: str, closing: str) -> re.Pattern[str]:
     return re.compile(f"[{re.escape(opening[:1] + closing[:1])}{_BREAKS}]")
 
 
+@lru_cache(maxsize=32)
+def _thought_ends(closing: str, interrupt: str) -> re.Pattern[str]:
+    """Return a pattern for what ends a thought: the closing tag, or a line break before the interrupt."""
+    return re.compile(re.escape(closing) + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
+
+
+_find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
+
+
 class ReasoningStage:
     def __init__(self, mode: ThinkMode, tags: tuple[str, str], interrupt: str | None = None) -> None:
         self._mode = mode
@@ -40,6 +50,8 @@ class ReasoningStage:
         self._interrupt = interrupt or ""
         self._held = ""
         """The end of the text, which could still become a tag."""
+        self._at = 0
+        """What of `_held` is read. 0 between two events."""
         self._kept: list[str] = []
         """The buffered text before `_held`, which cannot become a tag."""
         self._has_thought_text = False
@@ -48,6 +60,7 @@ class ReasoningStage:
         """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
         self._find_special = _special_characters(*tags).search
+        self._find_thought_end = _thought_ends(self._close, self._interrupt).search
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._passing:
@@ -58,8 +71,9 @@ class ReasoningStage:
                 if not self._held and self._feed_plain(event, out):
                     continue
                 self._held += event.text
-                while self._held and self._state(self, out):
+                while self._at < len(self._held) and self._state(self, out):
                     pass
+                self._drop_read()
             else:
                 if type(event) is not Extra and not self._passing:
                     self._end_search(event, out)
@@ -111,7 +125,7 @@ class ReasoningStage:
         self._keep(len(self._held) - len(text))
         if text.startswith(self._open):
             self._kept.clear()
-            self._begin(text[len(self._open) :])
+            self._begin(len(self._open))
             return True
         if self._open.startswith(text):
             return False
@@ -119,22 +133,27 @@ class ReasoningStage:
         if self._mode == "auto_close":
             self._state = ReasoningStage._seek
         elif self._mode == "forced_open":
-            self._begin(self._held)
+            self._begin(0)
         else:
             self._state = ReasoningStage._text
         return True
 
     def _seek(self, out: list[Event]) -> bool:
-        before, tag, after = self._held.partition(self._close)
-        if not tag:
+        place = self._held.find(self._close)
+        if place < 0:
             self._keep(len(self._held) - partial_tag_length(self._held, (self._close,)))
             return False
-        self._think_text(self._take_kept(before).strip(_BREAKS), out)
-        self._end(after)
+        self._think_text(self._take_kept(self._held[:place]).strip(_BREAKS), out)
+        self._end(place + len(self._close))
         return True
 
+    def _drop_read(self) -> None:
+        if self._at:
+            self._held, self._at = self._held[self._at :], 0
+
     def _keep(self, size: int) -> None:
-        """Move the first `size` characters of `_held` to `_kept`, because they can no longer become a tag."""
+        """Move the first `size` characters of `_held` to `_kept`, because they can no longer become a tag. Nothing of
+        `_held` may be read."""
         if size:
             self._kept.append(self._held[:size])
             self._held = self._held[size:]
@@ -146,24 +165,27 @@ class ReasoningStage:
             self._kept.clear()
         return text
 
-    def _begin(self, rest: str) -> None:
-        self._held = rest
+    def _begin(self, place: int) -> None:
+        """Begin a thought at this place of `_held`."""
+        self._at = place
         self._has_thought_text = False
         self._state = ReasoningStage._think
 
-    def _end(self, rest: str) -> None:
+    def _end(self, place: int) -> None:
+        """End a thought; the text after it begins at this place of `_held`."""
         self._kept.clear()
-        self._held = rest
+        self._at = place
         self._state = ReasoningStage._after
 
     def _think(self, out: list[Event]) -> bool:
         if not self._has_thought_text:
-            self._held = self._held.lstrip(_BREAKS)
+            self._skip_breaks()
         place, after = self._thought_end()
         if place >= 0:
-            self._think_text(self._held[:place].rstrip(_BREAKS), out)
-            self._end(self._held[after:])
+            self._think_text(self._held[self._at : place].rstrip(_BREAKS), out)
+            self._end(after)
             return True
+        self._drop_read()
         keep = max(partial_tag_length(self._held, (self._close,)), self._held_interrupt())
         passable = len(self._held) - keep
         ready = self._held[:passable].rstrip(_BREAKS)
@@ -172,16 +194,20 @@ class ReasoningStage:
         self._keep(passable - len(ready))
         return False
 
+    def _skip_breaks(self) -> None:
+        found = _find_no_break(self._held, self._at)
+        assert found is not None
+        self._at = found.start()
+
     def _thought_end(self) -> tuple[int, int]:
         """Return the end of the reasoning and the start of the text after it, or (-1, -1) if it has not ended."""
-        place = self._held.find(self._close)
-        if self._interrupt:
-            leads = not self._has_thought_text and self._held.startswith(self._interrupt)
-            line = -1 if leads else self._held.find("\n" + self._interrupt)
-            start = 0 if leads else line + 1
-            if (leads or line >= 0) and (place < 0 or start < place):
-                return start, start
-        return (place, place + len(self._close)) if place >= 0 else (-1, -1)
+        if self._interrupt and not self._has_thought_text and self._held.startswith(self._interrupt, self._at):
+            return self._at, self._at
+        found = self._find_thought_end(self._held, self._at)
+        if found is None:
+            return -1, -1
+        end = found.end()
+        return (end, end) if found.group() == "\n" else (found.start(), end)
 
     def _held_interrupt(self) -> int:
         if not self._interrupt:
@@ -196,26 +222,28 @@ class ReasoningStage:
             out.append(ReasoningDelta(self._take_kept(text)))
 
     def _after(self, out: list[Event]) -> bool:
-        self._held = self._held.lstrip(_BREAKS)
-        if self._held:
+        self._skip_breaks()
+        if self._at < len(self._held):
             self._state = ReasoningStage._text
-        return bool(self._held)
+            return True
+        return False
 
     def _text(self, out: list[Event]) -> bool:
         if self._mode != "interleaved":
             self._passing = True
-            out.append(TextDelta(self._held))
-            self._held = ""
+            out.append(TextDelta(self._held[self._at :]))
+            self._at = len(self._held)
             return False
-        before, tag, after = self._held.partition(self._open)
-        if tag:
-            if before:
-                out.append(TextDelta(before))
-            self._begin(after)
+        place = self._held.find(self._open, self._at)
+        if place >= 0:
+            if place > self._at:
+                out.append(TextDelta(self._held[self._at : place]))
+            self._begin(place + len(self._open))
             return True
+        self._drop_read()
         keep = partial_tag_length(self._held, (self._open,))
         ready = self._held[: len(self._held) - keep]
         if ready:
             out.append(TextDelta(ready))
-        self._held = self._held[len(ready) :]
+        self._at = len(ready)
         return False

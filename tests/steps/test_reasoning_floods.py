@@ -24,6 +24,11 @@ def thinking(mode: ThinkMode, first: str, piece: str) -> Callable[[int], object]
     return lambda n: flooded(ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>"), first, piece, n)
 
 
+def in_one_event(mode: ThinkMode, piece: str) -> Callable[[int], object]:
+    """The flood as one text, as a server sends it that does not stream."""
+    return lambda n: flooded(ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>"), piece * 8 * n, "", 0)
+
+
 def blank(times: int) -> None:
     segmenter = MessageAccumulator()
     for _ in range(times):
@@ -37,6 +42,11 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "a thought": thinking("leading", "<think>a", PIECE),
     "text between thoughts": thinking("interleaved", "a", PIECE),
     "blank content": blank,
+    "empty thoughts in one event": in_one_event("interleaved", "<think></think>"),
+    "thoughts with line breaks in one event": in_one_event("interleaved", "<think>\n\n\nx\n\n</think>\n\n\nx"),
+    "thoughts that calls end in one event": in_one_event("interleaved", "<think>x\n<tool_call>"),
+    "thoughts that begin with calls in one event": in_one_event("interleaved", "<think>\n<tool_call>"),
+    "line breaks in one event": in_one_event("interleaved", "\n"),
 }
 
 
