@@ -2,6 +2,7 @@
 
 import { partialMessages, replyMessages } from "./formats/whole.js";
 import { writeResults, writeSystem, writeUser } from "./formats/compose.js";
+import { loadConversation, saveConversation } from "./conversation_storage.js";
 import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
 import { Run } from "./run.js";
 import { createStore } from "./store.js";
@@ -59,6 +60,26 @@ export const store = createStore({
 });
 
 const { get } = store;
+
+/** Show the conversation that this tab had before it was loaded again, and keep each change of it from now on. */
+export async function restoreConversation() {
+  const kept = await loadConversation();
+  if (kept) {
+    const { messages, options, unfinished } = kept;
+    const run = unfinished && Run.ofLostPage(unfinished.body, unfinished.responseId, notifyOncePerFrame);
+    store.set({ messages, options: { ...get().options, ...options }, run, runs: run ? [run] : [] });
+  }
+  /** @type {any[]} */
+  let saved = [];
+  store.subscribe(() => {
+    const { messages, options, run } = get();
+    const responseId = run && (run.state === "running" || run.state === "cut") ? run.responseId : undefined;
+    const now = [messages, options, responseId];
+    if (now.every((value, index) => value === saved[index])) return;
+    saved = now;
+    saveConversation({ messages, options, unfinished: run && responseId ? { body: run.body, responseId } : null });
+  });
+}
 
 /** @param {Partial<Options>} changes */
 export function setOptions(changes) {

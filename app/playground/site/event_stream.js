@@ -12,7 +12,11 @@ export async function* readFrames(body) {
   try {
     for (;;) {
       const { value, done } = await reader.read();
-      rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const text = done ? decoder.decode() : decoder.decode(value, { stream: true });
+      // A frame of megabytes comes in many reads: they are joined, and searched once.
+      const complete = text.includes("\n\n") || (text.startsWith("\n") && rest.endsWith("\n"));
+      rest += text;
+      if (!complete && !done) continue;
       const frames = rest.split("\n\n");
       rest = frames.pop() ?? "";
       for (const frame of frames) {

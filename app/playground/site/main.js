@@ -1,6 +1,6 @@
 /** @file Starts the page. */
 
-import { loadModels, store } from "./conversation.js";
+import { loadModels, restoreConversation, store } from "./conversation.js";
 import { sendJson } from "./gateway.js";
 import { html, render } from "./html.js";
 import { applyTheme, currentTheme } from "./theme.js";
@@ -13,7 +13,7 @@ function showView() {
 }
 
 applyTheme(currentTheme());
-const [, gateway] = await Promise.all([loadTexts(preferredLanguage()), sendJson("GET", "playground/gateway.json")]);
+const [, gateway] = await Promise.all([loadTexts(preferredLanguage()), sendJson("GET", "playground/gateway.json"), restoreConversation()]);
 store.set({ gateway });
 showView();
 addEventListener("hashchange", showView);

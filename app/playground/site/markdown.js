@@ -7,7 +7,12 @@ import DOMPurify from "./vendor/dompurify.js";
 import hljs from "./vendor/highlight.js";
 import { Marked } from "./vendor/marked.js";
 
-const MAX_HIGHLIGHTED = 50_000;
+/** Characters of code that are shown in colours. */
+export const MAX_HIGHLIGHTED = 50_000;
+/** Characters of one formula that are written as MathML. */
+const MAX_FORMULA = 1_000;
+/** Formulas of one block that are written as MathML: each takes up to 0.2 ms. */
+const MAX_FORMULAS = 300;
 const SAFE_URL = /^(https?:|mailto:)/i;
 const SAFE_IMAGE = /^data:image\/(png|jpeg|gif|webp);base64,/i;
 
@@ -23,27 +28,43 @@ export function highlight(text, language) {
   return hljs.highlight(text, { language, ignoreIllegals: true }).value;
 }
 
-/** A formula: `$$…$$`, `\[…\]` as a block; `$…$`, `\(…\)` in a line. */
+/**
+ * A formula: `$$…$$`, `\[…\]` as a block; `$…$`, `$$…$$`, `\(…\)` in a line. A dollar beside a letter, digit or underscore is not
+ * the mark of a formula: `report_$USER_$DATE.txt` is a name.
+ */
 const blockMath = {
   name: "blockMath",
   level: /** @type {const} */ ("block"),
-  start: (/** @type {string} */ text) => text.match(/\$\$|\\\[/)?.index,
+  start: (/** @type {string} */ text) => text.match(/^(?=\$\$|\\\[)/m)?.index,
   tokenizer(/** @type {string} */ text) {
     const found = /^(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/.exec(text);
     return found ? { type: "blockMath", raw: found[0], text: found[1] ?? found[2] } : undefined;
   },
-  renderer: (/** @type {any} */ token) => `<div class="math" data-display="block">${escapeHtml(token.text.trim())}</div>`,
+  renderer: (/** @type {any} */ token) => renderFormula(token, "block"),
 };
 const inlineMath = {
   name: "inlineMath",
   level: /** @type {const} */ ("inline"),
-  start: (/** @type {string} */ text) => text.match(/\$|\\\(/)?.index,
-  tokenizer(/** @type {string} */ text) {
-    const found = /^(?:\$(?![\s$])((?:\\.|[^\\$\n])+?)(?<!\s)\$(?!\d)|\\\(([\s\S]+?)\\\))/.exec(text);
-    return found ? { type: "inlineMath", raw: found[0], text: found[1] ?? found[2] } : undefined;
+  start: (/** @type {string} */ text) => text.match(/(?<!\w)\$|\\\(/)?.index,
+  tokenizer(/** @type {string} */ text, /** @type {any[]} */ before) {
+    const found = /^(?:(\$\$?)(?![\s$])((?:\\.|[^\\$\n])+?)(?<!\s)\1(?![\w$])|\\\(([\s\S]+?)\\\))/.exec(text);
+    if (!found || (text[0] === "$" && /\w$/.test(before.at(-1)?.raw ?? ""))) return undefined;
+    return { type: "inlineMath", raw: found[0], text: found[2] ?? found[3] };
   },
-  renderer: (/** @type {any} */ token) => `<span class="math" data-display="inline">${escapeHtml(token.text)}</span>`,
+  renderer: (/** @type {any} */ token) => renderFormula(token, "inline"),
 };
+
+/**
+ * Return the place of a formula, with its source: `renderMath` writes the formula there, if it can.
+ * @param {{raw: string, text: string}} token
+ * @param {"block" | "inline"} display
+ */
+function renderFormula(token, display) {
+  const tag = display === "block" ? "div" : "span";
+  const source = token.text.trim();
+  if (source.length > MAX_FORMULA) return `<${tag} class="source">${escapeHtml(token.raw)}</${tag}>`;
+  return `<${tag} class="math" data-display="${display}" data-source="${escapeHtml(source)}">${escapeHtml(token.raw.trim())}</${tag}>`;
+}
 
 /** @type {Record<string, (this: any, token: any) => string>} */
 const renderer = {
@@ -76,17 +97,20 @@ const renderer = {
 const marked = new Marked({ gfm: true, extensions: [blockMath, inlineMath], renderer });
 
 /**
- * Return the blocks of a text, each with its source. While a text grows, only its last block changes.
+ * Parse a text. Throws a RangeError for one that is nested too deeply.
  * @param {string} text
+ * @param {Record<string, any>} links the link definitions of the text before it
+ * @returns {any[] & {links: Record<string, any>}} the tokens, whose sources together are the text
  */
-export function splitBlocks(text) {
-  const tokens = marked.lexer(text);
-  const links = tokens.links;
-  return tokens.filter((token) => token.type !== "space").map((token) => ({ token, links }));
+export function lex(text, links) {
+  const lexer = new marked.Lexer(marked.defaults);
+  Object.assign(lexer.tokens.links, links);
+  return lexer.lex(text);
 }
 
 /**
- * @param {ReturnType<typeof splitBlocks>[number]} block
+ * Throws where the parser or its renderers fail: the caller then shows the source.
+ * @param {{token: any, links: Record<string, any>}} block
  * @returns {string} sanitized HTML; where the browser has Trusted Types, a TrustedHTML
  */
 export function renderBlock({ token, links }) {
@@ -107,16 +131,22 @@ export function sanitize(markup) {
 }
 
 /**
- * Write the formulas of an element as MathML.
+ * Write the formulas of an element as MathML. One that is not valid TeX stays as its source.
  * @param {Element} element
  */
 export function renderMath(element) {
   const { temml } = /** @type {any} */ (window);
   if (!temml) return;
-  for (const one of element.querySelectorAll(".math:not([data-done])")) {
-    const source = one.textContent ?? "";
+  for (const one of [...element.querySelectorAll(".math[data-source]")].slice(0, MAX_FORMULAS)) {
+    const source = one.getAttribute("data-source") ?? "";
     const displayMode = one.getAttribute("data-display") === "block";
-    temml.render(source, one, { displayMode, throwOnError: false, trust: false, maxExpand: 1000, maxSize: [20, 20] });
-    one.setAttribute("data-done", "");
+    const formula = document.createElement("span");
+    one.removeAttribute("data-source");
+    try {
+      temml.render(source, formula, { displayMode, throwOnError: true, trust: false, maxExpand: 1000, maxSize: [20, 20] });
+      one.replaceChildren(...formula.childNodes);
+    } catch {
+      one.className = "source";
+    }
   }
 }

@@ -39,6 +39,19 @@ export class Run {
     this._controller = new AbortController();
   }
 
+  /**
+   * A reply that was being read when the page was loaded again. `resume` reads it from its beginning.
+   * @param {Record<string, any>} body
+   * @param {string} responseId
+   * @param {() => void} onChange
+   */
+  static ofLostPage(body, responseId, onChange) {
+    const run = new Run(body, onChange);
+    run.headers = { "x-parley-response-id": responseId };
+    run.state = "cut";
+    return run;
+  }
+
   /** @returns {string | undefined} */
   get responseId() {
     return this.headers["x-parley-response-id"];

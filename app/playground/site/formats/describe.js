@@ -7,12 +7,24 @@
 const ROLES = { system: "system", developer: "system", user: "user", assistant: "assistant", tool: "function", function: "function" };
 
 /**
- * @param {any} message
+ * @param {any} message of any shape: it may have been written or pasted by hand
  * @returns {{role: Role, parts: Part[]}}
  */
 export function describe(message) {
+  try {
+    return describeObject(message);
+  } catch {
+    return { role: "user", parts: [other(message)] };
+  }
+}
+
+/** Throws a TypeError where a field has another type than its format says. @param {any} message @returns {{role: Role, parts: Part[]}} */
+function describeObject(message) {
   if (typeof message !== "object" || message === null) return { role: "user", parts: [other(message)] };
   const parts = [...readParts(message)].filter((part) => part.text || part.kind === "call" || part.kind === "result");
+  for (const { text, name, id } of parts) {
+    if ([text, name ?? "", id ?? ""].some((value) => typeof value !== "string")) throw new TypeError("not a string");
+  }
   const results = parts.length > 0 && parts.every((part) => part.kind === "result");
   return { role: results ? "function" : readRole(message, parts), parts };
 }

@@ -10,6 +10,7 @@ import { currentLanguage, t } from "../texts.js";
 import { Composer } from "./composer.js";
 import { TextArea } from "./controls.js";
 import { Details } from "./details.js";
+import { Guard } from "./guard.js";
 import { MessageView } from "./message.js";
 import { Options } from "./options.js";
 import { PartView } from "./parts.js";
@@ -136,7 +137,7 @@ function LiveReply({ run }) {
       <div class="actions">${state === "running" && html`
         <button type="button" class="quiet" title=${t("cutHint")} onClick=${() => run.cut()}>${t("cut")}</button>`}</div>
     </header>
-    ${reply.parts.map((part) => html`<${PartView} part=${part} role="assistant" />`)}
+    ${reply.parts.map((part, index) => html`<${Guard} key=${index} source=${part.text}><${PartView} part=${part} role="assistant" /><//>`)}
     ${state === "running" && !reply.parts.length && html`<p class="waiting"><span class="growing"></span> ${t("waiting")}</p>`}
     ${state === "cut" && html`<div class="problem" role="alert"><p>${t("cutAfter", { count: run.frames.length })}</p>
       ${run.canResume && html`<button type="button" class="primary" onClick=${resume}>${t("resume")}</button>`}

@@ -76,7 +76,7 @@ export function CopyButton({ text, label }) {
     const timer = setTimeout(() => setCopied(false), 1500);
     return () => clearTimeout(timer);
   }, [copied]);
-  const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
+  const copy = () => navigator.clipboard.writeText(typeof text === "function" ? text() : text).then(() => setCopied(true));
   return html`<button type="button" class="quiet" onClick=${copy}>${copied ? t("copied") : (label ?? t("copy"))}</button>`;
 }
 

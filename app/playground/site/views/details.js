@@ -69,7 +69,7 @@ function Figures({ run }) {
 /** @param {{run: Run}} props */
 function Frames({ run }) {
   const shown = run.frames.slice(-MAX_FRAMES);
-  const text = run.frames.map((frame) => `${frame.text}\n\n`).join("");
+  const text = () => run.frames.map((frame) => `${frame.text}\n\n`).join("");
   return html`
     <p class="label-row"><span class="muted">${t("frameCount", { count: run.frames.length })}</span> <${CopyButton} text=${text} /></p>
     <ol class="frames" start=${run.frames.length - shown.length + 1} tabindex="0" aria-label=${t("frames")}>

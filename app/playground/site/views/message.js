@@ -5,6 +5,7 @@ import { Component, html } from "../html.js";
 import { describe } from "../formats/describe.js";
 import { t } from "../texts.js";
 import { TextArea } from "./controls.js";
+import { Guard } from "./guard.js";
 import { PartView } from "./parts.js";
 
 /** It is rendered again only if something in it has changed: a conversation may be long. */
@@ -52,7 +53,7 @@ export class MessageView extends Component {
       </header>
       ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {string} */ one) => html`<li>${one}</li>`)}</ul></div>`}
       ${draft === null
-        ? parts.map((part) => html`<${PartView} part=${part} role=${role} />`)
+        ? html`<${Guard} source=${message}>${parts.map((part) => html`<${PartView} part=${part} role=${role} />`)}<//>`
         : html`<${TextArea} label=${t("messageJson", { number })} value=${draft} wrong=${wrong} rows=${10}
               onInput=${(/** @type {string} */ value) => this.setState({ draft: value })} />
             <p><button type="button" class="primary" onClick=${() => this.save()}>${t("save")}</button></p>`}

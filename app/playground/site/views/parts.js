@@ -2,7 +2,7 @@
 
 import { html } from "../html.js";
 import { t } from "../texts.js";
-import { Code, Markdown, prettyJson } from "./text.js";
+import { Code, Markdown, PlainText, prettyJson } from "./text.js";
 
 /** @typedef {import("../reply.js").Part} Part */
 
@@ -33,7 +33,7 @@ export function PartView({ part, role }) {
       return role === "assistant"
         ? html`<div class="part content"><${Markdown} text=${part.text} />
             ${!part.done && html`<${Progress} part=${part} />`}</div>`
-        : html`<div class="part content plain">${part.text}</div>`;
+        : html`<div class="part content plain"><${PlainText} text=${part.text} /></div>`;
     default:
       return html`<${Code} text=${part.text} language="json" label="JSON" />`;
   }

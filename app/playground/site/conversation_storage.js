@@ -1,0 +1,66 @@
+/**
+ * @file Keeps the conversation of this tab across a reload, in the browser's IndexedDB: sessionStorage takes only 5 MB, and
+ * a picture may be larger. Without IndexedDB, as in some private windows, a reload starts an empty conversation.
+ */
+
+/**
+ * @typedef {object} Conversation
+ * @property {any[]} messages
+ * @property {import("./conversation.js").Options} options
+ * @property {{body: Record<string, any>, responseId: string} | null} unfinished the reply that was being read
+ */
+
+const DATABASE = "parley";
+const CONVERSATIONS = "conversations";
+const KEPT_DAYS = 7;
+
+/** @returns {string} the id of this tab; a reload keeps it */
+function tabId() {
+  const known = sessionStorage.getItem("parley-tab");
+  if (known) return known;
+  const id = String(Math.random()).slice(2);
+  sessionStorage.setItem("parley-tab", id);
+  return id;
+}
+
+/** @template T @param {IDBRequest<T>} request @returns {Promise<T>} */
+function done(request) {
+  return new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+}
+
+/** @param {IDBTransactionMode} mode @returns {Promise<IDBObjectStore>} */
+async function openConversations(mode) {
+  const request = indexedDB.open(DATABASE, 1);
+  request.onupgradeneeded = () => request.result.createObjectStore(CONVERSATIONS);
+  const database = await done(request);
+  const transaction = database.transaction(CONVERSATIONS, mode);
+  const close = () => database.close();
+  transaction.oncomplete = transaction.onabort = transaction.onerror = close;
+  return transaction.objectStore(CONVERSATIONS);
+}
+
+/** @param {Conversation} conversation */
+export async function saveConversation(conversation) {
+  try {
+    const conversations = await openConversations("readwrite");
+    await done(conversations.put({ ...conversation, savedAt: Date.now() }, tabId()));
+  } catch {
+    // The conversation goes on without being kept.
+  }
+}
+
+/** Return the conversation of this tab, and delete those of tabs that were closed long ago. @returns {Promise<Conversation | null>} */
+export async function loadConversation() {
+  try {
+    const conversations = await openConversations("readwrite");
+    const [keys, values] = await Promise.all([done(conversations.getAllKeys()), done(conversations.getAll())]);
+    const oldest = Date.now() - KEPT_DAYS * 86_400_000;
+    keys.forEach((key, index) => values[index].savedAt < oldest && conversations.delete(key));
+    return values[keys.indexOf(tabId())] ?? null;
+  } catch {
+    return null;
+  }
+}
