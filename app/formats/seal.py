@@ -26,7 +26,7 @@ class Seal(Struct, frozen=True, omit_defaults=True):
     text: str | None = None
     """The thought itself, if the client is not shown it or sends it back in no other field."""
     details: list[Any] = []
-    """`reasoning_details` of OpenRouter and others: signed and encrypted items, which must return unchanged."""
+    """`reasoning_details` of OpenRouter and others, which must return unchanged: with the text of a signed item."""
     calls: dict[str, Any] = {}
     """`extra_content` of the calls after this thought, by their ids (Gemini's thought signatures)."""
 

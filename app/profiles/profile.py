@@ -65,7 +65,8 @@ class Profile(BaseModel):
     """The server refuses tool turns of the history without their reasoning, or answers worse. If a client dropped the
     reasoning, the gateway restores it from the earlier reply."""
     replay_details: bool = False
-    """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter)."""
+    """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter): a signature is refused
+    without the text that it signs."""
     replay_extra_content: bool = True
     """Texts and calls of the history keep their `extra_content`, in which Gemini needs its thought signatures again."""
 

@@ -51,6 +51,24 @@ REPLIES: dict[str, tuple[Json, ...]] = {
     "a thought and a text": ({"reasoning_content": "hm"}, {"content": "Hello"}),
     "text behind calls": (call(0, "a", "get_weather", "{}"), {"content": "late"}),
 }
+SIGNED: tuple[Json, ...] = (
+    {"reasoning": "Let ", "reasoning_details": [{"type": "reasoning.text", "text": "Let ", "index": 0}]},
+    {"reasoning": "me", "reasoning_details": [{"type": "reasoning.text", "text": "me", "index": 0}]},
+    {"reasoning_details": [{"type": "reasoning.text", "signature": "s1", "format": "claude", "index": 0}]},
+    {"content": "First."},
+    {"reasoning": "Then", "reasoning_details": [{"type": "reasoning.summary", "summary": "Then", "index": 1}]},
+    {"reasoning_details": [{"type": "reasoning.encrypted", "data": "eA==", "id": "rs_1", "index": 2}]},
+    call(0, "a", "get_weather", "{}"),
+    {"reasoning_details": [{"type": "reasoning.encrypted", "data": "eQ==", "id": "b", "index": 2}]},
+    call(1, "b", "get_weather", "{}"),
+)
+SIGNED_ITEMS: list[Json] = [
+    {"type": "reasoning.text", "text": "Let me", "index": 0, "signature": "s1", "format": "claude"},
+    {"type": "reasoning.summary", "summary": "Then", "index": 1},
+    {"type": "reasoning.encrypted", "data": "eA==", "id": "rs_1", "index": 2},
+    {"type": "reasoning.encrypted", "data": "eQ==", "id": "b", "index": 2},
+]
+"""What the model server of `SIGNED` wants back."""
 INTERLEAVED = (
     {"reasoning_content": "r1"},
     {"content": "t1"},
@@ -152,6 +170,15 @@ def test_a_reply_goes_back_as_the_model_wrote_it(gateway: EchoGateway, form: str
     assert first == {"role": "tool", "tool_call_id": "call_1", "content": "sunny 0"}
     assert second == {"role": "tool", "tool_call_id": "call_2", "content": "sunny 1"}
     assert thanks == {"role": "user", "content": "Thanks"}
+
+
+@each_form
+@either
+def test_what_a_server_signed_goes_back_to_it_unchanged(gateway: EchoGateway, form: str, stream: bool) -> None:
+    EchoGateway.reply_body = sse(*SIGNED)
+    sent = gateway.echoed(form, stream=stream)
+    answers = [one for one in sent if one["role"] == "assistant"]
+    assert [item for one in answers for item in one.get("reasoning_details", ())] == SIGNED_ITEMS
 
 
 @each

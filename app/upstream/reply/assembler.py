@@ -25,7 +25,8 @@ from app.upstream.reply.chunk import (
     get_text,
     make_chunk,
 )
-from app.upstream.reply.finish import FAILURES, REASONS, get_details_text, get_opaque_details
+from app.upstream.reply.finish import FAILURES, REASONS
+from app.upstream.reply.reasoning_details import ReasoningDetails, get_details_text
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -46,6 +47,7 @@ class Assembler:
     _stopped_by: str | None = None
     _foreign: Chunk | None = None
     _audio: AudioParts | None = None
+    _details: ReasoningDetails | None = None
     _error_after_finish = False
     """Whether an error came after the finish reason."""
     _has_message = False
@@ -188,8 +190,8 @@ class Assembler:
             self._calls.seal_last_call(reasoning, out)
             out.append(ReasoningDelta(reasoning))
             self._seen_fields.add("reasoning")
-        if details and (opaque := get_opaque_details(details)):
-            out.append(Extra({"reasoning_details": opaque}))
+        if details:
+            self._feed_details(details, out, whole=whole)
         if delta.content:
             self._calls.seal_last_call(delta.content, out)
             out.append(TextDelta(delta.content))
@@ -204,6 +206,13 @@ class Assembler:
             self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._feed_calls([ToolCallFragment(index=0, function=delta.function_call)], out, whole=False)
+
+    def _feed_details(self, details: list[Any], out: list[Event], *, whole: bool) -> None:
+        self._seen_fields.add("details")
+        known = self._details = self._details or ReasoningDetails()
+        items = known.add_whole(details) if whole else known.add(details)
+        if items:
+            out.append(Extra({"reasoning_details": items}))
 
     def _feed_calls(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool) -> None:
         self._seen_fields.add("calls")
@@ -249,6 +258,8 @@ class Assembler:
         seen = frozenset(self._seen_fields)
         if "reasoning" in seen:
             message.reasoning_content = message.reasoning = message.reasoning_text = message.reasoning_details = None
+        if "details" in seen:
+            message.reasoning_details = None
         if "content" in seen:
             message.content = None
         if "refusal" in seen:
@@ -291,6 +302,8 @@ class Assembler:
     def _finish(self, out: list[Event]) -> None:
         if self._surrogates.held:
             self._feed_delta(self._surrogates.close(), out)
+        if self._details is not None and (items := self._details.close()):
+            out.append(Extra({"reasoning_details": items}))
         if self._sources:
             out.append(Extra(self._sources))
         if self._audio is not None:

@@ -1,24 +1,6 @@
-"""Normalize finish reasons, and OpenRouter's `reasoning_details` (text, signatures, encrypted parts)."""
-
-from typing import Any
+"""Normalize finish reasons."""
 
 from app.chat.events import FinishReason
-
-
-def get_details_text(details: list[Any]) -> str:
-    """Return the text of `reasoning_details`, for servers that send it in no other field."""
-    texts = (item.get("text") or item.get("summary") for item in details if isinstance(item, dict))
-    return "".join(text for text in texts if isinstance(text, str))
-
-
-def get_opaque_details(details: list[Any]) -> list[dict[str, Any]]:
-    """Return the signed and encrypted items without their text; the next request must repeat them verbatim."""
-    return [
-        {key: value for key, value in item.items() if key not in ("text", "summary", "index")}
-        for item in details
-        if isinstance(item, dict) and (item.get("signature") or item.get("data"))
-    ]
-
 
 REASONS: dict[str, FinishReason] = {
     **dict.fromkeys(("length", "max_tokens", "max_output_tokens", "model_length", "max_length"), "length"),

@@ -54,7 +54,7 @@ def test_what_belongs_to_a_thought_follows_its_text() -> None:
     read = events(CHUNK, b'{"choices":[{"delta":{"reasoning_details":' + details + b"}}]}", b"[DONE]")
     assert read[1:3] == [
         ReasoningDelta("hm"),
-        Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "s"}]}),
+        Extra({"reasoning_details": [{"type": "reasoning.text", "text": "hm", "signature": "s"}]}),
     ]
 
 
