@@ -173,18 +173,21 @@ def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequ
         return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
 
 
-def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest:
-    """Return the error for a body that `from_json` refused."""
+def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | InvalidInput:
+    """Return the error for a body that `from_json` refused. One that is nested too deeply may be valid JSON."""
     if not raw.strip():
         return BadRequest("the request body is empty: send a JSON object")
     match = _JSON_ERROR.fullmatch(str(error))
     if match is None:
         return BadRequest(f"the request body is not valid JSON: {error}")
+    if match[1] == _TOO_DEEP:
+        return InvalidInput([Violation("", f"is nested too deeply at line {match[2]}, column {match[3]}")])
     problem = _JSON_PROBLEMS.get(match[1], match[1])
     return BadRequest(f"the request body is not valid JSON: {problem} at line {match[2]}, column {match[3]}")
 
 
 _JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
+_TOO_DEEP = "recursion limit exceeded"
 _JSON_PROBLEMS = {
     "EOF while parsing a value": "it ends where a value must follow",
     "EOF while parsing an object": "it ends inside an object",
@@ -194,7 +197,6 @@ _JSON_PROBLEMS = {
     "expected ident": "expected true, false or null",
     "expected value": "expected a value",
     "trailing characters": "something follows the JSON value",
-    "recursion limit exceeded": "it is nested too deeply",
     "number out of range": "a number has too many digits",
     "invalid unicode code point": "the text is not UTF-8",
     "unexpected end of hex escape": "half of a surrogate pair",

@@ -68,7 +68,7 @@ def parse_plain_body(
     """
     try:
         body = _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     messages = _make_messages(body.messages)
     if messages is None or len(messages) > limits.max_messages:

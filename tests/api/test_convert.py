@@ -122,7 +122,7 @@ def test_what_cannot_be_read_is_refused_with_its_place(gateway: Running, body: A
     assert violations(answer)[0]["param"] == param
 
 
-@pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b"[" * 100_000, b'{"to":"qwen","messages":[%b]}' % (b"9" * 5000)])
+@pytest.mark.parametrize("raw", [b"", b"{", b"\xff", b'{"to":"qwen","messages":[%b]}' % (b"9" * 5000)])
 def test_a_body_that_is_not_json_is_refused(gateway: Running, raw: bytes) -> None:
     answer = gateway.post("/v1/convert", raw)
     assert (answer.status, answer.json["error"]["code"]) == (400, "invalid_request")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.api.held_server import Held, code
+from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
 LIMITS = {
@@ -136,6 +137,38 @@ def test_what_is_nested_too_deeply_is_named(gateway: Running, fields: dict[str, 
     answer = gateway.post("/v1/chat", {"messages": [USER], **fields})
     assert answer.status == 422
     assert answer.json["error"]["message"] == f"{path}: is nested too deeply"
+
+
+DEEP_TOOLS = {
+    "/v1/chat": b'"messages":[{"role":"user","content":"x"}],"functions":[{"name":"f","parameters":%b}]',
+    "/v1/chat/completions": (
+        b'"messages":[{"role":"user","content":"x"}],'
+        b'"tools":[{"type":"function","function":{"name":"f","parameters":%b}}]'
+    ),
+    "/v1/messages": (
+        b'"max_tokens":5,"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":%b}]'
+    ),
+    "/v1/messages/count_tokens": (
+        b'"messages":[{"role":"user","content":"x"}],"tools":[{"name":"f","input_schema":%b}]'
+    ),
+    "/v1/responses": b'"input":"x","tools":[{"type":"function","name":"f","parameters":%b}]',
+    "/v1/responses/input_tokens": (
+        b'"input":[{"role":"user","content":"x"},'
+        b'{"type":"additional_tools","tools":[{"type":"function","name":"f","parameters":%b}]}]'
+    ),
+}
+
+
+@each_case("path", DEEP_TOOLS)
+def test_tools_that_are_nested_too_deeply_are_refused_however_deep(path: str) -> None:
+    """Beyond some hundred levels the JSON parsers themselves give up."""
+    status = 422 if path.startswith("/v1/chat") else 400
+    with Running() as gateway:
+        for depth in (150, 1_100, 50_000):
+            schema = b'{"a":' + b"[" * depth + b"1" + b"]" * depth + b"}"
+            answer = gateway.post(path, b'{"model":"demo",' + DEEP_TOOLS[path] % schema + b"}")
+            assert (answer.status, answer.json["error"]["code"]) == (status, "invalid_request"), depth
+            assert "nested too deeply" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
