@@ -29,6 +29,9 @@ _BLOCK = {
     "function_call": "TOOL_CALL",
     "media": "DATA_BLOCK",
 }
+_COMPLETE = ("stop", "tool_calls")
+"""The finish reasons of a reply that is whole. AgentScope has only `completed` for every ending, so the last event of a
+stream has any other reason in its metadata."""
 _ERROR_TYPES = {
     "authentication": "authentication",
     "permission": "permission",
@@ -118,9 +121,9 @@ class AgentScope2EventEncoder(DeltaEncoder):
     @override
     def _write_finish(self, finish: Finish) -> bytes:
         usage = self._event("MODEL_CALL_END", {**_usage(finish), "finished_reason": "completed"})
-        return usage + self._last(
-            "completed", None, {**_metadata(self._info, self._accumulator, finish), **self._write_sidecar()}
-        )
+        ending = {} if finish.reason in _COMPLETE else write_finish_fields(finish)
+        metadata = {**ending, **_metadata(self._info, self._accumulator, finish)}
+        return usage + self._last("completed", None, {**metadata, **self._write_sidecar()})
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
