@@ -29,7 +29,7 @@ from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, R
 from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
-from app.validation import json_path, to_violations
+from app.validation import find_unknown_keys, json_path, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
 
@@ -118,12 +118,14 @@ _DROPPED = frozenset(
 )
 """Fields that are ignored silently, or that `_check_refused` and `_warn_of_edits` look at."""
 _NOT_PASSED = {
-    *("extra_body", "stream_options", "stop", "max_tokens", "tool_choice", "function_choice", "response_format"),
-    *("parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
+    *("extra_body", "stream_options", "stop", "max_tokens", "max_completion_tokens", "tool_choice", "function_choice"),
+    *("response_format", "parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
 }
 _PASSED = frozenset(set(GenerateCfg.model_fields) - _NOT_PASSED)
 """Parameters of `generate_cfg` that clients put at the top level of the body (`extra_body` of the SDKs)."""
 _KNOWN = frozenset(MessagesRequest.model_fields) | _DROPPED | _PASSED | {"chat_template_kwargs"}
+_INSTEAD = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+"""The names that fields of OpenAI's API have here."""
 _PROVIDER_TOOLS = (*("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_toolset", "advisor"),)
 _TOOL_KEYS = frozenset(
     {
@@ -181,7 +183,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
         raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None)
     parsed = parse_messages(body.get("messages") or [], Options())
-    tools, tool_violations, warnings = _parse_tools(body.get("tools") or [])
+    tools, tool_violations, warnings = _parse_tools(_find_tools(body))
     violations += [*system.violations, *parsed.violations, *tool_violations]
     for field in ("messages", "system", "tools", "output_config", "output_format", "chat_template_kwargs"):
         violations += find_invalid_values(body.get(field), field, limits.max_nesting)
@@ -196,11 +198,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
             violations += find_call_violations(messages)
         raise InvalidInput(violations)
     warnings = [*system.warnings, *parsed.warnings, *warnings, *_warn_of_edits(body.get("context_management"))]
-    warnings += (
-        f"{json_path([key])} is not known here and was ignored"
-        for key in body
-        if key not in _KNOWN and body[key] is not None
-    )
+    warnings += _warn_of_unknown_fields(head, body)
     stream = head.stream if isinstance(head, MessagesRequest) else False
     request = ChatRequest(
         model=head.model,
@@ -263,14 +261,56 @@ def _warn_of_edits(management: Any) -> Iterator[str]:
             yield f"context_management.edits[{place}] was ignored: the context is not edited here"
 
 
-def _parse_tools(items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
-    """Return (tools, violations, warnings)."""
+def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:
+    for key in body:
+        if key not in _KNOWN and body[key] is not None:
+            hint = f": its name here is {_INSTEAD[key]}" if key in _INSTEAD else ""
+            yield f"{json_path([key])} is not known here and was ignored{hint}"
+    for name in ("tool_choice", "thinking", "output_config", "output_format"):
+        for path in find_unknown_keys(getattr(head, name), name):
+            yield f"{path} is not known here and was ignored"
+
+
+def _find_tools(body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the tools that are offered at the end of the conversation, each with its path: those of `tools`, and those
+    that messages define, without those that messages withdraw."""
+    tools = [(f"tools[{place}]", item) for place, item in enumerate(body.get("tools") or ())]
+    withdrawn: set[str] = set()
+    for path, block in _find_tool_changes(body.get("messages")):
+        tool = block["tool"]
+        if block["type"] == "tool_removal":
+            withdrawn.add(str(tool.get("name")))
+        elif tool.get("type") == "tool_definition":
+            defined = tool.get("definition")
+            name = defined.get("name") if isinstance(defined, dict) else None
+            tools = [one for one in tools if name is None or _get_name(one[1]) != name]
+            tools.append((f"{path}.tool.definition", defined))
+            withdrawn.discard(str(name))
+        else:
+            withdrawn.discard(str(tool.get("name")))
+    return [one for one in tools if _get_name(one[1]) not in withdrawn]
+
+
+def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        for at, block in enumerate(content if isinstance(content, list) else ()):
+            is_change = isinstance(block, dict) and block.get("type") in ("tool_addition", "tool_removal")
+            if is_change and isinstance(block.get("tool"), dict):
+                yield f"messages[{place}].content[{at}]", block
+
+
+def _get_name(tool: Any) -> Any:
+    return tool.get("name") if isinstance(tool, dict) else None
+
+
+def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
+    """Parse tools, each with its path. Return (tools, violations, warnings)."""
     tools: list[Tool] = []
     violations: list[Violation] = []
     warnings: list[str] = []
     names: set[str] = set()
-    for place, item in enumerate(items):
-        path = f"tools[{place}]"
+    for path, item in items:
         problem = _check_tool(item, names)
         if problem is not None:
             violations.append(Violation(path + problem[0], problem[1]))

@@ -134,6 +134,51 @@ def test_warnings_and_errors_name_the_fields_of_this_body(running: Running) -> N
     assert many.json["error"]["param"] == "stop_sequences[0]"
 
 
+def test_what_is_ignored_is_named_wherever_it_stands(running: Running) -> None:
+    fields: Json = {
+        "max_completion_tokens": 4,
+        "stop": ["x"],
+        "mood": "kind",
+        "thinking": {"type": "disabled", "mood": 1},
+        "output_config": {"format": {"type": "json_schema", "schema": {}, "mood": 1}},
+        "tools": [TOOL],
+        "tool_choice": {"type": "auto", "mood": 1},
+    }
+    warnings = running.post("/v1/messages", {**HELLO, **fields}).json["parley"]["warnings"][:-1]  # the usage
+    assert [warning.partition(" ")[0] for warning in warnings] == [
+        "max_completion_tokens",
+        "stop",
+        "mood",
+        "tool_choice.mood",
+        "thinking.mood",
+        "output_config.format.mood",
+    ]
+    assert warnings[0].endswith("its name here is max_tokens")
+
+
+def change(kind: str, **tool: Any) -> Json:
+    return {"role": "system", "content": [{"type": kind, "tool": tool}]}
+
+
+def test_tools_are_those_that_messages_leave(running: Running, server: ModelServer) -> None:
+    other = {**TOOL, "name": "other"}
+    by_name = {"type": "tool_reference", "name": "look"}
+    define = {"type": "tool_definition", "definition": {**TOOL, "name": "new"}}
+    redefine = {"type": "tool_definition", "definition": {**TOOL, "description": "Looks."}}
+    for changes, names in (
+        ([change("tool_removal", **by_name)], ["other"]),
+        ([change("tool_removal", **by_name), change("tool_addition", **by_name)], ["look", "other"]),
+        ([change("tool_addition", **define)], ["look", "other", "new"]),
+        ([change("tool_addition", **redefine)], ["other", "look"]),
+    ):
+        body = sent(running, server, tools=[TOOL, other], messages=[*HELLO["messages"], *changes])
+        assert [tool["function"]["name"] for tool in body["tools"]] == names
+    assert body["tools"][1]["function"]["description"] == "Looks."
+    wrong = change("tool_addition", type="tool_definition", definition={"name": "f"})
+    answer = running.post("/v1/messages", {**HELLO, "messages": [*HELLO["messages"], wrong]})
+    assert answer.json["error"]["param"] == "messages[1].content[0].tool.definition.input_schema"
+
+
 def test_a_stop_word_of_the_model_itself_is_no_stop_sequence() -> None:
     end = b'data: {"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop","matched_stop":"END"}]}\n\n'
     settings = {**MODELS, "models": {"m": {"upstreams": ["local"], "defaults": {"stop": ["END"]}}}}

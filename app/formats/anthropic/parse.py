@@ -17,6 +17,7 @@ from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages
 from app.formats.plain import parse_plain_messages
 from app.formats.seal import Seal, read_seal
+from app.formats.summary import make_summary
 from app.validation import find_unknown_keys, to_violations
 
 BILLING_HEADER = "x-anthropic-billing-header:"
@@ -24,10 +25,17 @@ BILLING_HEADER = "x-anthropic-billing-header:"
 could reuse its cache of the prompt; it says nothing to a model."""
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
+_TOOL_CHANGES = ("tool_addition", "tool_removal")
 _ROLE_BLOCKS = {
-    "system": ("text",),
-    "user": ("text", "image", "document", "search_result", "tool_reference", "tool_result"),
-    "assistant": ("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"),
+    "system": ("text", *_TOOL_CHANGES),
+    "user": (
+        *("text", "image", "document", "search_result", "tool_reference", "tool_result", "compaction"),
+        *_TOOL_CHANGES,
+    ),
+    "assistant": (
+        *("text", "thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use", "compaction"),
+        *("fallback", "mcp_tool_listing", *_TOOL_CHANGES),
+    ),
 }
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessages)
 _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
@@ -78,8 +86,9 @@ class _AnthropicParser:
 
     def add(self, item: wire.AnthropicMessage, path: str) -> None:
         self.warn_unknown_keys(item, path)
-        if item.content == [] and item.role == "user":
-            self._violations.append(Violation(f"{path}.content", "must not be empty"))
+        if item.role == "user" and _says_nothing(item.content):
+            text = "must not be empty: without this message, the model would go on with the one before it"
+            self._violations.append(Violation(f"{path}.content", text))
             return
         blocks = _read_string(item.content) if isinstance(item.content, str) else item.content
         misplaced = [
@@ -110,7 +119,7 @@ class _AnthropicParser:
 
     def read_system(self, blocks: Sequence[Any], path: str) -> Iterator[Text]:
         for place, block in enumerate(blocks):
-            if block.text and not block.text.startswith(BILLING_HEADER):
+            if block.type == "text" and block.text and not block.text.startswith(BILLING_HEADER):
                 yield Text(block.text, _read_mark(block, f"{path}[{place}]"))
 
     def _add_user(self, blocks: Sequence[Any], path: str) -> None:
@@ -122,9 +131,23 @@ class _AnthropicParser:
                 content = _mark_last(content, _read_mark(block, place_path))
                 result = ToolResult(content, None, block.tool_use_id, block.is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
-            else:
+            elif isinstance(block, wire.AnthropicCompactionBlock):
+                self._replace_by_summary(block, place_path, parts)
+            elif block.type not in _TOOL_CHANGES:
                 parts += self._read_part(block, place_path)
         self._add_message(Message("user", tuple(parts), path=path))
+
+    def _replace_by_summary(self, block: wire.AnthropicCompactionBlock, path: str, parts: list[Part]) -> None:
+        """Put the summary in the place of everything before it, which Anthropic's servers ignore as well, but for
+        system messages. `parts` are those of the same message."""
+        if not block.content:
+            if block.encrypted_content:
+                self.warnings.append(f"{path}: a summary that only another provider can read was left out")
+            return
+        parts.clear()
+        self._messages = [message for message in self._messages if message.role == "system"]
+        self._was_assistant = False
+        self._add_message(make_summary(block.content, path))
 
     def _read_result(self, block: wire.AnthropicToolResultBlock, path: str) -> Iterator[Text | Media]:
         if isinstance(block.content, str):
@@ -149,7 +172,9 @@ class _AnthropicParser:
         if isinstance(block, wire.AnthropicSearchResultBlock):
             return _join_lines([block.title, block.source, *(item.text for item in block.content)], mark)
         if isinstance(block, wire.AnthropicToolReferenceBlock):
-            self.warnings.append(f"{path}: a reference to a tool was left out")
+            if block.tool_name:
+                return [Text(f"The tool {block.tool_name} is available.", mark)]
+            self.warnings.append(f"{path}: a reference to a tool without a name was left out")
             return []
         if block.citations and block.citations.get("enabled"):
             self.warnings.append(f"{path}.citations: the reply will have no citations")
@@ -186,6 +211,11 @@ class _AnthropicParser:
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
                 arguments = json.dumps(block.input, ensure_ascii=False)
                 parts.append(ToolCall(block.name, arguments, block.id, fields, path=place_path))
+            elif isinstance(block, wire.AnthropicCompactionBlock):
+                details.clear()
+                self._replace_by_summary(block, place_path, parts)
+            elif isinstance(block, wire.AnthropicToolChangeBlock | wire.AnthropicHiddenBlock):
+                continue
             elif isinstance(block, wire.AnthropicServerResultBlock):
                 add_turn()
                 result = ToolResult(tuple(_read_server_result(block)), None, block.tool_use_id, block.is_error)
@@ -229,6 +259,12 @@ def _needs_turn(parts: Sequence[Part]) -> bool:
             return True
         phase = _PHASES[part.kind]
     return False
+
+
+def _says_nothing(content: str | list[Any]) -> bool:
+    return (
+        not any(block.type != "text" or block.text for block in content) if isinstance(content, list) else not content
+    )
 
 
 def _read_string(text: str) -> list[wire.AnthropicTextBlock]:

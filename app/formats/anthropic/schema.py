@@ -14,6 +14,9 @@ class _Wire(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
 
+_Name = Annotated[str, Field(min_length=1, pattern=r"\S")]
+
+
 class _Marked(_Wire):
     cache_control: dict[str, Any] | None = None
     """A mark for the server's prompt cache."""
@@ -129,9 +132,33 @@ class AnthropicSearchResultBlock(_Marked):
 
 
 class AnthropicToolReferenceBlock(_Marked):
-    """A tool that the provider's tool search found; models elsewhere have no such search."""
+    """A tool that a search for tools has found. It is one of the request's tools, which are all offered."""
 
     type: Literal["tool_reference"]
+    tool_name: str | None = None
+
+
+class AnthropicCompactionBlock(_Marked):
+    """A summary of what precedes it. Null content: the summary failed."""
+
+    type: Literal["compaction"]
+    content: str | None = None
+    encrypted_content: Any = None
+    signature: Any = None
+    tool_changes: Any = None
+
+
+class AnthropicToolChangeBlock(_Marked):
+    """A tool that is offered, or no longer offered, from here on. `find_tool_changes` reads it."""
+
+    type: Literal["tool_addition", "tool_removal"]
+    tool: dict[str, Any]
+
+
+class AnthropicHiddenBlock(_Wire):
+    """A block that Anthropic's servers do not show to the model either."""
+
+    type: Literal["fallback", "mcp_tool_listing"]
 
 
 class AnthropicThinkingBlock(_Wire):
@@ -148,7 +175,7 @@ class AnthropicRedactedThinkingBlock(_Wire):
 class AnthropicToolUseBlock(_Marked):
     type: Literal["tool_use", "server_tool_use", "mcp_tool_use"]
     id: str = Field(min_length=1)
-    name: str = Field(min_length=1, pattern=r"\S")
+    name: _Name
     input: dict[str, Any]
     caller: Any = None
     server_name: Any = None
@@ -190,13 +217,28 @@ class AnthropicServerResultBlock(_Marked):
     is_error: bool | None = None
 
 
-_BLOCKS = ("text", "image", "document", "search_result", "tool_reference", "thinking", "redacted_thinking")
+_BLOCKS = (
+    "text",
+    "image",
+    "document",
+    "search_result",
+    "tool_reference",
+    "thinking",
+    "redacted_thinking",
+    "compaction",
+)
+_OTHER_TAGS = {
+    **dict.fromkeys(("tool_addition", "tool_removal"), "<tool_change>"),
+    **dict.fromkeys(("fallback", "mcp_tool_listing"), "<hidden>"),
+}
 
 
 def _tag_block(value: Any) -> str | None:
     kind = value.get("type") if isinstance(value, dict) else None
     if not isinstance(kind, str):
         return None
+    if kind in _OTHER_TAGS:
+        return _OTHER_TAGS[kind]
     if kind in _BLOCKS or kind == "tool_result":
         return f"<{kind}>"
     if kind.endswith("tool_use"):
@@ -211,6 +253,9 @@ Block = Annotated[
     | Annotated[AnthropicSearchResultBlock, Tag("<search_result>")]
     | Annotated[AnthropicToolReferenceBlock, Tag("<tool_reference>")]
     | Annotated[AnthropicThinkingBlock, Tag("<thinking>")]
+    | Annotated[AnthropicCompactionBlock, Tag("<compaction>")]
+    | Annotated[AnthropicToolChangeBlock, Tag("<tool_change>")]
+    | Annotated[AnthropicHiddenBlock, Tag("<hidden>")]
     | Annotated[AnthropicRedactedThinkingBlock, Tag("<redacted_thinking>")]
     | Annotated[AnthropicToolUseBlock, Tag("<tool_use>")]
     | Annotated[AnthropicToolResultBlock, Tag("<tool_result>")]

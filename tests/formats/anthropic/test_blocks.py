@@ -125,7 +125,7 @@ def test_a_failed_tool_of_the_provider_has_a_text(content: str, found: str) -> N
 
 def test_what_only_the_provider_could_use_is_left_out_with_a_warning() -> None:
     cited = {"type": "document", "source": {"type": "text", "data": "x"}, "citations": {"enabled": True}}
-    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "tool_reference"}, text("a")]}
+    result = {"type": "tool_result", "tool_use_id": "c", "content": [{"type": "tool_reference"}, text("a")]}  # no name
     parsed = parse(user(text("Hi")), assistant(call()), user(result, cited))
     assert [message.parts for message in parsed.messages[2:]] == [
         (ToolResult((Text("a"),), None, "c"),),
@@ -135,6 +135,15 @@ def test_what_only_the_provider_could_use_is_left_out_with_a_warning() -> None:
         "messages[2].content[0].content[0]",
         "messages[2].content[1].citations",
     ]
+
+
+def test_tools_that_a_search_has_found_are_named_in_its_result() -> None:
+    found = [{"type": "tool_reference", "tool_name": name} for name in ("late", "later")]
+    result = {"type": "tool_result", "tool_use_id": "c", "content": found}
+    parsed = parse(user(text("Hi")), assistant(call()), user(result))
+    texts = (Text("The tool late is available."), Text("The tool later is available."))
+    assert parsed.messages[2].parts == (ToolResult(texts, None, "c"),)
+    assert not parsed.warnings
 
 
 def written(*messages: Message) -> tuple[list[Any], list[str]]:
@@ -204,8 +213,71 @@ REFUSED: list[tuple[Json, str]] = [
     ({"role": "tool", "content": "x"}, "messages[0].role"),
     ({"role": "user", "content": 5}, "messages[0].content"),
     ({"role": "user"}, "messages[0].content"),
-    (user(text("")), "messages"),
+    (user(text("")), "messages[0].content"),
+    ({"role": "user", "content": ""}, "messages[0].content"),
+    ({"role": "system", "content": [{"type": "fallback"}]}, "messages[0].content[0]"),
 ]
+
+
+@pytest.mark.parametrize("content", ["", [], [text("")], [text(""), text("")]])
+def test_a_message_of_a_user_that_says_nothing_is_refused_at_its_place(content: Any) -> None:
+    """Without it, the model would go on with the assistant's words before it."""
+    messages = [user(text("Q")), assistant(text("A")), {"role": "user", "content": content}]
+    for given in (messages, [*messages, assistant(text("B")), user(text("Q"))]):
+        assert [violation.path for violation in parse(*given).violations] == ["messages[2].content"]
+
+
+@pytest.mark.parametrize("content", ["", [], [text("")]])
+def test_a_message_of_the_assistant_that_says_nothing_is_left_out(content: Any) -> None:
+    parsed = parse(user(text("Q")), {"role": "assistant", "content": content}, user(text("Q2")))
+    assert not parsed.violations
+    assert [message.parts for message in parsed.messages] == [(Text("Q"),), (Text("Q2"),)]
+
+
+def compaction(content: str | None, **fields: Any) -> Json:
+    return {"type": "compaction", "content": content, **fields}
+
+
+SUMMARY = (Text("Summary of the conversation so far:\n\nThey met."),)
+
+
+def test_a_summary_stands_for_everything_before_it_but_system_messages() -> None:
+    system = {"role": "system", "content": "Be kind."}
+    before = [user(text("Hi")), system, assistant(call()), user({"type": "tool_result", "tool_use_id": "c"})]
+    parsed = parse(
+        *before, assistant(text("Old"), compaction("They met.", signature="x"), text("New")), user(text("Q"))
+    )
+    assert [(message.role, message.parts) for message in parsed.messages] == [
+        ("system", (Text("Be kind."),)),
+        ("user", SUMMARY),
+        ("assistant", (Text("New"),)),
+        ("user", (Text("Q"),)),
+    ]
+    assert (parsed.violations, parsed.warnings) == ([], [])
+
+
+def test_the_last_summary_counts_also_in_a_message_of_the_user() -> None:
+    parsed = parse(assistant(compaction("Older.")), user(text("Hi"), compaction("They met."), text("Q")))
+    assert [message.parts for message in parsed.messages] == [SUMMARY, (Text("Q"),)]
+
+
+def test_a_summary_that_failed_changes_nothing_and_one_that_is_encrypted_is_left_out_with_a_warning() -> None:
+    for block, warned in (
+        (compaction(None), []),
+        (compaction(None, encrypted_content="zz"), ["messages[1].content[0]"]),
+    ):
+        parsed = parse(user(text("Hi")), assistant(block, text("So")))
+        assert [message.parts for message in parsed.messages] == [(Text("Hi"),), (Text("So"),)]
+        assert [warning.partition(":")[0] for warning in parsed.warnings] == warned
+
+
+def test_blocks_that_no_model_is_shown_are_left_out_silently() -> None:
+    hop = {"type": "fallback", "from": {"model": "a"}, "to": {"model": "b"}, "trigger": {"type": "refusal"}}
+    listing = {"type": "mcp_tool_listing", "mcp_server_name": "s", "tools": []}
+    added = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "f"}}
+    parsed = parse(user(text("Hi"), added), assistant(text("a"), hop, listing, text("b")))
+    assert [message.parts for message in parsed.messages] == [(Text("Hi"),), (Text("a"), Text("b"))]
+    assert [w for w in parsed.warnings if "messages[1]" not in w] == []
 
 
 @pytest.mark.parametrize(("message", "path"), REFUSED)
