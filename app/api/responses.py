@@ -254,6 +254,10 @@ class ReplyResponse(ABC):
         self._write(body, last=True)
         self._finish()
 
+    def _describe_error(self, error: ParleyError) -> dict[str, Any]:
+        """Return the error as `ParleyError.to_dict` does, with the status that this format has for it."""
+        return error.to_dict(self.info.request_id) | {"status": choose_status(self.format.error, error)}
+
     def _send_error_body(self, error: ParleyError, body: bytes) -> None:
         write_error = self.format.error
         self._send_body(choose_status(write_error, error), body, list_error_headers(write_error, error))
@@ -473,7 +477,7 @@ class EventStreamResponse(ReplyResponse):
         if self.finished:
             return
         self.error = error
-        fields = error.to_dict(self.info.request_id)
+        fields = self._describe_error(error)
         if self.status:
             self._end_stream(self.encoder.fail(fields))
         else:
@@ -561,7 +565,7 @@ class JsonResponse(ReplyResponse):
         if self.finished:
             return
         self.error = error
-        self._send_error_body(error, self.encoder.fail(error.to_dict(self.info.request_id)))
+        self._send_error_body(error, self.encoder.fail(self._describe_error(error)))
 
 
 def _warnings_header(warnings: Sequence[str]) -> bytes:

@@ -20,8 +20,14 @@ class ResponsesOptions(Struct, frozen=True):
 
     fields: dict[str, Any] = {}
     """The fields of the request that the Response repeats."""
+    reads_settings: bool = False
+    """The endpoint reads the tools and settings that items of the input have."""
     first_item: int = 0
     """How many messages precede the caller's own `input`; JSON paths in warnings are moved by as many."""
+    has_instructions: bool = False
+    """The first message is the request's `instructions`."""
+    param_names: dict[str, str] = {}
+    """The caller's names of parameters of `generate_cfg`, where they are not the usual ones."""
     tool_paths: tuple[str, ...] = ()
     """The JSON path of each offered function in the caller's request."""
     summary: bool = False
@@ -32,6 +38,10 @@ class ResponsesOptions(Struct, frozen=True):
     """The functions that are custom tools of the caller."""
     namespaces: dict[str, tuple[str, str]] = {}
     """(namespace, name) of functions that are tools of a namespace."""
+    client_search: bool = False
+    """Calls of `tool_search` are searches that the client runs."""
+    compacts: bool = False
+    """The reply is a summary of the conversation, which is written as one item of type `compaction`."""
 
 
 class Options(Struct, frozen=True):
@@ -137,10 +147,13 @@ class ErrorWriter(Struct, frozen=True):
     """Adds `x-should-retry`, which the SDKs of Anthropic and OpenAI obey before the status."""
 
     def __call__(self, error: dict[str, Any]) -> dict[str, Any]:
-        return self.body(error)
+        return self.body(error | {"status": self._choose(error["code"], error["status"])})
 
     def choose_status(self, error: ParleyError) -> int:
-        return self.code_statuses.get(error.code) or self.statuses.get(error.status, error.status)
+        return self._choose(error.code, error.status)
+
+    def _choose(self, code: str, status: int) -> int:
+        return self.code_statuses.get(code) or self.statuses.get(status, status)
 
     def list_headers(self, error: ParleyError) -> dict[str, str]:
         more = {"x-should-retry": "true" if error.retryable else "false"} if self.tells_retry else {}

@@ -11,11 +11,15 @@ _AUTOGEN_WITHOUT_SOURCE = frozenset({"SystemMessage", "FunctionExecutionResultMe
 _SCOPE_2 = frozenset({"tool_call", "data", "hint"})
 _SCOPE_1 = frozenset({"tool_use", "thinking", "tool_result"})
 _OPENAI_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal"})
-_ANTHROPIC = frozenset({"document", "search_result", "redacted_thinking", "server_tool_use"})
+_ANTHROPIC = frozenset(
+    {"document", "search_result", "redacted_thinking", "server_tool_use", "compaction", "fallback", "tool_addition"}
+)
 _RESPONSES_ITEMS = frozenset(
     {
         *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call"),
-        *("custom_tool_call_output", "item_reference", "web_search_call"),
+        *("custom_tool_call_output", "item_reference", "web_search_call", "tool_search_call", "tool_search_output"),
+        *("shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call"),
+        *("apply_patch_call_output", "additional_tools", "configuration_update", "compaction_trigger"),
     }
 )
 _RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file", "input_video"})

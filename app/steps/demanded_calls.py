@@ -42,5 +42,5 @@ class DemandedCallStage:
         if type(last) is not Finish or self._met:
             return events
         required = f"a call of {self._name!r}" if self._name else "a call"
-        warning = f"function_choice requires {required}, which the model did not make"
+        warning = f"the request requires {required}, which the model did not make"
         return [*events[:-1], replace(last, warnings=(*last.warnings, warning), cacheable=False)]

@@ -153,7 +153,7 @@ def test_responses_belong_to_their_caller(gateway: Gateway) -> None:
         assert gateway.create(headers, previous_response_id=mine["id"]).status == 400
         reference = {"type": "item_reference", "id": mine["output"][0]["id"]}
         refused = gateway.create(headers, input=[{"role": "user", "content": "Hi"}, reference])
-        assert (refused.status, refused.json["error"]["param"]) == (400, "input[1].id")
+        assert (refused.status, refused.json["error"]["param"]) == (404, "input[1].id")
         assert gateway.running.get(f"/v1/chat/{mine['id']}", headers).status == 404
     assert gateway.running.get(path, ALICE).json == mine
 

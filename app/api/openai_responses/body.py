@@ -1,7 +1,8 @@
 """Parses the body of `POST /v1/responses` into a request of `POST /v1/chat`.
 
 The instructions become the first system message, and the items of an earlier response follow them; the caller's own
-items come last. Errors and warnings name places in the caller's body (`formats.responses.paths`).
+items come last. Tools and settings that items have count like those of the body. Errors and warnings name places in
+the caller's body (`formats.responses.paths`).
 
 Fields that say something to OpenAI's servers only are repeated in the Response and not sent. What the caller would
 miss in the reply is refused. Any other unknown field is ignored with a warning, because clients add new ones monthly.
@@ -12,7 +13,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 from pydantic_core import from_json
 
 from app.api.chat_schema import (
@@ -27,11 +28,13 @@ from app.api.chat_schema import (
     parse_messages,
 )
 from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
-from app.errors import BadRequest, InvalidInput, ParleyError, PreviousResponseNotFound, Violation
+from app.errors import BadRequest, InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
 from app.formats.responses import RESPONSES
-from app.formats.responses.paths import rename_paths
-from app.formats.responses.tools import OfferedTools, parse_tool_choice, parse_tools
+from app.formats.responses.paths import PARAM_NAMES, rename_error_paths, rename_paths
+from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
+from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
+from app.formats.seal import read_seal
 from app.params import GenerateCfg
 from app.validation import json_path, to_violations
 
@@ -66,7 +69,28 @@ _REFUSED = {
 _RENAMED = {"max_tokens", "max_completion_tokens", "function_choice", "tool_choice", "parallel_function_calls"}
 _PASSED = set(GenerateCfg.model_fields) - {"extra_body", "stream_options", "response_format"} - _RENAMED
 """Parameters that have the same name here and in `generate_cfg`."""
+_SUMMARIZE = """\
+Write a summary of this conversation, from which another model will go on with it. It sees nothing else of it. Say:
+- what the user wants, with every instruction and preference that still counts,
+- what has been done and found out, with the names, paths, values and errors that are needed later,
+- what was being done last, and what remains to be done.
+Write the summary only."""
+"""The question that stands for a `compaction_trigger`."""
+_STORED = "previous_response_id"
+"""The place of all stored items. What is wrong with their tools was said when they were sent."""
 _LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
+
+
+class _ResponsesBody(ChatRequestBody):
+    """The request as `POST /v1/chat` would have it, with the options of the reply."""
+
+    reply_options: Options = Options()
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    @property
+    def options(self) -> Options:
+        return self.reply_options
 
 
 class ResponsesRequest(ParsedRequest, frozen=True):
@@ -135,12 +159,7 @@ def make_format(options: ResponsesOptions) -> Format:
     """Return the format with errors and warnings that name places in this request's body."""
 
     def write_error(error: Json) -> Json:
-        renamed = {key: rename_paths(error[key], options) for key in ("message", "param") if error.get(key)}
-        violations = [
-            violation | {"param": violation["param"] and rename_paths(violation["param"], options)}
-            for violation in error.get("violations", ())
-        ]
-        return RESPONSES.error(error | renamed | ({"violations": violations} if violations else {}))
+        return RESPONSES.error(rename_error_paths(error, options))
 
     assert isinstance(RESPONSES.error, ErrorWriter)
     return replace(
@@ -155,12 +174,18 @@ class _BodyReader:
         self._stored = stored
         self._violations: list[Violation] = []
         self._warnings: list[str] = []
-        self._tools = self._read_tools()
         self._context = self._read_context()
         self._items = self._read_items()
         self._system = self._read_instructions()
-        first = len(self._system) + len(self._context)
-        self._options = ResponsesOptions(first_item=first, tool_paths=tuple(self._tools.paths))
+        self._tools = self._read_tools()
+        self._compacts = self._check_trigger()
+        self._options = ResponsesOptions(
+            reads_settings=True,
+            first_item=len(self._system) + len(self._context),
+            has_instructions=bool(self._system),
+            param_names=self._find_param_names(),
+            tool_paths=tuple(self._tools.paths),
+        )
         self.format = make_format(self._options)
 
     def read(self) -> ResponsesRequest:
@@ -170,14 +195,15 @@ class _BodyReader:
         self._find_unknown_fields()
         chat_body = {
             "model": self._read_model(),
-            "messages": [*self._system, *self._context, *self._items],
+            "messages": [*self._system, *self._context, *self._list_own_messages()],
             "format": "responses",
-            "tools": self._tools.functions or None,
+            "functions": self._tools.functions or None,
             "generate_cfg": params,
             "stream": body.get("stream") or body.get("background") or False,
             "metadata": body.get("metadata"),
             "cache": body.get("cache"),
             "cancel_on_disconnect": body.get("background") is not True,
+            "reply_options": Options(responses=self._options),
         }
         parsed = None
         if not chat_body["messages"] and not self._violations:
@@ -202,13 +228,21 @@ class _BodyReader:
             streamed=body.get("stream") is True,
         )
 
+    def _find_param_names(self) -> dict[str, str]:
+        """Return the caller's names of parameters whose names are not the usual ones."""
+        body = self._body
+        names = {"max_input_tokens": "truncation"} if body.get("truncation") == "disabled" else {}
+        if body.get("enable_thinking") is None:
+            names["enable_thinking"] = "reasoning.effort"
+        return names | {key: key for key in PARAM_NAMES if key in _PASSED and body.get(key) is not None}
+
     def _refuse(self, path: str, message: str) -> None:
         self._violations.append(Violation(path, message))
 
     def _parse_chat(self, chat_body: Json) -> ParsedRequest | None:
         given = {key: value for key, value in chat_body.items() if value is not None}
         try:
-            return parse_messages(ChatRequestBody.model_validate(given), self._limits)
+            return parse_messages(_ResponsesBody.model_validate(given), self._limits)
         except ValidationError as error:
             self._violations += to_violations(error, given, schema=ChatRequestBody)
             self._violations += find_list_violations(given, self._limits)
@@ -230,6 +264,8 @@ class _BodyReader:
             sealed=not store or "reasoning.encrypted_content" in (body.get("include") or ()),
             custom=tuple(sorted(self._tools.custom)),
             namespaces=self._tools.namespaces,
+            client_search=self._tools.client_search,
+            compacts=self._compacts,
         )
 
     # The parts of the body.
@@ -264,7 +300,7 @@ class _BodyReader:
                 " or belongs to another caller; send the whole conversation",
                 "previous_response_id",
             )
-        return list(items)
+        return _drop_summarized(items)
 
     def _read_items(self) -> list[Any]:
         given = self._body.get("input")
@@ -277,23 +313,44 @@ class _BodyReader:
         if not isinstance(given, list):
             self._refuse("input", "must be a string or a list of items")
             return []
-        return [self._resolve_item(item) for item in given]
+        return [self._resolve_item(item, number) for number, item in enumerate(given)]
 
-    def _resolve_item(self, item: Any) -> Any:
-        if not isinstance(item, dict) or not (_is_reference(item) or _is_empty_reasoning(item)):
+    def _resolve_item(self, item: Any, number: int) -> Any:
+        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             return item
-        return self._stored.items.get(item["id"], item) if isinstance(item.get("id"), str) else item
+        if _is_reference(item):
+            if item["id"] not in self._stored.items:
+                raise NotFound(describe_unknown_item(item["id"]), f"input[{number}].id")
+            return self._stored.items[item["id"]]
+        return self._stored.items.get(item["id"], item) if _is_empty_reasoning(item) else item
+
+    def _list_own_messages(self) -> list[Any]:
+        """Return the caller's items; in the place of a trigger, the question for a summary."""
+        if not self._compacts:
+            return self._items
+        return [*self._items[:-1], {"type": "message", "role": "user", "content": _SUMMARIZE}]
+
+    def _check_trigger(self) -> bool:
+        """Return whether the caller wants a summary of the conversation instead of a reply."""
+        triggers = [number for number, item in enumerate(self._items) if _has_type(item, "compaction_trigger")]
+        for number in triggers:
+            if number < len(self._items) - 1:
+                self._refuse(f"input[{number}]", "a compaction_trigger must be the last item")
+        if triggers and not self._context and len(self._items) == 1:
+            self._refuse("input", "has nothing that could be summarized")
+        return bool(triggers)
 
     def _read_tools(self) -> OfferedTools:
         tools = self._body.get("tools")
-        if tools is None:
-            return OfferedTools()
-        if not isinstance(tools, list):
+        if not isinstance(tools, list | None):
             self._refuse("tools", "must be a list of tools")
             return OfferedTools()
-        found = parse_tools(tools)
-        self._violations += [*found.violations, *find_invalid_values(tools, "tools", self._limits.max_nesting)]
-        self._warnings += found.warnings
+        stored = _find_tool_sources(self._context, _STORED, stored=True)
+        own = _find_tool_sources(self._items, "input", stored=False)
+        found = parse_tools([ToolSource("tools", tools or []), *stored, *own])
+        self._violations += (one for one in found.violations if not one.path.startswith(_STORED))
+        self._violations += find_invalid_values(tools, "tools", self._limits.max_nesting)
+        self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
         return self._choose_tools(found)
 
     def _choose_tools(self, tools: OfferedTools) -> OfferedTools:
@@ -315,7 +372,9 @@ class _BodyReader:
             params["max_tokens"] = body["max_output_tokens"]
         choice = parse_tool_choice(body.get("tool_choice"), self._tools)
         self._violations += choice.violations
-        if choice.value is not None:
+        if self._compacts and self._tools.functions:
+            params["function_choice"] = "none"
+        elif choice.value is not None:
             params["function_choice"] = choice.value
         if not self._tools.functions:
             params.pop("parallel_tool_calls", None)
@@ -330,47 +389,67 @@ class _BodyReader:
 
     def _read_reasoning(self, params: Json) -> None:
         reasoning = self._body.get("reasoning")
-        if reasoning is None:
-            return
-        if not isinstance(reasoning, dict):
+        if not isinstance(reasoning, dict | None):
             self._refuse("reasoning", "must be an object")
             return
-        effort = reasoning.get("effort")
-        if effort is not None and not isinstance(effort, str):
-            self._refuse("reasoning.effort", "must be a string")
+        fields = reasoning or {}
+        self._warn_unknown(fields, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
+        path, effort = "reasoning", fields.get("effort")
+        for place, update in self._find_updates("reasoning"):
+            self._warn_unknown(update, place, {"effort"})
+            if "effort" in update:
+                path, effort = place, update["effort"]
+        if not isinstance(effort, str | None):
+            self._refuse(f"{path}.effort", "must be a string")
         elif effort == "none":
             params["enable_thinking"] = False
         elif effort is not None:
             params["reasoning_effort"] = effort
-        self._warn_unknown(reasoning, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
+
+    def _find_updates(self, key: str) -> Iterator[tuple[str, Json]]:
+        """Yield the settings `key` of each `configuration_update`, with its path."""
+        for path, item in self._list_items():
+            if _has_type(item, "configuration_update") and isinstance(item.get(key), dict):
+                yield f"{path}.{key}", item[key]
+
+    def _list_items(self) -> Iterator[tuple[str, Any]]:
+        """Yield all items of the conversation, each with its path."""
+        yield from ((_STORED, item) for item in self._context)
+        yield from ((f"input[{number}]", item) for number, item in enumerate(self._items))
 
     def _read_text(self, params: Json) -> None:
         text = self._body.get("text")
-        if text is None:
-            return
-        if not isinstance(text, dict):
+        if not isinstance(text, dict | None):
             self._refuse("text", "must be an object")
             return
-        self._warn_unknown(text, "text", {"format", "verbosity"})
-        format_ = text.get("format")
+        fields = text or {}
+        self._warn_unknown(fields, "text", {"format", "verbosity"})
+        path, format_ = "text", fields.get("format")
+        for place, update in self._find_updates("text"):
+            self._warn_unknown(update, place, {"format"})
+            if "format" in update:
+                path, format_ = place, update["format"]
+        response_format = self._read_format(format_, f"{path}.format")
+        if response_format is not None and not self._compacts:
+            params["response_format"] = response_format
+
+    def _read_format(self, format_: Any, path: str) -> Json | None:
         match format_:
             case None | {"type": "text"}:
                 pass
             case {"type": "json_object"}:
-                params["response_format"] = {"type": "json_object"}
+                return {"type": "json_object"}
             case {"type": "json_schema", "name": str(name), "schema": dict(schema)}:
                 fields = {key: format_[key] for key in ("description", "strict") if format_.get(key) is not None}
-                params["response_format"] = {
-                    "type": "json_schema",
-                    "json_schema": {"name": name, "schema": schema, **fields},
-                }
+                return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, **fields}}
             case {"type": "json_schema"}:
                 if not isinstance(format_.get("name"), str):
-                    self._refuse("text.format.name", "is required: the name of the schema")
+                    self._refuse(f"{path}.name", "is required: the name of the schema")
                 if not isinstance(format_.get("schema"), dict):
-                    self._refuse("text.format.schema", "is required: a JSON schema")
+                    self._refuse(f"{path}.schema", "is required: a JSON schema")
             case _:
-                self._refuse("text.format.type", "must be one of text, json_object, json_schema")
+                self._refuse(f"{path}.type", "must be one of text, json_object, json_schema")
+        return None
 
     def _check_flags(self) -> None:
         body = self._body
@@ -399,6 +478,37 @@ class _BodyReader:
     def _warn_unknown(self, fields: Json, path: str, known: "set[str] | frozenset[str]") -> None:
         unknown = (key for key in fields if key not in known and fields[key] is not None)
         self._warnings += (f"{json_path([key], path)} is not known here and was ignored" for key in unknown)
+
+
+def _has_type(item: Any, kind: str) -> bool:
+    return isinstance(item, dict) and item.get("type") == kind
+
+
+def _find_tool_sources(items: list[Any], path: str, *, stored: bool) -> Iterator[ToolSource]:
+    """Yield the tools that items bring."""
+    for number, item in enumerate(items):
+        found = _has_type(item, "tool_search_output")
+        if (found or _has_type(item, "additional_tools")) and isinstance(item.get("tools"), list):
+            yield ToolSource(f"{path}[{number}].tools", item["tools"], found, stored)
+
+
+def _drop_summarized(items: list[Any]) -> list[Any]:
+    """Return the items of an earlier response without those that its last summary stands for. Instructions, tools and
+    settings stay."""
+    last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
+    return [item for item in items[:last] if _outlives_summary(item)] + items[last:]
+
+
+def _is_summary(item: Any) -> bool:
+    if not isinstance(item, dict) or item.get("type") not in COMPACTIONS:
+        return False
+    seal = item.get("encrypted_content")
+    return isinstance(seal, str) and read_seal(seal) is not None
+
+
+def _outlives_summary(item: Any) -> bool:
+    kept = _has_type(item, "additional_tools") or _has_type(item, "configuration_update")
+    return kept or (isinstance(item, dict) and item.get("role") in ("system", "developer"))
 
 
 def _as_object(value: Any) -> Json:

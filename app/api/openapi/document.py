@@ -58,6 +58,7 @@ def write_document(app: FastAPI) -> Json:
     paths["/v1/convert"]["post"] |= _describe_convert()
     paths |= chat.describe_paths() | messages.describe_paths() | responses.describe_paths()
     paths["/v1/chat/completions"] = completions.describe_path()
+    document["servers"] = [{"url": "."}]  # relative to the document, so that a proxy may add a prefix to both
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     document["security"] = [{}, *({name: []} for name in _SECURITY_SCHEMES)]
     for path, operations in paths.items():

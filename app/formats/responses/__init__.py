@@ -34,7 +34,7 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         items = _adapter.validate_python(messages)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", ResponsesItems))
-    parsed, warnings = parse_items(items)
+    parsed, warnings = parse_items(items, settings_are_read=options.responses.reads_settings)
     return ParsedMessages(parsed, warnings=warnings)
 
 

@@ -1,10 +1,12 @@
 """Parses the items of OpenAI's Responses API.
 
-Everything that the assistant said between two items of others is one turn: its reasoning, texts and calls.
+Everything that the assistant said between two items of others is one turn: its reasoning, texts and calls. Calls of the
+shell, of patches and of a search for tools, which clients run, are ordinary calls. Items with tools and settings are no
+part of the conversation: `POST /v1/responses` reads them, and elsewhere they have no effect.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -14,29 +16,34 @@ from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolC
 from app.chat.turns import Turn
 from app.formats.responses import schema as wire
 from app.formats.responses.schema import is_url
-from app.formats.responses.tools import join_name
+from app.formats.responses.tools import SEARCH_NAME, join_name
 from app.formats.seal import read_seal
+from app.formats.summary import make_summary
 from app.validation import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system"}
 
 
-def parse_items(items: Sequence[Any]) -> tuple[tuple[Message, ...], list[str]]:
-    """Return (messages, warnings)."""
-    parser = _ItemParser()
+def parse_items(items: Sequence[Any], *, settings_are_read: bool = False) -> tuple[tuple[Message, ...], list[str]]:
+    """Return (messages, warnings). `settings_are_read`: the caller of this function reads the tools and settings that
+    items have, so that no warning says that they have no effect."""
+    parser = _ItemParser(settings_are_read)
     for number, item in enumerate(items):
         parser.add(f"messages[{number}]", item)
     return parser.finish(), parser.warnings
 
 
 class _ItemParser:
-    def __init__(self) -> None:
+    def __init__(self, settings_are_read: bool) -> None:
         self.warnings: list[str] = []
+        self._settings_are_read = settings_are_read
         self._messages: list[Message] = []
         self._turn: list[Message] = []
         """What the assistant said since the last item of others; each text item begins a message."""
         self._signatures: dict[str, Any] = {}
         """`extra_content` of calls, by their ids, that clients return in sealed reasoning."""
+        self._local_shell_calls: dict[str, str] = {}
+        """The `call_id` of such calls by the ids of their items, which outputs may name instead."""
 
     def finish(self) -> tuple[Message, ...]:
         self._close()
@@ -50,19 +57,46 @@ class _ItemParser:
                 self._add_text(path, item)
             case wire.MessageItem():
                 self._add_message(path, item)
+            case wire.AgentMessageItem():
+                self._add_agent_message(path, item)
             case wire.ReasoningItem():
                 self._add_reasoning(path, item)
-            case wire.FunctionCallItem():
-                self._add_call(path, item, item.arguments)
-            case wire.CustomCallItem():
-                self._add_call(path, item, json.dumps({"input": item.input}, ensure_ascii=False))
-            case wire.CallOutputItem():
-                self._close()
-                content = tuple(_parse_content(item.output, f"{path}.output"))
-                self._messages.append(Message("tool", (ToolResult(content, item.name, item.call_id),), path=path))
+            case wire.CompactionItem():
+                self._add_compaction(path, item)
+            case wire.AdditionalToolsItem() | wire.ConfigurationItem() | wire.CompactionTriggerItem():
+                self._warn_of_settings(path, item.type)
             case wire.HostedItem():
                 text = f"an item of type {item.type} is for a provider's own servers, and was left out"
                 self.warnings.append(f"{path}: {text}")
+            case _:
+                self._add_call_item(path, item)
+
+    def _add_call_item(self, path: str, item: Any) -> None:
+        """Add a call or the result of one."""
+        match item:
+            case wire.FunctionCallItem():
+                self._add_call(path, join_name(item.namespace, item.name), item.arguments, item.call_id)
+            case wire.CustomCallItem():
+                arguments = _to_json({"input": item.input})
+                self._add_call(path, join_name(item.namespace, item.name), arguments, item.call_id)
+            case wire.CallOutputItem():
+                self._add_output(path, item)
+            case wire.SearchCallItem() | wire.SearchOutputItem():
+                self._add_search(path, item)
+            case wire.ShellCallItem():
+                self._add_call(path, "shell", _to_json(item.action), item.call_id)
+            case wire.ShellOutputItem():
+                self._add_result(path, [_describe_output(one) for one in item.output], item.call_id)
+            case wire.LocalShellCallItem():
+                self._add_local_shell_call(path, item)
+            case wire.LocalShellOutputItem():
+                known = item.call_id or self._local_shell_calls.get(item.id or "") or item.id
+                self._add_result(path, [item.output], known)
+            case wire.PatchCallItem():
+                self._add_call(path, "apply_patch", _to_json(item.operation), item.call_id)
+            case wire.PatchOutputItem():
+                failed = item.status == "failed"
+                self._add_result(path, [item.output or item.status or ""], item.call_id, is_error=failed or None)
             case _:
                 assert_never(item)
 
@@ -101,6 +135,23 @@ class _ItemParser:
             Message(role, tuple(_parse_content(item.content, f"{path}.content")), path=path, extra=extra)
         )
 
+    def _add_agent_message(self, path: str, item: wire.AgentMessageItem) -> None:
+        """Add the words of another agent, which no role stands for, as those of the user."""
+        self._close()
+        texts = [Text(part["text"]) for part in item.content if _is_text(part)]
+        if len(texts) < len(item.content):
+            self.warnings.append(f"{path}.content: what only a provider can read was left out")
+        head = Text(f"Message from the agent {item.author} to {item.recipient}:")
+        self._messages.append(Message("user", (head, *texts), path=path))
+
+    def _add_compaction(self, path: str, item: wire.CompactionItem) -> None:
+        self._close()
+        seal = read_seal(item.encrypted_content or "")
+        if seal is None or not seal.text:
+            self.warnings.append(f"{path}: a summary that another provider has encrypted was left out")
+        else:
+            self._messages.append(make_summary(seal.text, path))
+
     def _add_text(self, path: str, item: wire.MessageItem) -> None:
         if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
             self._turn.append(Message("assistant", (), path=path))
@@ -109,8 +160,45 @@ class _ItemParser:
             extra["refusal"] = True
         self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
 
-    def _add_call(self, path: str, item: wire.FunctionCallItem | wire.CustomCallItem, arguments: str) -> None:
-        self._say(path, ToolCall(join_name(item.namespace, item.name), arguments, item.call_id, path=path))
+    def _add_call(self, path: str, name: str, arguments: str, call_id: str) -> None:
+        self._say(path, ToolCall(name, arguments, call_id, path=path))
+
+    def _add_local_shell_call(self, path: str, item: wire.LocalShellCallItem) -> None:
+        call_id = item.call_id or item.id or ""
+        if item.id:
+            self._local_shell_calls[item.id] = call_id
+        self._add_call(path, "local_shell", _to_json(item.action), call_id)
+
+    def _add_search(self, path: str, item: wire.SearchCallItem | wire.SearchOutputItem) -> None:
+        """Add a search that the client ran. What it has found is offered as tools, whose names the result tells."""
+        if item.call_id is None or item.execution == "server":
+            self.warnings.append(f"{path}: a search for tools that ran at a provider was left out")
+        elif isinstance(item, wire.SearchCallItem):
+            arguments = item.arguments if isinstance(item.arguments, str) else _to_json(item.arguments or {})
+            self._add_call(path, SEARCH_NAME, arguments, item.call_id)
+        else:
+            self._add_result(path, [_to_json({"tools": list(_list_found(item.tools))})], item.call_id)
+            if not self._settings_are_read:
+                self._warn_of_settings(f"{path}.tools", "tools")
+
+    def _add_result(self, path: str, texts: Sequence[str], call_id: str | None, is_error: bool | None = None) -> None:
+        self._close()
+        content = tuple(Text(text) for text in texts if text)
+        self._messages.append(Message("tool", (ToolResult(content, None, call_id, is_error),), path=path))
+
+    def _add_output(self, path: str, item: wire.CallOutputItem) -> None:
+        self._close()
+        content = tuple(_parse_content(item.output, f"{path}.output"))
+        name = item.name and join_name(item.namespace, item.name)
+        if item.call_id is None:  # no server takes a result without a call
+            head = Text(f"Output of the tool {name}:")
+            self._messages.append(Message("user", (head, *content), path=path))
+        else:
+            self._messages.append(Message("tool", (ToolResult(content, name, item.call_id),), path=path))
+
+    def _warn_of_settings(self, path: str, kind: str) -> None:
+        if not self._settings_are_read:
+            self.warnings.append(f"{path}: {kind} in items have an effect in POST /v1/responses only")
 
     def _add_reasoning(self, path: str, item: wire.ReasoningItem) -> None:
         seal = read_seal(item.encrypted_content) if item.encrypted_content else None
@@ -139,6 +227,38 @@ def _are_one_turn(messages: Sequence[Message]) -> bool:
     return True
 
 
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(part.get("text"), str)
+
+
+def _list_found(tools: Sequence[Any], namespace: str | None = None) -> Iterator[dict[str, str]]:
+    """Yield the names and descriptions of the tools that a search has found, as the model knows them."""
+    for tool in tools:
+        name = tool.get("name") if isinstance(tool, dict) else None
+        if not isinstance(name, str):
+            continue
+        if tool.get("type") == "namespace" and isinstance(tool.get("tools"), list):
+            yield from _list_found(tool["tools"], name)
+            continue
+        description = tool.get("description")
+        yield {"name": join_name(namespace, name)} | ({"description": description} if description else {})
+
+
+def _describe_output(output: wire.ShellOutput) -> str:
+    """Write what a command has printed, and how it ended if it did not succeed."""
+    lines = [output.stdout, output.stderr]
+    outcome = output.outcome or {}
+    if outcome.get("type") == "timeout":
+        lines.append("(the command timed out)")
+    elif outcome.get("exit_code"):
+        lines.append(f"(exit code {outcome['exit_code']})")
+    return "\n".join(line.removesuffix("\n") for line in lines if line)
+
+
 def _join_texts(parts: Sequence[Any] | None, joiner: str = "\n") -> str:
     return joiner.join(part.text for part in parts or () if isinstance(part, wire.InputText))
 
@@ -164,9 +284,10 @@ def _parse_part(part: Any, path: str) -> Text | Media:
             if part.file_data is not None:
                 url = part.file_data if is_url(part.file_data) else _make_data_uri(part.file_data, part.filename)
             return Media("file", (url,), name=part.filename, path=f"{path}.{field}")
-        case wire.InputAudio():
-            audio = part.input_audio
+        case wire.InputAudio(input_audio=wire.AudioBody() as audio):
             return Media("audio", (audio.data,), format=audio.format, path=f"{path}.input_audio")
+        case wire.InputAudio():
+            return Media("audio", (part.audio_url or "",), path=f"{path}.audio_url")
         case wire.InputVideo():
             return Media("video", (part.video_url,), path=f"{path}.video_url")
     assert_never(part)

@@ -97,8 +97,17 @@ class AudioBody(_Item):
 
 
 class InputAudio(_Item):
+    """`audio_url` is Codex's."""
+
     type: Literal["input_audio"]
-    input_audio: AudioBody
+    input_audio: AudioBody | None = None
+    audio_url: _Url | None = None
+
+    @model_validator(mode="after")
+    def _check_content_is_given(self) -> "InputAudio":
+        if self.input_audio is None and self.audio_url is None:
+            raise ValueError("must have its content in input_audio")
+        return self
 
 
 class InputVideo(_Item):
@@ -192,12 +201,176 @@ class CustomCallItem(_Item):
 
 
 class CallOutputItem(_Item):
+    """Without `call_id` it is the output of a tool that the model has not called: Codex sends events so."""
+
     type: Literal["function_call_output", "custom_tool_call_output"]
-    call_id: _Name
+    call_id: _Name | None = None
     output: Content
     id: str | None = None
     status: str | None = None
     name: str | None = None
+    namespace: str | None = None
+    caller: Any = None
+
+    @model_validator(mode="after")
+    def _check_call_is_named(self) -> "CallOutputItem":
+        if self.call_id is None and self.name is None:
+            raise ValueError("must have the call_id of its call")
+        return self
+
+
+class SearchCallItem(_Item):
+    """A search for tools. It has a `call_id` if the client runs it."""
+
+    type: Literal["tool_search_call"]
+    call_id: _Name | None = None
+    arguments: Any = None
+    execution: str | None = None
+    id: str | None = None
+    status: str | None = None
+
+
+class SearchOutputItem(_Item):
+    """The tools that a search has found. They are offered from here on."""
+
+    type: Literal["tool_search_output"]
+    call_id: _Name | None = None
+    tools: list[Any]
+    execution: str | None = None
+    id: str | None = None
+    status: str | None = None
+
+
+class ShellCallItem(_Item):
+    """Commands for the shell of a client."""
+
+    type: Literal["shell_call"]
+    call_id: _Name
+    action: dict[str, Any]
+    environment: Any = None
+    caller: Any = None
+    id: str | None = None
+    status: str | None = None
+    created_by: Any = None
+
+
+class ShellOutput(_Item):
+    stdout: str = ""
+    stderr: str = ""
+    outcome: dict[str, Any] | None = None
+    created_by: Any = None
+
+
+class ShellOutputItem(_Item):
+    type: Literal["shell_call_output"]
+    call_id: _Name
+    output: list[ShellOutput]
+    max_output_length: Any = None
+    caller: Any = None
+    id: str | None = None
+    status: str | None = None
+    created_by: Any = None
+
+
+class LocalShellCallItem(_Item):
+    """A command for the shell of a client, of the tool before `shell`."""
+
+    type: Literal["local_shell_call"]
+    action: dict[str, Any]
+    call_id: _Name | None = None
+    id: str | None = None
+    status: str | None = None
+
+    @model_validator(mode="after")
+    def _check_id_is_given(self) -> "LocalShellCallItem":
+        if self.call_id is None and not self.id:
+            raise ValueError("must have a call_id")
+        return self
+
+
+class LocalShellOutputItem(_Item):
+    """`id` is that of the call; clients also send its `call_id`."""
+
+    type: Literal["local_shell_call_output"]
+    output: str
+    call_id: _Name | None = None
+    id: str | None = None
+    status: str | None = None
+
+    @model_validator(mode="after")
+    def _check_id_is_given(self) -> "LocalShellOutputItem":
+        if self.call_id is None and not self.id:
+            raise ValueError("must have the call_id of its call")
+        return self
+
+
+class PatchCallItem(_Item):
+    """A change of a file that a client makes."""
+
+    type: Literal["apply_patch_call"]
+    call_id: _Name
+    operation: dict[str, Any]
+    caller: Any = None
+    id: str | None = None
+    status: str | None = None
+    created_by: Any = None
+
+
+class PatchOutputItem(_Item):
+    type: Literal["apply_patch_call_output"]
+    call_id: _Name
+    status: str | None = None
+    output: str | None = None
+    caller: Any = None
+    id: str | None = None
+    created_by: Any = None
+
+
+class AgentMessageItem(_Item):
+    """What one of Codex's agents says to another one."""
+
+    type: Literal["agent_message"]
+    author: str
+    recipient: str
+    content: list[Any]
+    id: str | None = None
+
+
+COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
+
+
+class CompactionItem(_Item):
+    """A summary of what precedes it."""
+
+    type: Literal["compaction", "compaction_summary", "context_compaction"]
+    encrypted_content: str | None = None
+    id: str | None = None
+    created_by: Any = None
+
+
+class AdditionalToolsItem(_Item):
+    """Tools that are offered from here on."""
+
+    type: Literal["additional_tools"]
+    tools: list[Any]
+    role: str | None = None
+    id: str | None = None
+
+
+class ConfigurationItem(_Item):
+    """Settings that replace those of the request from here on."""
+
+    type: Literal["configuration_update"]
+    reasoning: dict[str, Any] | None = None
+    text: dict[str, Any] | None = None
+    id: str | None = None
+
+
+class CompactionTriggerItem(_Item):
+    """Asks for a summary of the conversation instead of a reply."""
+
+    type: Literal["compaction_trigger"]
+    id: str | None = None
 
 
 def describe_unknown_item(id_: str) -> str:
@@ -224,10 +397,8 @@ class HostedItem(_Item):
 HOSTED_ITEMS = frozenset(
     {
         *("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"),
-        *("computer_call_output", "local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output"),
-        *("apply_patch_call", "apply_patch_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request"),
-        *("mcp_approval_response", "tool_search_call", "tool_search_output", "compaction", "compaction_summary"),
-        *("context_compaction", "additional_tools", "program", "program_output"),
+        *("computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
+        *("program", "program_output"),
     }
 )
 _ITEMS = {
@@ -237,6 +408,19 @@ _ITEMS = {
     "custom_tool_call": "<custom_call>",
     "function_call_output": "<output>",
     "custom_tool_call_output": "<output>",
+    "tool_search_call": "<search_call>",
+    "tool_search_output": "<search_output>",
+    "shell_call": "<shell_call>",
+    "shell_call_output": "<shell_output>",
+    "local_shell_call": "<local_shell_call>",
+    "local_shell_call_output": "<local_shell_output>",
+    "apply_patch_call": "<patch_call>",
+    "apply_patch_call_output": "<patch_output>",
+    "agent_message": "<agent_message>",
+    **dict.fromkeys(COMPACTIONS, "<compaction>"),
+    "additional_tools": "<additional_tools>",
+    "configuration_update": "<configuration>",
+    "compaction_trigger": "<compaction_trigger>",
     "item_reference": "<reference>",
     **dict.fromkeys(HOSTED_ITEMS, "<hosted>"),
 }
@@ -265,6 +449,19 @@ Item = Annotated[
     | Annotated[FunctionCallItem, Tag("<function_call>")]
     | Annotated[CustomCallItem, Tag("<custom_call>")]
     | Annotated[CallOutputItem, Tag("<output>")]
+    | Annotated[SearchCallItem, Tag("<search_call>")]
+    | Annotated[SearchOutputItem, Tag("<search_output>")]
+    | Annotated[ShellCallItem, Tag("<shell_call>")]
+    | Annotated[ShellOutputItem, Tag("<shell_output>")]
+    | Annotated[LocalShellCallItem, Tag("<local_shell_call>")]
+    | Annotated[LocalShellOutputItem, Tag("<local_shell_output>")]
+    | Annotated[PatchCallItem, Tag("<patch_call>")]
+    | Annotated[PatchOutputItem, Tag("<patch_output>")]
+    | Annotated[AgentMessageItem, Tag("<agent_message>")]
+    | Annotated[CompactionItem, Tag("<compaction>")]
+    | Annotated[AdditionalToolsItem, Tag("<additional_tools>")]
+    | Annotated[ConfigurationItem, Tag("<configuration>")]
+    | Annotated[CompactionTriggerItem, Tag("<compaction_trigger>")]
     | Annotated[ItemReference, Tag("<reference>")]
     | Annotated[HostedItem, Tag("<hosted>")]
     | Annotated[UnknownItem, Tag("<unknown>"), WithJsonSchema({"not": {}})],

@@ -18,8 +18,8 @@ from app.chat.datauri import is_data
 from app.chat.events import Event, Finish
 from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder
-from app.formats.responses.paths import rename_paths
-from app.formats.responses.tools import unwrap_input
+from app.formats.responses.paths import rename_error_paths, rename_paths
+from app.formats.responses.tools import SEARCH_NAME, read_object, unwrap_input
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json as _json
@@ -217,7 +217,8 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
-        return self._close_item("completed") + self._open_item(message)
+        closed = self._close_item("completed")
+        return closed if self._is_part_of_summary(message) else closed + self._open_item(message)
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
@@ -227,6 +228,8 @@ class ResponseEventEncoder(DeltaEncoder):
     def _write_finish(self, finish: Finish) -> bytes:
         unfinished = _UNFINISHED.get(finish.reason)
         out = self._close_item("incomplete" if unfinished else "completed")
+        if self._options.compacts:
+            out += self._write_summary()
         out += b"".join(map(self._write_opaque_fields, self._accumulator.messages))
         out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
         fields: dict[str, Any] = {"usage": write_usage(finish.usage), "completed_at": self.completed_at}
@@ -245,12 +248,28 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
+        error = rename_error_paths(error, self._options)
         code = _FAILURES.get(error["code"], "server_error")
         fields = {key: value for key, value in error.items() if key not in ("code", "message", "status")}
         failure = {"code": code, "message": error["message"], "parley_code": error["code"], **fields}
         status = "cancelled" if error["code"] == "cancelled" else "failed"
         self.response = make_response(self._info, status, self._output, error=failure)
         return self._frame("response.failed", response=self.response)
+
+    def _write_summary(self) -> bytes:
+        """Write the texts of the reply as one item. Without a text there is none: clients would put it in the place of
+        their conversation."""
+        text = "\n\n".join(
+            filter(None, (one.text.strip() for one in self._accumulator.messages if one.kind == "content"))
+        )
+        if not text:
+            return b""
+        item = {"id": self._make_id("cmp"), "type": "compaction", "encrypted_content": ""}
+        index = len(self._output)
+        added = self._frame("response.output_item.added", output_index=index, item=item)
+        item |= {"encrypted_content": write_seal(Seal(text))}
+        self._output.append(item)
+        return added + self._frame("response.output_item.done", output_index=index, item=item)
 
     # Items.
 
@@ -277,7 +296,7 @@ class ResponseEventEncoder(DeltaEncoder):
                 more: dict[str, Any] = {} if message.refusal else {"logprobs": []}
                 kind = "refusal" if message.refusal else "output_text"
                 self._delta = self._make_delta(f"response.{kind}.delta", content_index=0, **more)
-            case "function_call" if not self._is_custom(message):
+            case "function_call" if not self._is_custom(message) and not self._is_search(message):
                 self._delta = self._make_delta("response.function_call_arguments.delta")
             case _:
                 pass
@@ -292,7 +311,7 @@ class ResponseEventEncoder(DeltaEncoder):
         out = self._write_done(message, text, item)
         out += self._frame("response.output_item.done", output_index=len(self._output), item=item)
         self._output.append(item)
-        self._open = None
+        self._open, self._delta = None, b""
         return out + (b"" if message.kind == "reasoning_content" else self._write_opaque_fields(message))
 
     def _write_done(self, message: ReplyMessage, text: str, item: dict[str, Any]) -> bytes:
@@ -314,7 +333,7 @@ class ResponseEventEncoder(DeltaEncoder):
                 written = item["input"]
                 delta = self._item_frame("response.custom_tool_call_input.delta", delta=written) if written else b""
                 return delta + self._item_frame("response.custom_tool_call_input.done", input=written)
-            case "function_call":
+            case "function_call" if not self._is_search(message):
                 name = item["name"]
                 return self._item_frame("response.function_call_arguments.done", arguments=text, name=name)
             case _:
@@ -353,6 +372,9 @@ class ResponseEventEncoder(DeltaEncoder):
         return fields
 
     def _write_call(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
+        if self._is_search(message):
+            item = {"type": "tool_search_call", "status": status, "call_id": message.id, "execution": "client"}
+            return item | {"arguments": read_object(text) if text else {}}
         namespace, name = self._options.namespaces.get(message.name, ("", message.name))
         custom = self._is_custom(message)
         item = {"type": "custom_tool_call" if custom else "function_call", "status": status, "call_id": message.id}
@@ -389,10 +411,18 @@ class ResponseEventEncoder(DeltaEncoder):
     def _choose_prefix(self, message: ReplyMessage) -> str:
         if message.media is not None:
             return "ig" if message.media.media == "image" else "msg"
+        if self._is_search(message):
+            return "tsc"
         return "ctc" if self._is_custom(message) else _PREFIXES[message.kind]
 
     def _is_custom(self, message: ReplyMessage) -> bool:
         return message.kind == "function_call" and message.name in self._options.custom
+
+    def _is_search(self, message: ReplyMessage) -> bool:
+        return self._options.client_search and message.kind == "function_call" and message.name == SEARCH_NAME
+
+    def _is_part_of_summary(self, message: ReplyMessage) -> bool:
+        return self._options.compacts and message.kind == "content"
 
     def _is_summary(self, message: ReplyMessage) -> bool:
         return message.kind == "reasoning_content" and self._options.summary
@@ -420,9 +450,7 @@ class ResponseEncoder(ResponseEventEncoder):
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
-        options = self._options
-        renamed = {key: rename_paths(error[key], options) for key in ("message", "param") if error[key]}
-        return _json(error_body(error | renamed))
+        return _json(error_body(rename_error_paths(error, self._options)))
 
 
 def _write_event(body: dict[str, Any]) -> bytes:

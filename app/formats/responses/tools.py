@@ -1,27 +1,46 @@
 """Tools of the Responses API as functions, which is all that a model server is offered.
 
 A custom tool becomes a function with one string, `input`; its grammar is described in words. The tools of a namespace
-become functions named `<namespace>__<name>`. Tools that run at OpenAI are refused if the caller relies on them, and
-left out with a warning if clients send them with every request.
+become functions named `<namespace>__<name>`, and a search for tools that the client runs becomes the function
+`tool_search`. Tools that run at OpenAI are refused if the caller relies on them, and left out with a warning if clients
+send them with every request.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
 from app.errors import Violation
 
+SEARCH_NAME = "tool_search"
+"""The function that stands for a search which the client runs."""
 _SEPARATOR = "__"
+_MAX_NAME = 64
+"""OpenAI, and servers that follow it, refuse longer names of functions."""
+_MAX_INNER_NAME = 40
+_DIGEST_DIGITS = 8
 _LEFT_OUT = ("web_search", "tool_search", "image_generation")
 """Types, or the beginnings of types, of tools that clients offer with every request (Codex sends `web_search`)."""
 _CHOICES = ("auto", "none", "required")
 
 
 def join_name(namespace: str | None, name: str) -> str:
-    """Return the name of a tool as the model server knows it."""
-    return f"{namespace}{_SEPARATOR}{name}" if namespace else name
+    """Return the name of a tool as the model server knows it.
+
+    A joined name that is too long is cut. It depends on nothing but the two names, so that the calls in a history have
+    it too; it ends with the tool's own name, which says most, and a digest keeps it unique.
+    """
+    if not namespace:
+        return name
+    joined = f"{namespace}{_SEPARATOR}{name}"
+    if len(joined) <= _MAX_NAME:
+        return joined
+    digest = hashlib.sha256(joined.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
+    tail = f"_{digest}{_SEPARATOR}{name[:_MAX_INNER_NAME]}"
+    return namespace[: _MAX_NAME - len(tail)] + tail
 
 
 class OfferedTools(Struct, frozen=True):
@@ -35,35 +54,70 @@ class OfferedTools(Struct, frozen=True):
     """The functions that are custom tools."""
     namespaces: dict[str, tuple[str, str]] = {}
     """(namespace, name) by the name of the function."""
+    client_search: bool = False
+    """The function `tool_search` stands for a search that the client runs."""
     warnings: list[str] = []
     violations: list[Violation] = []
 
 
-def parse_tools(tools: Sequence[Any], path: str = "tools") -> OfferedTools:
+class ToolSource(Struct, frozen=True):
+    """A list of tools somewhere in a request."""
+
+    path: str
+    tools: Sequence[Any]
+    found: bool = False
+    """The tools are in the result of a search. Those that cannot be offered are left out with a warning, because the
+    client cannot take the result back."""
+    stored: bool = False
+    """The tools are of an earlier request, so that they do not replace those that this one has."""
+
+
+def parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
+    """Parse the tools of all places of a request. A tool that a later place names again replaces the earlier one, in
+    its position: servers keep the beginning of a prompt in their caches."""
     parser = _ToolParser()
-    for number, tool in enumerate(tools):
-        parser.add(tool, f"{path}[{number}]", "")
+    for source in sources:
+        parser.add_source(source)
+    offered = parser.offered
     return OfferedTools(
-        parser.functions,
-        parser.paths,
-        frozenset(parser.custom),
-        parser.namespaces,
+        [one.function for one in offered.values()],
+        [one.path for one in offered.values()],
+        frozenset(name for name, one in offered.items() if one.kind == "custom"),
+        {name: (one.namespace, one.name) for name, one in offered.items() if one.namespace},
+        any(one.kind == "tool_search" for one in offered.values()),
         parser.warnings,
         parser.violations,
     )
 
 
+_Kind: TypeAlias = Literal["function", "custom", "tool_search"]
+
+
+class _OfferedTool(Struct, frozen=True):
+    kind: _Kind
+    namespace: str
+    name: str
+    source: ToolSource
+    path: str
+    function: dict[str, Any]
+
+
 class _ToolParser:
     def __init__(self) -> None:
-        self.functions: list[dict[str, Any]] = []
-        self.paths: list[str] = []
-        self.custom: set[str] = set()
-        self.namespaces: dict[str, tuple[str, str]] = {}
+        self.offered: dict[str, _OfferedTool] = {}
+        """By the names of the functions."""
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
         self._names: set[str] = set()
+        """The names of the functions of this source."""
+        self._source = ToolSource("", ())
 
-    def add(self, tool: Any, path: str, namespace: str) -> None:
+    def add_source(self, source: ToolSource) -> None:
+        self._names, self._source = set(), source
+        for number, tool in enumerate(source.tools):
+            self._add(tool, f"{source.path}[{number}]", "")
+
+    def _add(self, tool: Any, path: str, namespace: str) -> None:
         if not isinstance(tool, dict):
             self._refuse(path, "must be a tool object with a type")
             return
@@ -74,11 +128,15 @@ class _ToolParser:
                 self._add_custom(tool, path, namespace)
             case "namespace" if not namespace:
                 self._add_namespace(tool, path)
+            case "tool_search" if tool.get("execution") == "client" and not namespace:
+                self._add_search(tool, path)
             case str(kind) if kind.startswith(_LEFT_OUT):
                 text = f"{kind} runs on OpenAI's servers and was not offered to the model"
                 self.warnings.append(f"{path}: {text}")
             case None:
                 self._refuse(f"{path}.type", "is required")
+            case kind if self._source.found:
+                self.warnings.append(f"{path}: no tool of type {kind!r} runs at Parley, so it was not offered")
             case _:
                 known = "function, custom and namespace are"
                 self._refuse(f"{path}.type", f"is not supported here, because no such tool runs at Parley: {known}")
@@ -87,43 +145,59 @@ class _ToolParser:
         self.violations.append(Violation(path, message))
 
     def _check_name(self, tool: dict[str, Any], path: str, namespace: str) -> str | None:
+        """Return the name of a tool if no other function has it."""
+        name = self._read_name(tool, path)
+        if name is not None and join_name(namespace, name) in self._names:
+            self._refuse(f"{path}.name", f"must be unique: there are two tools named {join_name(namespace, name)!r}")
+            return None
+        return name
+
+    def _read_name(self, tool: dict[str, Any], path: str) -> str | None:
         name = tool.get("name")
         if name is None:
             self._refuse(f"{path}.name", "is required")
         elif not isinstance(name, str) or not name.strip():
             self._refuse(f"{path}.name", "must be a string that is not blank")
-        elif join_name(namespace, name) in self._names:
-            self._refuse(f"{path}.name", f"must be unique: there are two tools named {join_name(namespace, name)!r}")
         elif not isinstance(tool.get("description"), str | None):
             self._refuse(f"{path}.description", "must be a string")
         else:
             return name
         return None
 
-    def _offer(self, path: str, namespace: str, name: str, function: dict[str, Any]) -> str:
+    def _offer(self, kind: _Kind, path: str, namespace: str, name: str, function: dict[str, Any]) -> None:
         full = join_name(namespace, name)
         self._names.add(full)
-        if namespace:
-            self.namespaces[full] = (namespace, name)
-        self.functions.append({"type": "function", "function": {"name": full, **function}})
-        self.paths.append(path)
-        return full
+        known, source = self.offered.get(full), self._source
+        if known is None or known.source.stored or not source.stored:
+            wrapped = {"type": "function", "function": {"name": full, **function}}
+            self.offered[full] = _OfferedTool(kind, namespace, name, source, path, wrapped)
 
     def _add_function(self, tool: dict[str, Any], path: str, namespace: str) -> None:
         name = self._check_name(tool, path, namespace)
         if name is None:
             return
+        function = self._read_function(tool, path)
+        if function is None:
+            return
+        if tool.get("strict") is True:
+            function["strict"] = True
+        self._offer("function", path, namespace, name, function)
+
+    def _read_function(self, tool: dict[str, Any], path: str) -> dict[str, Any] | None:
+        """Return the description and the parameters of a tool."""
         parameters = tool.get("parameters")
         if not isinstance(parameters, dict | None):
             self._refuse(f"{path}.parameters", "must be a JSON schema")
+            return None
+        function = {"description": tool["description"]} if tool.get("description") is not None else {}
+        return function | {"parameters": {"type": "object", "properties": {}} if parameters is None else parameters}
+
+    def _add_search(self, tool: dict[str, Any], path: str) -> None:
+        if self._check_name({**tool, "name": SEARCH_NAME}, path, "") is None:
             return
-        function: dict[str, Any] = {}
-        if tool.get("description") is not None:
-            function["description"] = tool["description"]
-        function["parameters"] = parameters if parameters is not None else {"type": "object", "properties": {}}
-        if tool.get("strict") is True:
-            function["strict"] = True
-        self._offer(path, namespace, name, function)
+        function = self._read_function(tool, path)
+        if function is not None:
+            self._offer("tool_search", path, "", SEARCH_NAME, function)
 
     def _add_custom(self, tool: dict[str, Any], path: str, namespace: str) -> None:
         name = self._check_name(tool, path, namespace)
@@ -138,10 +212,10 @@ class _ToolParser:
             "required": ["input"],
             "additionalProperties": False,
         }
-        self.custom.add(self._offer(path, namespace, name, function))
+        self._offer("custom", path, namespace, name, function)
 
     def _add_namespace(self, tool: dict[str, Any], path: str) -> None:
-        name = self._check_name(tool, path, "")
+        name = self._read_name(tool, path)
         members = tool.get("tools")
         if name is None:
             return
@@ -149,7 +223,7 @@ class _ToolParser:
             self._refuse(f"{path}.tools", "must be a list of tools")
             return
         for number, member in enumerate(members):
-            self.add(member, f"{path}.tools[{number}]", name)
+            self._add(member, f"{path}.tools[{number}]", name)
 
 
 def _describe_grammar(format_: Any) -> Iterator[str]:
@@ -174,8 +248,10 @@ def parse_tool_choice(choice: Any, tools: OfferedTools) -> ToolChoice:
             return _refuse_choice("tool_choice", "is required, but the request offers no tool that could be called")
         case str() if choice in _CHOICES:
             return ToolChoice(choice if names else None)
-        case {"type": "function" | "custom"}:
+        case {"type": "function" | "custom" | "tool_search" as kind}:
             found = _find_name(choice, tools, names)
+            if found is None and kind == "tool_search":
+                return _refuse_choice("tool_choice", "names no tool of this request that its client runs")
             if found is None:
                 return _refuse_choice("tool_choice.name", f"names no tool of this request: {choice.get('name')!r}")
             return ToolChoice({"type": "function", "function": {"name": found}})
@@ -196,7 +272,11 @@ def _refuse_choice(path: str, message: str) -> ToolChoice:
 
 def _find_name(tool: Any, tools: OfferedTools, names: set[str]) -> str | None:
     """Return the function that a choice names; inside a namespace it may be named with or without it."""
-    name = tool.get("name") if isinstance(tool, dict) else None
+    if not isinstance(tool, dict):
+        return None
+    if tool.get("type") == "tool_search":
+        return SEARCH_NAME if tools.client_search else None
+    name = tool.get("name")
     if not isinstance(name, str):
         return None
     namespace = tool.get("namespace")
@@ -209,21 +289,37 @@ def _find_name(tool: Any, tools: OfferedTools, names: set[str]) -> str | None:
 def _parse_allowed(mode: Any, allowed: list[Any], tools: OfferedTools, names: set[str]) -> ToolChoice:
     if mode not in ("auto", "required"):
         return _refuse_choice("tool_choice.mode", "must be auto or required")
-    found = [_find_name(tool, tools, names) for tool in allowed]
+    found = [_find_names(tool, tools, names) for tool in allowed]
     violations = [
         Violation(f"tool_choice.tools[{number}].name", "names no tool of this request")
-        for number, (tool, name) in enumerate(zip(allowed, found, strict=True))
-        if name is None and not _is_left_out(tool)
+        for number, (tool, some) in enumerate(zip(allowed, found, strict=True))
+        if not some and not _is_left_out(tool)
     ]
-    kept = frozenset(name for name in found if name is not None)
+    kept = frozenset(name for some in found for name in some)
     if not kept and not violations:
         violations = [Violation("tool_choice.tools", "names no tool that this request can offer to the model")]
     return ToolChoice(mode, kept, violations)
 
 
+def _find_names(tool: Any, tools: OfferedTools, names: set[str]) -> list[str]:
+    """Return the functions that an entry of `allowed_tools` names: all of a namespace, or one."""
+    if isinstance(tool, dict) and tool.get("type") == "namespace":
+        return [full for full, (namespace, _) in tools.namespaces.items() if namespace == tool.get("name")]
+    name = _find_name(tool, tools, names)
+    return [] if name is None else [name]
+
+
 def _is_left_out(tool: Any) -> bool:
     kind = tool.get("type") if isinstance(tool, dict) else None
     return isinstance(kind, str) and kind.startswith(_LEFT_OUT)
+
+
+def read_object(arguments: str) -> Any:
+    """Return the object that arguments are; the arguments as they are if they are none."""
+    try:
+        return msgspec.json.decode(arguments, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+        return arguments
 
 
 class _CustomInput(Struct, frozen=True):

@@ -1,12 +1,14 @@
 """Items of the Responses API: what they become, how they are written, and what is refused at which place."""
 
+import json
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.base import Options, ParsedMessages, ResponsesOptions
 from app.formats.responses import RESPONSES
-from app.formats.responses.paths import rename_paths
+from app.formats.responses.paths import rename_error_paths, rename_paths
 from app.formats.responses.schema import LOCAL, STORED_FILE
+from app.formats.seal import Seal, write_seal
 
 from tests.each_case import each_case
 
@@ -52,12 +54,192 @@ def test_a_part_without_content_is_refused_at_its_place(part: Json, message: str
 def test_paths_are_those_of_the_callers_request() -> None:
     stored = ResponsesOptions(first_item=3, tool_paths=("tools[1]",))
     assert rename_paths("messages[1].content", stored) == "previous_response_id.content"
-    assert rename_paths("messages[0]", ResponsesOptions(first_item=1)) == "instructions"
+    assert rename_paths("messages[0]", ResponsesOptions(first_item=2, has_instructions=True)) == "instructions"
+    assert rename_paths("messages[0]", ResponsesOptions(first_item=1)) == "previous_response_id"
     assert rename_paths("messages[3].content", stored) == "input[0].content"
     assert rename_paths("messages", stored) == "input"
-    assert rename_paths("tools[0].function.name", stored) == "tools[1].name"
-    assert rename_paths("tools[1].function.name", stored) == "tools[1].function.name"
+    assert rename_paths("functions[0].function.name", stored) == "tools[1].name"
+    assert rename_paths("functions[1].function.name", stored) == "functions[1].function.name"
     assert rename_paths("generate_cfg.max_tokens", stored) == "max_output_tokens"
+
+
+def test_names_of_the_caller_and_words_that_are_no_paths_stay() -> None:
+    options = ResponsesOptions(
+        first_item=1, tool_paths=("tools[1]",), param_names={"reasoning_effort": "reasoning_effort"}
+    )
+    for text in (
+        "max_tokens is not known here and was ignored",
+        "messages is not known here and was ignored",
+        "the oldest messages were left out",
+        "tools[0].type: is not supported here",
+        "input[0]: an item of type messages[",
+    ):
+        assert rename_paths(text, options) == text
+    assert rename_paths("generate_cfg.reasoning_effort was not sent", options) == "reasoning_effort was not sent"
+    assert rename_paths("generate_cfg.reasoning_effort", ResponsesOptions()) == "reasoning.effort"
+    assert rename_paths("messages: more than 3 messages", options) == "input: more than 3 messages"
+    assert rename_paths("functions: more than 3 functions", options) == "tools: more than 3 functions"
+    assert rename_paths("generate_cfg.response_format.json_schema.schema.x", options) == "text.format.schema.x"
+    assert rename_paths("generate_cfg.extra_body.chat_template_kwargs.a", options) == "chat_template_kwargs.a"
+
+
+def test_the_words_of_a_model_server_stay() -> None:
+    error = {"message": "messages[1].content: is required", "param": None, "upstream": {"status": 400}}
+    assert rename_error_paths(error, ResponsesOptions(first_item=1)) == error
+
+
+CALL: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+
+
+@each_case(
+    ("call", "output", "name", "arguments", "texts"),
+    [
+        (
+            {"type": "shell_call", "action": {"commands": ["ls"]}, "status": "completed"},
+            {
+                "type": "shell_call_output",
+                "output": [
+                    {"stdout": "a\n", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+                    {"stdout": "", "stderr": "no such file", "outcome": {"type": "exit", "exit_code": 2}},
+                    {"stdout": "b", "stderr": "", "outcome": {"type": "timeout"}},
+                ],
+            },
+            "shell",
+            {"commands": ["ls"]},
+            ["a", "no such file\n(exit code 2)", "b\n(the command timed out)"],
+        ),
+        (
+            {"type": "local_shell_call", "id": "ls_1", "action": {"type": "exec", "command": ["ls"], "env": {}}},
+            {"type": "local_shell_call_output", "output": '{"stdout": "a"}'},
+            "local_shell",
+            {"type": "exec", "command": ["ls"], "env": {}},
+            ['{"stdout": "a"}'],
+        ),
+        (
+            {"type": "apply_patch_call", "operation": {"type": "delete_file", "path": "a.txt"}, "status": "completed"},
+            {"type": "apply_patch_call_output", "status": "completed", "output": "Deleted."},
+            "apply_patch",
+            {"type": "delete_file", "path": "a.txt"},
+            ["Deleted."],
+        ),
+        (
+            {"type": "tool_search_call", "execution": "client", "arguments": {"query": "mail"}},
+            {
+                "type": "tool_search_output",
+                "execution": "client",
+                "status": "completed",
+                "tools": [
+                    {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send"}]},
+                    {"type": "function", "name": "find", "description": "Finds."},
+                    "?",
+                ],
+            },
+            "tool_search",
+            {"query": "mail"},
+            ['{"tools": [{"name": "mail__send"}, {"name": "find", "description": "Finds."}]}'],
+        ),
+    ],
+)
+def test_a_call_that_the_client_has_run_is_a_call_with_its_result(
+    call: Json, output: Json, name: str, arguments: Json, texts: list[str]
+) -> None:
+    parsed = RESPONSES.parse(
+        [of_user(), {**call, "call_id": "c"}, {**output, "call_id": "c"}],
+        Options(responses=ResponsesOptions(reads_settings=True)),
+    )
+    assert not parsed.violations and not parsed.warnings
+    called, answered = parsed.messages[1].parts[0], parsed.messages[2].parts[0]
+    assert isinstance(called, ToolCall) and isinstance(answered, ToolResult)
+    assert (called.name, json.loads(called.arguments), called.id) == (name, arguments, "c")
+    assert (answered.content, answered.id, answered.is_error) == (tuple(map(Text, texts)), "c", None)
+
+
+def test_a_patch_that_failed_is_an_error_also_without_words() -> None:
+    call = {"type": "apply_patch_call", "call_id": "c", "operation": {}}
+    output = {"type": "apply_patch_call_output", "call_id": "c", "status": "failed"}
+    assert parse(call, output).messages[1].parts == (ToolResult((Text("failed"),), None, "c", True),)
+
+
+@each_case("named", [{"call_id": "c"}, {"id": "ls_1"}, {"id": "ls_1", "call_id": None}])
+def test_the_output_of_a_local_shell_names_the_call_or_its_item(named: Json) -> None:
+    call = {"type": "local_shell_call", "id": "ls_1", "call_id": "c", "action": {}}
+    parsed = parse(call, {"type": "local_shell_call_output", "output": "a", **named})
+    assert parsed.messages[1].parts == (ToolResult((Text("a"),), None, "c"),)
+
+
+def test_parallel_calls_of_several_kinds_are_one_message() -> None:
+    shell = {"type": "shell_call", "call_id": "a", "action": {}}
+    outputs: list[Json] = [{"type": "function_call_output", "call_id": "c", "output": "1"}]
+    outputs.append({"type": "shell_call_output", "call_id": "a", "output": []})
+    parsed = parse(
+        of_user(), {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}, CALL, shell
+    )
+    assert [part.kind for part in parsed.messages[1].parts] == ["reasoning", "tool_call", "tool_call"]
+    assert [message.role for message in parse(CALL, shell, *outputs).messages] == ["assistant", "tool", "tool"]
+
+
+def test_a_search_that_ran_at_a_provider_is_left_out_with_a_warning() -> None:
+    items: list[Json] = [
+        {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {}},
+        {"type": "tool_search_output", "execution": "server", "call_id": None, "tools": []},
+    ]
+    parsed = parse(of_user({"type": "input_text", "text": "Hi"}), *items)
+    assert [message.role for message in parsed.messages] == ["user"]
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1]", "messages[2]"]
+
+
+@each_case(
+    "item",
+    [
+        {"type": "additional_tools", "role": "developer", "tools": []},
+        {"type": "configuration_update", "reasoning": {"effort": "low"}},
+        {"type": "compaction_trigger"},
+    ],
+)
+def test_tools_and_settings_are_no_part_of_the_conversation(item: Json) -> None:
+    """They stand between the parts of one turn without ending it."""
+    text = {"type": "message", "role": "assistant", "content": "So:"}
+    items = [of_user({"type": "input_text", "text": "Hi"}), text, item, CALL]
+    parsed = RESPONSES.parse(items, Options(responses=ResponsesOptions(reads_settings=True)))
+    assert [message.role for message in parsed.messages] == ["user", "assistant"]
+    assert not parsed.warnings and not parsed.violations
+    assert [warning.partition(":")[0] for warning in parse(*items).warnings] == ["messages[2]"]
+
+
+def test_an_output_without_a_call_is_told_as_the_users_words() -> None:
+    item = {"type": "function_call_output", "name": "sleep", "namespace": "clock", "output": "Time is up."}
+    [message] = parse(item).messages
+    assert (message.role, message.parts) == ("user", (Text("Output of the tool clock__sleep:"), Text("Time is up.")))
+    assert parse({"type": "function_call_output", "output": "x"}).violations[0].path == "messages[0]"
+
+
+def test_the_words_of_another_agent_are_told_as_the_users() -> None:
+    content = [{"type": "input_text", "text": "Done."}, {"type": "encrypted_content", "encrypted_content": "zz"}]
+    parsed = parse({"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content})
+    head = Text("Message from the agent /root/a to /root:")
+    assert (parsed.messages[0].role, parsed.messages[0].parts) == ("user", (head, Text("Done.")))
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[0].content"]
+
+
+def test_a_summary_is_told_if_the_gateway_wrote_it() -> None:
+    ours = {"type": "compaction", "encrypted_content": write_seal(Seal("They met."))}
+    parsed = parse(ours, {"type": "compaction", "encrypted_content": "gAAA"}, {"type": "context_compaction"})
+    assert [message.parts for message in parsed.messages] == [
+        (Text("Summary of the conversation so far:\n\nThey met."),)
+    ]
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1]", "messages[2]"]
+
+
+def test_codex_sends_sound_by_its_url() -> None:
+    [message] = parse(of_user({"type": "input_audio", "audio_url": "data:audio/wav;base64,aGk="})).messages
+    [sound] = message.parts
+    assert isinstance(sound, Media)
+    assert (sound.media, sound.urls, sound.path) == (
+        "audio",
+        ("data:audio/wav;base64,aGk=",),
+        "messages[0].content[0].audio_url",
+    )
+    assert parse(of_user({"type": "input_audio"})).violations[0].path == "messages[0].content[0]"
 
 
 def write(*messages: Message) -> list[Json]:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from app.formats.responses.tools import OfferedTools, ToolChoice, parse_tool_choice, parse_tools
+from app.formats.responses.tools import OfferedTools, ToolChoice, ToolSource, join_name, parse_tool_choice
+from app.formats.responses.tools import parse_tools as parse_sources
 
 from tests.each_case import each_case
 
@@ -11,6 +12,12 @@ Json = dict[str, Any]
 FUNCTION: Json = {"type": "function", "name": "f", "parameters": {"type": "object"}}
 CUSTOM: Json = {"type": "custom", "name": "patch"}
 NAMESPACE: Json = {"type": "namespace", "name": "crm", "tools": [FUNCTION | {"name": "find"}]}
+
+
+def parse_tools(tools: list[Any]) -> OfferedTools:
+    return parse_sources([ToolSource("tools", tools)])
+
+
 TOOLS = parse_tools([FUNCTION, CUSTOM, NAMESPACE])
 
 
@@ -73,6 +80,119 @@ def test_a_name_that_two_tools_have_is_refused_also_across_namespaces() -> None:
         "must be unique: there are two tools named 'f'",
     ]
     assert refused(tools) == ["tools[2].name", "tools[3].name"]
+
+
+def test_a_namespace_may_have_the_name_of_a_function() -> None:
+    tools = parse_tools([FUNCTION | {"name": "crm"}, NAMESPACE, NAMESPACE | {"tools": [CUSTOM]}])
+    assert names(tools) == ["crm", "crm__find", "crm__patch"]
+    assert not refused(tools)
+
+
+def test_tools_of_several_places_are_offered_once_each_as_they_were_named_last() -> None:
+    newer = FUNCTION | {"description": "Newer."}
+    places = [
+        ToolSource("tools", [FUNCTION, NAMESPACE]),
+        ToolSource("input[0].tools", [NAMESPACE, CUSTOM]),
+        ToolSource("input[2].tools", [newer, CUSTOM | {"name": "f"} | {"name": "g"}]),
+    ]
+    tools = parse_sources(places)
+    assert names(tools) == ["f", "crm__find", "patch", "g"]
+    assert tools.functions[0]["function"]["description"] == "Newer."
+    assert tools.paths == ["input[2].tools[0]", "input[0].tools[0].tools[0]", "input[0].tools[1]", "input[2].tools[1]"]
+    assert not refused(tools)
+
+
+def test_what_a_later_place_makes_a_function_of_is_no_custom_tool_any_more() -> None:
+    tools = parse_sources([ToolSource("tools", [CUSTOM]), ToolSource("input[0].tools", [FUNCTION | {"name": "patch"}])])
+    assert (names(tools), tools.custom) == (["patch"], frozenset())
+
+
+def test_a_name_that_a_place_has_twice_is_refused_there() -> None:
+    tools = parse_sources([ToolSource("tools", [FUNCTION]), ToolSource("input[0].tools", [FUNCTION, FUNCTION])])
+    assert refused(tools) == ["input[0].tools[1].name"]
+
+
+SEARCH: Json = {
+    "type": "tool_search",
+    "execution": "client",
+    "description": "Finds tools.",
+    "parameters": {"type": "object", "properties": {"query": {"type": "string"}}},
+}
+
+
+def test_a_search_that_the_client_runs_is_a_function() -> None:
+    tools = parse_tools([SEARCH, FUNCTION])
+    assert tools.functions[0]["function"] == {
+        "name": "tool_search",
+        "description": "Finds tools.",
+        "parameters": SEARCH["parameters"],
+    }
+    assert tools.client_search and not tools.warnings
+    [tool] = parse_tools([{"type": "tool_search", "execution": "client"}]).functions
+    assert tool["function"]["parameters"] == {"type": "object", "properties": {}}
+
+
+def test_a_search_that_openai_runs_is_left_out() -> None:
+    for tool in ({"type": "tool_search"}, {"type": "tool_search", "execution": "server"}):
+        tools = parse_tools([tool])
+        assert (names(tools), tools.client_search, len(tools.warnings)) == ([], False, 1)
+
+
+@each_case(
+    ("tool", "path"),
+    [
+        (FUNCTION | {"name": "tool_search"}, "tools[1].name"),
+        (SEARCH, "tools[1].name"),
+        (SEARCH | {"parameters": 5}, "tools[0].parameters"),
+        (SEARCH | {"description": 5}, "tools[0].description"),
+    ],
+)
+def test_a_search_is_refused_like_any_function(tool: Json, path: str) -> None:
+    tools = parse_tools([SEARCH, tool] if path.startswith("tools[1]") else [tool])
+    assert refused(tools) == [path]
+
+
+def test_a_search_can_be_chosen() -> None:
+    tools = parse_tools([SEARCH, FUNCTION])
+    chosen = {"type": "function", "function": {"name": "tool_search"}}
+    assert parse_tool_choice({"type": "tool_search"}, tools) == ToolChoice(chosen)
+    assert refused(parse_tool_choice({"type": "tool_search"}, TOOLS)) == ["tool_choice"]
+    allowed = {"type": "allowed_tools", "tools": [{"type": "tool_search"}]}
+    assert parse_tool_choice(allowed, tools).allowed == frozenset({"tool_search"})
+
+
+def test_tools_that_were_found_are_left_out_rather_than_refused() -> None:
+    found = [{"type": "mcp", "server_label": "x"}, {"type": "web_search"}, FUNCTION]
+    tools = parse_sources([ToolSource("input[3].tools", found, found=True)])
+    assert (names(tools), refused(tools)) == (["f"], [])
+    assert [warning.partition(":")[0] for warning in tools.warnings] == ["input[3].tools[0]", "input[3].tools[1]"]
+
+
+def test_a_namespace_can_be_allowed_as_a_whole() -> None:
+    tools = parse_tools([FUNCTION, NAMESPACE | {"tools": [FUNCTION | {"name": "find"}, CUSTOM]}])
+    allowed = {"type": "allowed_tools", "tools": [{"type": "namespace", "name": "crm"}]}
+    assert parse_tool_choice(allowed, tools).allowed == frozenset({"crm__find", "crm__patch"})
+
+
+@each_case(
+    ("namespace", "name"),
+    [("n" * 40, "t" * 40), ("n" * 200, "t"), ("n", "t" * 200), ("n" * 62, "t"), ("n" * 1000, "t" * 1000)],
+)
+def test_a_joined_name_has_at_most_64_characters(namespace: str, name: str) -> None:
+    joined = join_name(namespace, name)
+    assert len(joined) <= 64
+    assert joined == join_name(namespace, name) != join_name(namespace + "n", name) != join_name(namespace, name + "t")
+    tools = parse_tools([{"type": "namespace", "name": namespace, "tools": [FUNCTION | {"name": name}]}])
+    assert tools.namespaces == {joined: (namespace, name)}
+
+
+def test_a_name_that_is_short_enough_or_not_joined_stays() -> None:
+    assert join_name("n" * 31, "t" * 31) == "n" * 31 + "__" + "t" * 31
+    assert join_name(None, "t" * 100) == join_name("", "t" * 100) == "t" * 100
+
+
+def test_a_long_name_ends_with_that_of_the_tool() -> None:
+    assert join_name("mcp__" + "n" * 60, "create_event").endswith("__create_event")
 
 
 def test_a_tool_that_clients_send_with_every_request_is_left_out_with_a_warning() -> None:
