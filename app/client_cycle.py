@@ -20,6 +20,10 @@ from app.api.response_writer import Headers, Scope, Sender
 
 _NO_BODY = frozenset((204, 304))
 """Responses that end with their head."""
+_HEAD_START = b"HTTP/1.1 "
+"""The first bytes of every response."""
+_COMMENT = b":\n\n"
+"""What clients of an event stream ignore."""
 
 
 def _join_lines(headers: Headers) -> bytes:
@@ -99,6 +103,10 @@ class ClientCycle:
         self._sender: Sender | None = None
         self._head = b""
         """The part of the head that has not been sent."""
+        self._headers: Headers = ()
+        """The headers of the response."""
+        self._probe_bytes = 0
+        """How many bytes of `_HEAD_START` were sent before the head was known."""
 
     # The writer.
 
@@ -127,8 +135,10 @@ class ClientCycle:
     def _make_head(self, status: int, headers: Headers, end: bytes) -> bytes:
         """`end` holds the lines of further headers."""
         close = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
+        self._headers = headers
         lines = (STATUS_LINE[status], _default_lines.join(self._default_headers), _join_lines(headers), end, close)
-        return b"".join(lines)
+        head = b"".join(lines)
+        return head[self._probe_bytes :] if self._probe_bytes else head
 
     def take_body(self) -> bytes | None:
         """Return the body of the request if it has arrived whole; None if it must be received."""
@@ -246,6 +256,24 @@ class ClientCycle:
             self._complete()
 
     # The connection calls these methods.
+
+    def probe(self) -> None:
+        """Send something that changes nothing for the client: the next byte of the response's head, or a comment of its
+        event stream. If the client is gone, its system answers with a reset."""
+        self._expects_100_continue = False  # the body has come, and these bytes begin the response
+        if self._head:
+            self._transport.write(self._head[:1])
+            self._head = self._head[1:]
+        elif not self.response_started:
+            self._transport.write(_HEAD_START[self._probe_bytes : self._probe_bytes + 1])
+            self._probe_bytes = min(self._probe_bytes + 1, len(_HEAD_START))
+        elif not self.response_complete and self._sends_events():
+            self._transport.write(_make_chunk(_COMMENT, last=False) if self._chunked else _COMMENT)
+
+    def _sends_events(self) -> bool:
+        return any(
+            name.lower() == b"content-type" and value.startswith(b"text/event-stream") for name, value in self._headers
+        )
 
     def on_writable(self) -> None:
         """Called when the client has read enough, so that more can be sent."""

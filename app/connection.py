@@ -12,10 +12,15 @@ The endpoints for replies are called directly, without the ASGI application arou
 wraps it. Nothing else about them differs: they are ASGI callables, and any other server reaches them through the
 application.
 
+A client may close its sending side after its last request (a half-closed connection): the replies are still sent. A
+client that closes its connection looks the same, so the gateway sends a byte that changes nothing, which the system of
+such a client answers with a reset.
+
 The server calls `tick` of every connection at regular intervals, so no connection and no request needs a timer.
 """
 
 import logging
+import socket
 import time
 from collections import deque
 from functools import lru_cache
@@ -62,6 +67,10 @@ MIN_READ_BYTES_PER_SECOND = 1024
 """A client that reads more slowly than this over `stall_seconds` is disconnected."""
 EVICTED_FRACTION = 50
 """When there is no room for a new connection, one in this many idle connections is closed."""
+PROBE_SECONDS = 10.0
+"""How often a client that has closed its sending side is probed while its response has not begun."""
+RESET_SECONDS = (0.01, 0.05, 0.2)
+"""When the answer to the first probe may have come. Later ones are read by `tick`."""
 WARNING_SECONDS = 10.0
 """The minimum time between two warnings of the same kind."""
 
@@ -162,6 +171,9 @@ class ClientConnection(HttpToolsProtocol):
         self._waited_seconds = 0.0
         self._unread_bytes = 0
         self._unread_seconds = 0.0
+        self._half_closed = False
+        """The client has closed its sending side, and its last requests are being answered."""
+        self._unprobed_seconds = 0.0
 
     # Received data.
 
@@ -443,6 +455,36 @@ class ClientConnection(HttpToolsProtocol):
 
     # The end of a request and of the connection.
 
+    def eof_received(self) -> Any:
+        """The client has closed its sending side, or it is gone: both look the same. Requests that came whole are
+        answered, unless a probe shows that the client is gone."""
+        waiting = [cycle for cycle in self._cycles if not cycle.response_complete]
+        if not waiting or waiting[-1].more_body:
+            return False
+        waiting[-1].keep_alive = False
+        self._half_closed = self._discarding = True
+        waiting[0].probe()
+        for seconds in RESET_SECONDS:
+            self.loop.call_later(seconds, self._drop_if_reset)
+        return True
+
+    def _drop_if_reset(self) -> None:
+        """Drop a client that has reset the connection: without reading, the event loop does not notice that."""
+        if self.transport.is_closing():
+            return
+        client_socket = self.transport.get_extra_info("socket")
+        if client_socket is not None and client_socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self.drop()
+
+    def _probe_again(self, seconds: float) -> None:
+        self._drop_if_reset()
+        self._unprobed_seconds += seconds
+        waiting = next((cycle for cycle in self._cycles if not cycle.response_complete), None)
+        if self._unprobed_seconds >= PROBE_SECONDS and waiting is not None:
+            self._unprobed_seconds = 0.0
+            if not waiting.response_started:  # the writes of one that has begun are probes
+                waiting.probe()
+
     def on_response_complete(self) -> None:
         """Unlike uvicorn's, starts no timer: `tick` closes an idle connection."""
         self.server_state.total_requests += 1
@@ -497,6 +539,8 @@ class ClientConnection(HttpToolsProtocol):
 
     def tick(self, seconds: float) -> None:
         """Enforce the time limits; called every `seconds`. A request in progress has its own limits."""
+        if self._half_closed:
+            self._probe_again(seconds)
         idle = self.idle
         if idle or self.flow.write_paused:
             unread = self.transport.get_write_buffer_size()

@@ -3,8 +3,12 @@
 At SIGTERM or SIGINT, `/readyz` answers 503. New requests are still served for `settle_seconds`, so that load
 balancers notice. Then the listener closes, and running streams may finish within `drain_seconds`. A stream that still
 runs after that ends with a `response.failed` of code `draining`, never silently. The same signal a second time ends
-everything at once. With several workers, Ctrl-C in a terminal reaches each worker twice, as SIGINT and as the SIGTERM
-of the supervisor: that counts as one signal.
+everything at once, unless it comes within REPEAT_SECONDS: a signal to a process group reaches a gateway twice if
+`make` or a supervisor passes it on. With several workers, Ctrl-C in a terminal reaches each worker as SIGINT and as the
+SIGTERM of the supervisor: that counts as one signal, too.
+
+Workers whose supervisor was killed shut down as at SIGTERM, but close the listener at once, so that the next gateway
+can use its address.
 
 At SIGHUP each worker reads the configuration again. If the terminal is gone from which the gateway was started, it
 shuts down instead.
@@ -22,9 +26,10 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from multiprocessing import resource_tracker
+from multiprocessing import parent_process, resource_tracker
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, cast
@@ -48,6 +53,8 @@ WORKER_SECONDS = 60
 """How long a worker may take to start or to answer its supervisor, before the supervisor replaces it."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells use it: 128 + SIGINT."""
+REPEAT_SECONDS = 1.0
+"""The same signal within this time is not a second one."""
 FINAL_FLUSH_SECONDS = 1.0
 """How long responses may take to send their last frame at shutdown."""
 _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
@@ -91,6 +98,7 @@ class ParleyServer(uvicorn.Server):
         self._warnings: ConnectionWarnings
         self._limits, self._warnings = cast(Any, config.http).args
         self._terminal = find_terminal()
+        self._stopped_at = 0.0
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Start the shutdown. Unlike uvicorn, it does not raise the signal again at the end: a shutdown on request is a
@@ -99,10 +107,10 @@ class ParleyServer(uvicorn.Server):
         if context is None or not self.started:
             super().handle_exit(sig, frame)
         elif self.stop_signal is None:
-            self.stop_signal = sig
+            self.stop_signal, self._stopped_at = sig, time.monotonic()
             context.draining = True
             asyncio.get_running_loop().call_later(context.server.settle_seconds, self._exit)
-        elif sig == self.stop_signal:
+        elif sig == self.stop_signal and time.monotonic() - self._stopped_at >= REPEAT_SECONDS:
             self._exit()
             _end_replies(context)
             asyncio.get_running_loop().call_later(FINAL_FLUSH_SECONDS, self.drop_connections)
@@ -403,11 +411,22 @@ class _GatewayWorker(multiprocess.Process):
         # Before uvicorn starts the thread that answers the supervisor: at the same time as this one, it would make a
         # server of its own, which never starts.
         self._server = ParleyServer(self.config, self.on_listening)
+        threading.Thread(target=_stop_without_supervisor, args=(self._server,), daemon=True).start()
         try:
             super().target(sockets)
         except CannotListen as error:
             log.error("%s", error)
             sys.exit(STARTUP_FAILURE)
+
+
+def _stop_without_supervisor(server: uvicorn.Server) -> None:
+    """Shut the server down when the supervisor of this worker ends without ending it."""
+    supervisor = parent_process()
+    assert supervisor is not None
+    supervisor.join()
+    if not server.should_exit:
+        log.warning("the supervisor of this worker has ended: shutting down")
+        server.should_exit = True
 
 
 class _Supervisor(Multiprocess):

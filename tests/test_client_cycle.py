@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -198,3 +199,65 @@ async def test_nothing_is_sent_to_a_client_that_has_left() -> None:
     client.connection.connection_lost(None)
     left.set()
     assert await client.ask() == b"" and received == [{"type": "http.disconnect"}]
+
+
+PROBED = {
+    "before the head": (0, []),
+    "after the head": (1, [start(200, (b"content-type", b"text/plain"))]),
+    "in a body": (2, [start(200, (b"content-type", b"text/plain")), body(b"x. ", more=True)]),
+    "in a stream": (2, [start(200, (b"content-type", b"text/event-stream")), body(b"data: 1\n\n", more=True)]),
+}
+
+
+@each_case("name", PROBED)
+@each_case("probes", [1, 3, 20])
+async def test_probes_leave_the_response_as_it_is(name: str, probes: int) -> None:
+    count, before = PROBED[name]
+    gate = asyncio.Event()
+    sent = [*(before or [start(200, (b"content-type", b"text/plain"))]), body(b"data: 2\n\n")]
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        for message in sent[:count]:
+            await send(message)
+        await gate.wait()
+        for message in sent[count:]:
+            await send(message)
+
+    client = Client(app)
+    client.connection.data_received(GET)
+    await asyncio.sleep(0)
+    cycle = client.connection.cycle
+    for _ in range(probes):
+        cycle.probe()
+    gate.set()
+    written = await client.ask()
+    cycle.probe()
+    assert b"".join(client.transport.writes) == written
+    head, _, chunks = written.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\ncontent-type: text/")
+    read = [one.partition(b"\r\n")[2] for one in re.split(rb"(?:^|(?<=\r\n))(?=[0-9a-f]+\r\n)", chunks) if one]
+    comments = probes if name == "in a stream" else 0
+    assert read.count(b":\n\n\r\n") == comments
+    assert b"".join(one[:-2] for one in read if one[:1] != b":") == b"".join(
+        message["body"] for message in sent if message["type"] == "http.response.body"
+    )
+
+
+@each_case("probes", [0, 1, 20, 500])
+async def test_probes_send_a_head_that_waits_for_the_body_byte_by_byte(probes: int) -> None:
+    async def app(_scope: Any, receive: Any, _send: Any) -> None:
+        await receive()
+        await receive()
+
+    client = Client(app)
+    client.connection.data_received(GET)
+    await asyncio.sleep(0)
+    cycle = client.connection.cycle
+    cycle.probe()
+    cycle.start(200, ((b"content-type", b"text/plain"),), 2)
+    for _ in range(probes):
+        cycle.probe()
+    cycle.write(b"ok", last=True)
+    assert b"".join(client.transport.writes) == (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 2\r\n\r\nok"
+    )

@@ -5,10 +5,11 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from app.api.application import ParleyApp
 from app.api.context import AppContext
+from app.connection import ClientConnection
 from app.main import MakeCache, create_app, make_cache
 from app.routing import RetryBudget
 from app.server import ParleyServer, config
@@ -50,6 +51,11 @@ class Gateway:
     def callers(self) -> int:
         """Connections of callers that are open."""
         return len(self._server.server_state.connections)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let this time pass for the connections of callers."""
+        for connection in list(self._server.server_state.connections):
+            cast(ClientConnection, connection).tick(seconds)
 
     def quiet(self) -> bool:
         """Nothing is left of any request but connections that are kept for the next one."""

@@ -115,10 +115,14 @@ class Caller:
         await self.ask(body, **more)
         return await self.head(), await self.rest()
 
+    async def until_closed(self) -> bytes:
+        """Everything until the gateway closes the connection."""
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            return await self._reader.read()
+
     async def closed(self) -> bool:
         """Whether the gateway ends the connection, with nothing more to say."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            return not await self._reader.read()
+        return not await self.until_closed()
 
     async def cut(self) -> bool:
         """Whether the connection ends in the middle of the body."""

@@ -8,6 +8,7 @@ import json
 import random
 
 import pytest
+from app.connection import PROBE_SECONDS
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving
 from tests.live.raw_client import ASK, calling
@@ -19,6 +20,8 @@ pytestmark = pytest.mark.anyio
 SOON = 0.25
 BODY = json.dumps(ASK).encode()
 ASKED = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+WHOLE_BODY = json.dumps({**ASK, "stream": False}).encode()
+WHOLE = ASKED.replace(b"%d" % len(BODY), b"%d" % len(WHOLE_BODY)).replace(BODY, WHOLE_BODY)
 
 
 async def closed(upstream: ScriptedServer, number: int = 0) -> None:
@@ -188,3 +191,59 @@ async def leaving(gateway: Gateway, writes: int, whole: bool) -> None:
             await asyncio.sleep(0)
         if writes > 4 and not whole and await caller.head() == 200:
             await caller.write()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("version", ["1.1", "1.0"])
+@pytest.mark.parametrize("begun", [True, False])
+async def test_a_client_that_closes_only_its_sending_side_gets_its_reply(
+    stream: bool, version: str, begun: bool
+) -> None:
+    gate = asyncio.Event()
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
+    async with ScriptedServer(Reply(script if begun else [gate, *script])) as upstream, serving(upstream) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.say((ASKED if stream else WHOLE).replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
+            await upstream.request()
+            if begun and stream:
+                await eventually(lambda: any(response.status for response in gateway.context.active))
+            caller.writer.write_eof()
+            await asyncio.sleep(SOON)
+            assert not upstream.connections[0].closed.is_set()
+            gate.set()
+            raw = await caller.until_closed()
+    head, _, body = raw.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"response.completed" in body if stream else b'"finish_reason":"stop"' in body
+
+
+async def test_a_client_that_closes_its_sending_side_first_and_leaves_later() -> None:
+    async with ScriptedServer(Reply([never()])) as upstream, serving(upstream) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask(stream=False)
+            await upstream.request()
+            caller.writer.write_eof()
+            await asyncio.sleep(SOON)
+            assert not upstream.connections[0].closed.is_set()
+        for _ in range(2):
+            gateway.pass_time(PROBE_SECONDS)
+            await asyncio.sleep(0.05)
+        await closed(upstream)
+
+
+async def test_requests_in_line_are_answered_after_the_sending_side_is_closed() -> None:
+    async with ScriptedServer(*[Reply([say("a"), end(), DONE])] * 3) as upstream, serving(upstream) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.say(WHOLE * 3 + b"POST /v1/chat HTTP")
+            caller.writer.write_eof()
+            raw = await caller.until_closed()
+    assert raw.count(b"HTTP/1.1 200 OK\r\n") == raw.count(b'"finish_reason":"stop"') == 3
+
+
+async def test_a_request_that_did_not_come_whole_ends_with_the_sending_side() -> None:
+    async with ScriptedServer() as upstream, serving(upstream) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.say(WHOLE[:-1])
+            caller.writer.write_eof()
+            assert await caller.closed()
+    assert not upstream.connections

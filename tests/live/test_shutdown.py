@@ -3,10 +3,12 @@
 import asyncio
 import os
 import signal
+import socket
 import sys
+from pathlib import Path
 
 import pytest
-from app.server import WORKER_SECONDS
+from app.server import REPEAT_SECONDS, WORKER_SECONDS
 
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import process
@@ -174,11 +176,60 @@ async def test_a_second_ctrl_c_ends_everything_at_once() -> None:
                 raw = await caller.write() + await caller.write()
                 gateway.signal(signal.SIGINT)
                 await gateway.until_draining()
+                await asyncio.sleep(REPEAT_SECONDS)
                 gateway.signal(signal.SIGINT)
                 assert checked(raw + await caller.rest())[-1].data["error"]["code"] == "draining"
             code, output = await gateway.ended()
     assert code == 130
     assert "Traceback" not in output
+
+
+@WORKERS
+async def test_a_signal_that_comes_twice_at_once_lets_streams_finish(workers: int) -> None:
+    """`make` passes the SIGTERM of its process group on, which the gateway has got already."""
+    gate = asyncio.Event()
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
+    async with ScriptedServer(Reply(script)) as upstream, process(upstream, workers=workers) as gateway:
+        async with calling(gateway.address) as caller:
+            await caller.ask()
+            await caller.head()
+            raw = await caller.write() + await caller.write()
+            gateway.signal_all(signal.SIGTERM)
+            await asyncio.sleep(0.1)
+            gateway.signal_all(signal.SIGTERM)
+            await gateway.until_closed()
+            gate.set()
+            assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        assert (await gateway.ended())[0] == 0
+
+
+async def test_workers_whose_supervisor_is_killed_finish_their_streams_and_free_the_address() -> None:
+    gate = asyncio.Event()
+    script: list[bytes | asyncio.Event] = [say("a"), gate, say("b"), end(), DONE]
+    async with (
+        ScriptedServer(Reply(script)) as upstream,
+        process(upstream, workers=2, forked=False, settle_seconds=60) as gateway,
+    ):
+        async with calling(gateway.address) as caller:
+            await caller.ask()
+            await caller.head()
+            raw = await caller.write() + await caller.write()
+            workers = gateway.workers()
+            assert len(workers) == 2
+            gateway.signal(signal.SIGKILL)
+            await gateway.until_closed()
+            socket.create_server(gateway.address).close()
+            gate.set()
+            assert checked(raw + await caller.rest())[-1].type == "response.completed"
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while any(map(is_running, workers)):
+                await asyncio.sleep(0.02)
+        assert "the supervisor of this worker has ended" in (await gateway.ended())[1]
+
+
+def is_running(process_id: int) -> bool:
+    status = Path(f"/proc/{process_id}/status")
+    return status.exists() and "State:\tZ" not in status.read_text()
 
 
 async def test_a_caller_who_reads_nothing_does_not_delay_the_shutdown() -> None:
