@@ -31,6 +31,10 @@ SECRET_SHAPES = re.compile(
     re.IGNORECASE,
 )
 _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)
+_SUCCESS_CODE = re.compile(r"0*|2\d\d|ok|success|succeeded|successful|none|null", re.IGNORECASE)
+_FAILURE_WORD = re.compile(
+    r"(?<![a-z])(?i:error|fail|failed|failure|exception)(?![a-z])|[a-z](Error|Exception|Failure)\b"
+)
 _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNORECASE)
 
 
@@ -80,7 +84,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         return _from_base_resp(base, status, retry_after_seconds)
     error = value.get("error")
     source = error if isinstance(error, dict) else value
-    message = _find_message(error if isinstance(error, str) else source)
+    message = find_message(error if isinstance(error, str) else source)
     code, type_ = source.get("code"), source.get("type") or value.get("error_type")
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
@@ -96,6 +100,36 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     )
 
 
+def reports_failure(value: Mapping[str, Any]) -> bool:
+    """Whether an object that is not a part of a reply says that something failed.
+
+    It does by `error` and other fields that begin with `err`, by `detail`, by `success: false`, by a word or number in
+    `status`, `type`, `object` or `code`, or by a message with a code that does not stand for success.
+    """
+    if value.get("detail") or value.get("success") is False:
+        return True
+    if any(name[:3].lower() == "err" and not is_success(value[name]) for name in value):
+        return True
+    if any(_names_failure(value.get(name)) for name in ("status", "type", "object", "event")):
+        return True
+    if any(http_status(value.get(name)) is not None for name in ("code", "status", "status_code", "statusCode")):
+        return True
+    message = value.get("message") or value.get("msg")
+    return bool(message) and not is_success(message) and not is_success(value.get("code"))
+
+
+def _names_failure(word: Any) -> bool:
+    """Whether a word such as `error`, `failed`, `response.failed` or `InternalServerError` stands for a failure."""
+    return isinstance(word, str) and _FAILURE_WORD.search(word[:MAX_WORDS]) is not None
+
+
+def is_success(code: Any) -> bool:
+    """Whether a code or message is absent, or stands for success: 0, "200", "ok"."""
+    if isinstance(code, str):
+        return _SUCCESS_CODE.fullmatch(code.strip()) is not None
+    return not code or (isinstance(code, int) and (code is True or 200 <= code < 300))
+
+
 def _from_base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:
     message = str(base.get("status_msg") or "the model server gave no reason")
     code = base.get("status_code")
@@ -103,8 +137,9 @@ def _from_base_resp(base: dict[str, Any], status: int | None, wait: float | None
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait)
 
 
-def _find_message(source: Any) -> str:
-    """Return the most specific message: that of the provider behind a relay (OpenRouter), before the relay's own."""
+def find_message(source: Any) -> str:
+    """Return the most specific message of an error: that of the provider behind a relay (OpenRouter), before the
+    relay's own; "" if there is none."""
     if isinstance(source, str):
         return source
     metadata = source.get("metadata")
@@ -130,7 +165,7 @@ def _find_nested_message(raw: Any) -> str:
     if not isinstance(raw, dict):
         return str(raw)
     error = raw.get("error")
-    return _find_message(error if isinstance(error, dict | str) and error else raw)
+    return find_message(error if isinstance(error, dict | str) and error else raw)
 
 
 def _parse_json(text: str) -> Any:

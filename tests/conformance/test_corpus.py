@@ -11,6 +11,8 @@ from tests.each_case import each_case
 
 QUIRKS_IN_RANGES = ((1, 29), (38, 97), (100, 196))
 """Quirks of the catalogue that have wire bytes; the rest describe requests, timing and clients."""
+FIRST_REPORTED = 300
+"""From this number on, cases are built after public bug reports."""
 
 EMPTY_BODIES = {"Q-147", "Q-186"}
 
@@ -32,7 +34,8 @@ def test_a_file_is_named_after_its_case_and_ids_are_unique() -> None:
 def test_every_quirk_with_wire_bytes_has_its_case() -> None:
     numbers = [number for first, last in QUIRKS_IN_RANGES for number in range(first, last + 1)]
     wanted = {f"Q-{number:03d}" for number in numbers}
-    assert {case["id"] for case in ALL if case["id"].startswith("Q")} == wanted
+    found = {case["id"] for case in ALL if case["id"].startswith("Q")}
+    assert {id_ for id_ in found if int(id_[2:]) < FIRST_REPORTED} == wanted
 
 
 @every_case

@@ -18,7 +18,10 @@ Json = dict[str, Any]
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
-LENGTH, FILTER, FAILED = {"length"}, {"content_filter", "sensitive"}, {"error", "network_error", "abort"}
+LENGTH = {"length", "max_new_tokens", "max_tokens", "model_context_window_exceeded"}
+FILTER = {"content_filter", "sensitive", "recitation", "safety"}
+FAILED = {"error", "network_error", "abort", "server_error", "failed", "timeout", "interrupted"}
+FAILED |= {"malformed_function_call", "unexpected_tool_call"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Expected:
     error: bool
     """The reply must be reported as an error."""
     complete: bool
-    """A finish reason, [DONE] or a whole JSON reply was seen."""
+    """A finish reason was seen; or [DONE] or a whole JSON reply, with any part of a reply."""
 
 
 @dataclass
@@ -46,6 +49,10 @@ class Reading:
     structured: str = ""
     text: str = ""
     calls: Calls = field(default_factory=Calls)
+    own: int = 0
+    """The index of the choice that is the reply."""
+    others: dict[tuple[int, int], Calls] = field(default_factory=dict)
+    """The calls of the other choices, by index and by place among those of the same index."""
     reason: str | None = None
     usage: Json | None = None
     done: bool = False
@@ -63,15 +70,28 @@ def read_body(body: bytes) -> Expected:
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     reading = Reading()
     if is_json(text):
-        _take_object(reading, json.loads(text), whole=True)
+        document = json.loads(text)
+        reading.own = _find_own([document])
+        _take_object(reading, document, whole=True)
         reading.done = not reading.failed
     else:
-        _take_events(reading, text)
+        events = [*_events(text.replace("\r\n", "\n").replace("\r", "\n"))]
+        reading.own = _find_own([json.loads(data) for _, data in events if is_json(data)])
+        _take_events(reading, events)
     return _conclude(reading)
 
 
-def _take_events(reading: Reading, text: str) -> None:
-    for name, data in _events(text.replace("\r\n", "\n").replace("\r", "\n")):
+def _find_own(documents: list[Any]) -> int:
+    """The index of the choice that is the reply: 0, or the first that comes if there is no choice 0."""
+    choices = [
+        choice for document in documents if isinstance(document, dict) for choice in document.get("choices") or []
+    ]
+    indices = [choice.get("index") or 0 for choice in choices]
+    return 0 if 0 in indices or not indices else int(indices[0])
+
+
+def _take_events(reading: Reading, events: list[tuple[str, str]]) -> None:
+    for name, data in events:
         if data.strip() == "[DONE]":
             reading.done = True
             return
@@ -107,16 +127,30 @@ def _take_object(reading: Reading, document: Any, whole: bool) -> None:
     if not isinstance(document, dict) or _is_error(document) or (whole and not document.get("choices")):
         reading.failed = True
         return
-    choices = [choice for choice in document.get("choices") or [] if choice.get("index") in (0, None)]
-    for choice in choices:
-        _take_choice(reading, choice, whole)
-    places = [document, *choices, document.get("x_groq") or {}]
+    places = [document, document.get("x_groq") or {}]
+    met: list[int] = []
+    for choice in document.get("choices") or []:
+        index = choice.get("index") or 0
+        if index == reading.own and index not in met:
+            _take_choice(reading, choice, whole)
+            places.insert(1, choice)
+        else:
+            calls = reading.others.setdefault((index, met.count(index)), Calls())
+            fragments = (choice.get("message") or choice.get("delta") or {}).get("tool_calls") or []
+            (calls.add_whole if choice.get("message") else calls.add_delta)(fragments)
+        met.append(index)
     reading.usage = next((place["usage"] for place in places if place.get("usage")), reading.usage)
 
 
 def _is_error(document: Json) -> bool:
     status = (document.get("base_resp") or {}).get("status_code")
-    return bool(document.get("error") or document.get("object") == "error" or status)
+    if document.get("error") or document.get("object") == "error" or status:
+        return True
+    words = document.get("message") or document.get("msg")
+    failed = document.get("detail") or document.get("errors") or document.get("success") is False
+    return not document.get("choices") and bool(
+        failed or document.get("status") == "error" or (words and document.get("code"))
+    )
 
 
 def _take_choice(reading: Reading, choice: Json, whole: bool) -> None:
@@ -130,7 +164,9 @@ def _take_choice(reading: Reading, choice: Json, whole: bool) -> None:
         _take_message(reading, delta, whole=False)
     reason = choice.get("finish_reason")
     if reason is not None and (reason or whole):
-        reading.reason = reading.reason or reason
+        native = str(choice.get("native_finish_reason"))
+        counts = reason == "stop" and _parts(native) & (LENGTH | FILTER | FAILED)
+        reading.reason = reading.reason or (native if counts else reason)
 
 
 def _take_message(reading: Reading, message: Json, whole: bool) -> None:
@@ -171,9 +207,12 @@ def _content_parts(content: Any) -> Iterator[tuple[str, str]]:
 
 def _conclude(reading: Reading) -> Expected:
     reasoning, content = _split_think(reading.structured, reading.text)
-    complete = reading.done or reading.reason is not None
-    error = reading.failed or not complete or reading.reason in FAILED
+    opened = reading.calls.opened or any(calls.opened for calls in reading.others.values())
+    complete = reading.reason is not None or (reading.done and bool(reading.structured or reading.text or opened))
+    error = reading.failed or not complete or bool(_parts(reading.reason or "") & FAILED)
     calls = reading.calls.in_order(closed=not error)
+    if not reading.calls.opened:
+        calls = [call for _, other in sorted(reading.others.items()) for call in other.in_order(closed=not error)]
     return Expected(
         reasoning=_whole_characters(reasoning),
         content=_whole_characters(content),
@@ -192,10 +231,15 @@ def _split_think(structured: str, text: str) -> tuple[str, str]:
     return thought, answer
 
 
+def _parts(word: str) -> set[str]:
+    """The words around the colons of a finish reason."""
+    return {part.strip().lower() for part in word.split(":")}
+
+
 def _finish(reason: str, has_calls: bool) -> str:
-    if reason in LENGTH:
+    if _parts(reason) & LENGTH:
         return "length"
-    if reason in FILTER:
+    if _parts(reason) & FILTER:
         return "content_filter"
     return "tool_calls" if has_calls else "stop"
 

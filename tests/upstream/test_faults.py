@@ -49,6 +49,29 @@ def test_the_message_is_found_in_every_shape(body: Any) -> None:
     assert fault(body) == Fault("server_error", MESSAGE, True, 500)
 
 
+@each_case(
+    ("value", "failed"),
+    [
+        ({"errors": ["no"]}, True),
+        ({"error_code": 336003, "error_msg": "no"}, True),
+        ({"errMsg": "no"}, True),
+        ({"type": "response.failed"}, True),
+        ({"event": "error"}, True),
+        ({"code": 404}, True),
+        ({"error_code": 0, "error_msg": "", "errors": []}, False),
+        ({"code": 0, "message": "ok"}, False),
+        ({"code": 200, "msg": "success", "data": {}}, False),
+        ({"code": 20000, "message": "success"}, False),
+        ({"message": "queued"}, False),
+        ({"status": "processing", "type": "ping", "object": "chat.completion.chunk"}, False),
+        ({"status": "in_progress", "success": True}, False),
+        ({"type": "terror", "event": "unfailing"}, False),
+    ],
+)
+def test_an_object_reports_a_failure_or_does_not(value: dict[str, Any], failed: bool) -> None:
+    assert faults.reports_failure(value) is failed
+
+
 @pytest.mark.parametrize("body", [b"", b" \n", b"{}", b"[]", b"null", b'{"error":{}}', b'{"error":null}', b'""'])
 def test_an_error_without_words_is_judged_by_its_status(body: bytes) -> None:
     assert fault(body, 503).code == "overloaded"

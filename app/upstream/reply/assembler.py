@@ -25,7 +25,8 @@ from app.upstream.reply.chunk import (
     get_text,
     make_chunk,
 )
-from app.upstream.reply.finish import FAILURES, REASONS
+from app.upstream.reply.finish import STOP, Ending, find_ending
+from app.upstream.reply.other_choices import OtherChoices, get_calls
 from app.upstream.reply.reasoning_details import ReasoningDetails, get_details_text
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
@@ -33,6 +34,14 @@ from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
 
 _NOTHING = ChunkDelta()
+_QUIET_KEYS = frozenset(
+    ("id", "object", "created", "created_at", "model", "usage", "x_groq", "base_resp", "citations", "search_results")
+    + ("provider", "system_fingerprint", "service_tier", "type", "event", "status", "timings", "time", "timestamp")
+    + ("request_id", "ping", "heartbeat", "obfuscation", "choices")
+)
+"""The keys of objects without choices that servers send as keep-alives, or with usage or citations alone."""
+_NOT_A_REPLY = "not_a_reply"
+"""The cause of this name, `causes.NOT_A_REPLY`."""
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
 
 
@@ -44,12 +53,15 @@ class Assembler:
     ended = False
     _usage: dict[str, Any] | None = None
     _reason: str | None = None
+    _ending: Ending = STOP
+    """What the finish reason means."""
     _stopped_by: str | None = None
-    _foreign: Chunk | None = None
+    _foreign: dict[str, Any] | None = None
+    """The first object that is not a part of a reply and says nothing that is known."""
     _audio: AudioParts | None = None
     _details: ReasoningDetails | None = None
-    _error_after_finish = False
-    """Whether an error came after the finish reason."""
+    _cacheable = True
+    """False once something came that may mean that the reply is not whole."""
     _has_message = False
     """Whether a complete message came, which needs no finish reason."""
     _text_kind: type[TextDelta | ReasoningDelta] | None = None
@@ -64,16 +76,18 @@ class Assembler:
         self._sources: dict[str, Any] = {}
         """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
+        self._choices = OtherChoices()
 
     @property
     def finishing(self) -> bool:
         """Whether a finish reason came, after which only usage can follow."""
-        return self._reason is not None
+        return self._reason is not None or self._choices.held_finish
 
     def check_progress(self) -> bool:
         """Whether tool calls grew since the last call of this method, even if no event was emitted for them."""
-        before, self._last_received = self._last_received, self._calls.received
-        return self._calls.received != before
+        received = self._calls.received + self._choices.received
+        before, self._last_received = self._last_received, received
+        return received != before
 
     def feed(self, items: Sequence[Chunk | ChunkText | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
         out: list[Event] = []
@@ -103,10 +117,14 @@ class Assembler:
             self._on_error(faults.from_body(item.data, None), out)
         elif type(item) is MalformedData:
             self._on_error(faults.make_protocol_fault(item.data), out)
-        elif self._foreign is not None and not self.started:
-            self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
         else:
-            self._finish(out)
+            self._settle_choices(out)
+            if self.ended:
+                return
+            if self._reason or self._seen_fields:
+                self._finish(out)
+            else:
+                self._fail(self._make_incomplete_fault("the model server ended its reply without any part of it"), out)
 
     def _feed_usual_chunk(self, chunk: Chunk, out: list[Event]) -> bool:
         """Take a chunk that adds to one kind of content and does nothing else. Any other is left alone: False."""
@@ -119,7 +137,7 @@ class Assembler:
 
     def _feed_text(self, text: ChunkText, out: list[Event]) -> bool:
         """Take the only part of a chunk. False: it was not taken, because more than adding it is to be done."""
-        if self._surrogates.held:
+        if self._surrogates.held or self._choices.own_index:
             return False
         if type(text) is TextDelta or type(text) is ReasoningDelta:
             if self._calls.opened:
@@ -136,21 +154,27 @@ class Assembler:
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:
             self._usage = chunk.usage
-        if chunk.error or chunk.object == "error" or (chunk.base_resp and _is_base_resp_error(chunk.base_resp)):
-            self._on_error(faults.from_object(msgspec.to_builtins(chunk), None), out)
+        if chunk.error or chunk.object == "error":
+            self._on_error(faults.from_object(chunk.whole, None), out)
+            return
+        if chunk.base_resp and _is_base_resp_error(chunk.base_resp):
+            self._on_error(faults.from_object({"base_resp": chunk.base_resp}, None), out)
             return
         if chunk.citations or chunk.search_results:
             self._collect_sources(chunk)
         choices = chunk.choices
         if not choices:
-            self._keep_foreign_object(chunk)
+            self._feed_object(chunk, out)
             return
         self.started = True
-        choice: ChunkChoice | None = choices[0]
-        if choices[0].index or len(choices) > 1:
-            choice = next((item for item in choices if not item.index), None)
-        if choice is None:
-            return
+        if len(choices) > 1 or (choices[0].index or 0) != self._choices.own_index or self._choices.held:
+            self._feed_choices(chunk, choices, out)
+        else:
+            self._feed_choice(chunk, choices[0], out)
+
+    def _feed_choice(self, chunk: Chunk, choice: ChunkChoice, out: list[Event]) -> None:
+        """Take what a chunk has for the choice that is the reply."""
+        self._choices.own_came = True
         if chunk.ragged or self._surrogates.held:
             self._join_surrogates(choice)
         if choice.delta is not None and choice.delta != _NOTHING:
@@ -162,8 +186,74 @@ class Assembler:
         if choice.finish_reason or choice.error:
             self._set_finish_reason(choice, out)
 
+    def _feed_choices(self, chunk: Chunk, choices: list[ChunkChoice], out: list[Event]) -> None:
+        """Take a chunk that has other choices (rule 11)."""
+        other = self._choices
+        if self._seen_fields:
+            other.own_came = True
+        own = [choice for choice in choices if (choice.index or 0) == other.own_index]
+        if own:
+            self._feed_choice(chunk, own[0], out)
+        for choice in choices:
+            if (choice.index or 0) != other.own_index:
+                other.add(chunk, choice)
+        for choice in own[1:]:
+            self._feed_second(chunk, choice, out)
+        if other.must_adopt:
+            self._adopt_held(out)
+
+    def _feed_second(self, chunk: Chunk, choice: ChunkChoice, out: list[Event]) -> None:
+        """Take the calls of a second choice with the index of the own one, which has none."""
+        if self.ended or (self._calls.opened and not self._choices.continues_own):
+            return
+        calls = get_calls(choice)
+        if calls is not None:
+            self._choices.continues_own = True
+            self._feed_other_calls(calls, out, whole=choice.delta is None, ragged=chunk.ragged)
+        if choice.finish_reason:
+            self._set_finish_reason(choice, out)
+
+    def _feed_other_calls(self, delta: ChunkDelta, out: list[Event], *, whole: bool, ragged: bool) -> None:
+        if ragged or self._surrogates.held:
+            self._surrogates.join(delta)
+        self._feed_delta(delta, out, whole=whole)
+
+    def _adopt_held(self, out: list[Event]) -> None:
+        """Read the choice that came instead of choice 0 as the reply."""
+        for chunk, choice in self._choices.adopt():
+            if not self.ended:
+                self._feed_choice(chunk, choice, out)
+
+    def _settle_choices(self, out: list[Event]) -> None:
+        """At the end of the reply, take the only choice that came, and the calls of others if its own has none. May be
+        called again."""
+        other = self._choices
+        if other.settled or not other.received:
+            return
+        other.settled = True
+        if self._seen_fields:
+            other.own_came = True
+        if other.held and not other.own_came:
+            self._adopt_held(out)
+        if not self._calls.opened:
+            self._take_other_calls(out)
+
+    def _take_other_calls(self, out: list[Event]) -> None:
+        other = self._choices
+        for delta, whole, ragged in other.take_calls():
+            if self.ended:
+                return
+            self._feed_other_calls(delta, out, whole=whole, ragged=ragged)
+        if self._calls.too_many:
+            self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
+        elif self._calls.opened and self._reason is None and other.finish is not None:
+            self._set_finish_reason(other.finish, out)
+
     def _on_error(self, fault: Fault, out: list[Event]) -> None:
         """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning."""
+        self._settle_choices(out)
+        if self.ended:
+            return
         if self._reason:
             self._warn_late(fault.message)
             self._finish(out)
@@ -250,7 +340,7 @@ class Assembler:
             self._warnings.append(text)
 
     def _warn_late(self, message: str) -> None:
-        self._error_after_finish = True
+        self._cacheable = False
         self._warn(f"the model server sent an error after the end of its reply: {message}")
 
     def _feed_message(self, message: ChunkDelta, out: list[Event]) -> None:
@@ -273,13 +363,23 @@ class Assembler:
         if "images" in seen:
             message.images = None
         self._feed_delta(message, out, whole=True)
-        self._has_message = self._has_message or not seen
+        self._has_message = self._has_message or (not seen and bool(self._seen_fields))
 
-    def _keep_foreign_object(self, chunk: Chunk) -> None:
+    def _feed_object(self, chunk: Chunk, out: list[Event]) -> None:
+        """Take an object without choices: a failure, a keep-alive, or one that says nothing that is known."""
         if chunk.x_groq:
             self._update_usage(chunk, ChunkChoice())
-        if not self.started and (chunk.message or chunk.detail):
-            self._foreign = chunk
+        value = chunk.whole or {}
+        if faults.reports_failure(value):
+            self._on_error(faults.from_object(value, None), out)
+        elif chunk.choices is None and not value.keys() <= _QUIET_KEYS:
+            self._foreign = self._foreign or value
+            if self.started and self._reason is None and self._cacheable:
+                self._cacheable = False
+                keys = _describe_keys(value)
+                self._warn(
+                    f"the model server sent an object that is not a part of a reply, with {keys}; it is left out"
+                )
 
     def _update_usage(self, chunk: Chunk, choice: ChunkChoice) -> None:
         nested = chunk.x_groq.get("usage") if chunk.x_groq else None
@@ -288,16 +388,26 @@ class Assembler:
     def _set_finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
         if self.ended:  # a tool call of an unsupported type has failed the reply
             return
-        reason = choice.finish_reason
-        kind = FAILURES.get((reason or "").lower())
         if choice.error:
             self._fail(faults.from_object({"error": choice.error}, None), out)
-        elif kind is not None and self._reason is None:
-            self._fail(faults.make_fault(kind, f"the model server ended the reply with {reason!r}"), out)
+            return
+        stopped_by = choice.stop_reason or choice.matched_stop
+        self._stopped_by = stopped_by if isinstance(stopped_by, str) else None
+        if self._reason is not None:
+            return
+        word, native = choice.finish_reason or "", choice.native_finish_reason
+        ending = find_ending(word)
+        if isinstance(native, str) and ending.fault is None and ending.reason == "stop":
+            exact = find_ending(native)
+            if exact.fault is not None or exact.reason in ("length", "content_filter"):
+                word, ending = native, exact
+        if ending.fault is not None:
+            self._fail(faults.make_fault(ending.fault, f"the model server ended the reply with {word[:200]!r}"), out)
         else:
-            self._reason = self._reason or reason
-            word = choice.stop_reason or choice.matched_stop
-            self._stopped_by = word if isinstance(word, str) else None
+            self._reason, self._ending = word, ending
+            if not ending.known:
+                self._cacheable = False
+                self._warn(f"the model server's finish reason {word[:200]!r} is not known: it was read as stop")
 
     def _finish(self, out: list[Event]) -> None:
         if self._surrogates.held:
@@ -310,7 +420,7 @@ class Assembler:
             out += self._audio.close(self._warn)
         self._calls.close(out)
         native = self._reason
-        reason = REASONS.get((native or "stop").lower(), "stop")
+        reason = self._ending.reason
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if self._calls else "stop"
         is_usual = native is None or native == reason or (reason == "tool_calls" and native == "stop")
@@ -322,7 +432,7 @@ class Assembler:
                 normalize_usage(self._usage),
                 native,
                 warnings,
-                cacheable=not self._error_after_finish,
+                cacheable=self._cacheable,
                 stopped_by=self._stopped_by if reason == "stop" else None,
             )
         )
@@ -330,6 +440,9 @@ class Assembler:
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """End with a fault whose status is 200: the response's head had announced a success."""
+        self._settle_choices(out)
+        if self.ended:
+            return
         self._feed_delta(self._surrogates.close(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
@@ -344,19 +457,31 @@ class Assembler:
         self._text_kind = None
         if self.ended:
             return out
+        self._settle_choices(out)
+        self._end(junk, fault, out)
+        return out
+
+    def _end(self, junk: bytes, fault: Fault | None, out: list[Event]) -> None:
+        if self.ended:  # what another choice brought has failed the reply
+            return
         if self._reason or (self._has_message and fault is None):
             self._finish(out)
         elif fault is not None:
             self._fail(fault, out)
-        elif self._foreign is not None and not self.started:
-            self._fail(faults.from_object(msgspec.to_builtins(self._foreign), None), out)
-        elif junk and not self.started:
+        elif junk and not self.started and self._foreign is None:
             self._fail(faults.make_protocol_fault(junk), out)
         else:
-            self._fail(
-                faults.make_fault("upstream_incomplete", "the model server's reply ended before it was finished"), out
-            )
-        return out
+            self._fail(self._make_incomplete_fault("the model server's reply ended before it was finished"), out)
+
+    def _make_incomplete_fault(self, message: str) -> Fault:
+        """Build the fault of a reply that is not whole, in the words of the server if it has sent any."""
+        foreign = self._foreign
+        if foreign is None or self._seen_fields:
+            return faults.make_fault("upstream_incomplete", message)
+        if not faults.is_success(faults.find_message(foreign)):
+            return faults.from_object(foreign, None)
+        message = f"the model server sent no chat completion but an object with {_describe_keys(foreign)}"
+        return faults.make_fault("upstream_incomplete", f"{message}; is its base_url right?", cause=_NOT_A_REPLY)
 
 
 def _is_foreign(call: ToolCallFragment) -> bool:
@@ -372,6 +497,13 @@ def _unsupported_call_fault(call: ToolCallFragment) -> Fault:
         "unsupported",
         f"the model server's reply has a tool call{named} of type {type_!r}: only function calls are supported",
     )
+
+
+def _describe_keys(value: dict[str, Any]) -> str:
+    """Name the first keys of an object."""
+    shown = [repr(key[:40]) for key in list(value)[:3]]
+    more = f" and {len(value) - 3} more" if len(value) > 3 else ""
+    return f"the keys {', '.join(shown)}{more}" if shown else "no key"
 
 
 def _is_base_resp_error(base_resp: dict[str, Any]) -> bool:

@@ -64,6 +64,8 @@ class ChunkChoice(Struct, gc=False):
     delta: ChunkDelta | None = None
     message: ChunkDelta | None = None
     finish_reason: str | None = None
+    native_finish_reason: Any = None
+    """OpenRouter: the word of the provider behind it."""
     usage: dict[str, Any] | None = None
     error: Any = None
     stop_reason: Any = None
@@ -79,11 +81,10 @@ class Chunk(Struct, gc=False):
     x_groq: dict[str, Any] | None = None
     base_resp: dict[str, Any] | None = None
     object: str | None = None
-    message: Any = None
-    code: Any = None
-    detail: Any = None
     citations: Any = None
     search_results: Any = None
+    whole: dict[str, Any] | None = None
+    """All of the object, if it has no choices or reports an error."""
     ragged: bool = False
     """Some text may begin or end with half a surrogate pair, whose other half is in a neighbouring chunk."""
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ from app.upstream.reply.chunk import (
     get_text,
     is_too_deep,
 )
-from app.upstream.reply.lenient_chunk import decode_leniently
+from app.upstream.reply.lenient_chunk import decode_leniently, find_object
 
 MIN_WAIT, MAX_WAIT = 6, 4096
 """After how many chunks the bytes around a text are searched for. That takes as long as decoding three chunks, and may
@@ -40,6 +41,7 @@ _CONTENT, _REASONING, _ARGUMENTS = (
 )
 
 _strict = msgspec.json.Decoder(Chunk).decode
+_decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 
@@ -52,13 +54,27 @@ def decode(data: bytes) -> Chunk | None:
     if len(data) > 2 * MAX_NESTING and is_too_deep(data):
         raise ValueError("nested too deeply")
     try:
-        return _strict(data)
+        chunk = _strict(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass
-    chunk = decode_leniently(json.loads(data.decode("utf-8", "replace"), parse_int=_integer))
-    if chunk is not None:
+        read = decode_leniently(_load(data))
+        if read is None:
+            return None
+        chunk = read
         chunk.ragged = b"\\ud" in data.lower()
+    if not chunk.choices or chunk.error or chunk.object == "error":
+        chunk.whole = _decode_object(data)
     return chunk
+
+
+def _decode_object(data: bytes) -> dict[str, Any] | None:
+    try:
+        return _decode_any(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return find_object(_load(data))
+
+
+def _load(data: bytes) -> Any:
+    return json.loads(data.decode("utf-8", "replace"), parse_int=_integer)
 
 
 def _integer(digits: str) -> int:

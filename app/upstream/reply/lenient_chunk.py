@@ -8,9 +8,8 @@ from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, FunctionFra
 
 def decode_leniently(value: Any) -> Chunk | None:
     """Build a chunk from a JSON value; None if it is not an object or a list that contains one."""
-    if isinstance(value, list):
-        value = next((item for item in value if isinstance(item, dict)), None)
-    if not isinstance(value, dict):
+    value = _find_object(value)
+    if value is None:
         return None
     choices = value.get("choices")
     return Chunk(
@@ -22,12 +21,20 @@ def decode_leniently(value: Any) -> Chunk | None:
         x_groq=_to_mapping(value.get("x_groq")),
         base_resp=_to_mapping(value.get("base_resp")),
         object=value.get("object") if isinstance(value.get("object"), str) else None,
-        message=_replace_surrogates(value.get("message")),
-        code=_replace_surrogates(value.get("code")),
-        detail=_replace_surrogates(value.get("detail")),
         citations=_replace_surrogates(value.get("citations")),
         search_results=_replace_surrogates(value.get("search_results")),
     )
+
+
+def find_object(value: Any) -> dict[str, Any] | None:
+    """Return a JSON value, or the first object in a list, without half surrogate pairs; None if there is no object."""
+    return _to_mapping(_find_object(value))
+
+
+def _find_object(value: Any) -> dict[str, Any] | None:
+    if isinstance(value, list):
+        value = next((item for item in value if isinstance(item, dict)), None)
+    return value if isinstance(value, dict) else None
 
 
 def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
@@ -37,6 +44,7 @@ def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
         delta=_parse_delta(value.get("delta")),
         message=_parse_delta(value.get("message")),
         finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
+        native_finish_reason=_replace_surrogates(value.get("native_finish_reason")),
         usage=_to_mapping(value.get("usage")),
         error=_replace_surrogates(value.get("error")),
         stop_reason=_replace_surrogates(value.get("stop_reason")),

@@ -16,6 +16,7 @@ from tests.upstream.reply.assembled_events import events
 
 CALL = b'{"id":"a","function":{"name":"f","arguments":"{}"}}'
 CHUNK = b'{"choices":[{"delta":{"content":"hi"}}]}'
+STOP = b'{"choices":[{"delta":{},"finish_reason":"stop"}]}'
 
 
 def test_a_closing_message_adds_only_what_the_deltas_lacked() -> None:
@@ -109,10 +110,111 @@ def test_a_script_in_a_web_page_begins_no_json() -> None:
     assert "a web page" in failed.fault.message
 
 
-def test_an_error_of_another_shape_before_the_end_is_no_empty_success() -> None:
-    [failed] = events(b'{"message":"model is overloaded","code":503}', b"[DONE]")
+ROLE = b'{"choices":[{"delta":{"role":"assistant","content":""}}]}'
+CALL_BEGUN = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}}]}'
+FAILURES = [
+    {"detail": "engine lost"},
+    {"detail": [{"loc": ["body"], "msg": "engine lost", "type": "value_error"}]},
+    {"code": 500, "msg": "engine lost"},
+    {"code": "1113", "msg": "engine lost", "success": False},
+    {"code": "InternalError", "message": "engine lost", "request_id": "q"},
+    {"status": "error", "message": "engine lost"},
+    {"status": "FAILED", "message": "engine lost"},
+    {"status": 500, "message": "engine lost"},
+    {"statusCode": 503, "message": "engine lost"},
+    {"success": False, "message": "engine lost"},
+    {"type": "error", "message": "engine lost"},
+    {"object": "chat.completion.chunk", "type": "InternalServerError", "message": "engine lost"},
+    {"object": "error", "message": "engine lost", "code": 500},
+    {"error": "engine lost"},
+    {"error": {"message": "engine lost"}, "choices": []},
+    {"choices": [], "code": 500, "message": "engine lost"},
+    {"base_resp": {"status_code": 1000, "status_msg": "engine lost"}},
+]
+QUIET = [
+    {},
+    {"type": "ping"},
+    {"status": "processing"},
+    {"object": "chat.completion.chunk", "choices": [], "prompt_filter_results": [{"prompt_index": 0}]},
+    {"id": "q", "object": "chat.completion.chunk", "created": 1, "model": "m"},
+    {"choices": None, "usage": None},
+    {"error": None, "choices": []},
+    {"base_resp": {"status_code": 0, "status_msg": "success"}},
+]
+FOREIGN = [
+    {"candidates": [{"content": {"parts": [{"text": "Hello"}]}, "finishReason": "STOP"}]},
+    {"output": {"text": "Hello", "finish_reason": "stop"}, "usage": {"input_tokens": 3}, "request_id": "q"},
+    {"response": "Hel", "p": "ab"},
+    {"model": "m", "message": {"role": "assistant", "content": "Hello"}, "done": False},
+    {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Hello"}},
+    {"code": 0, "message": "success", "data": {"text": "Hello"}},
+]
+
+
+def line(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+@each_case("value", FAILURES)
+@each_case("before", [(), (ROLE,), (CHUNK,), (CALL_BEGUN,)], ids=["first", "after a role", "after a text", "in a call"])
+@each_case("end", [b"[DONE]", b""], ids=["done", "no end"])
+def test_an_object_that_says_that_something_failed_fails_the_reply(
+    value: dict[str, Any], before: tuple[bytes, ...], end: bytes
+) -> None:
+    failed = events(*before, line(value), CHUNK, end)[-1]
     assert isinstance(failed, Failed)
-    assert failed.fault.code == "overloaded"
+    assert "engine lost" in failed.fault.message
+
+
+@each_case("value", FAILURES)
+def test_a_failure_after_the_finish_reason_is_a_warning_and_the_reply_is_not_cached(value: dict[str, Any]) -> None:
+    last = events(CHUNK, STOP, line(value), b"[DONE]")[-1]
+    assert isinstance(last, Finish)
+    assert (last.cacheable, ["engine lost" in text for text in last.warnings]) == (False, [True])
+
+
+@each_case("value", QUIET)
+def test_a_keep_alive_changes_nothing(value: dict[str, Any]) -> None:
+    assert events(line(value), CHUNK, line(value), STOP, line(value), b"[DONE]") == [TextDelta("hi"), Finish("stop")]
+
+
+@each_case("value", FOREIGN)
+def test_an_object_that_says_nothing_known_is_a_warning_and_the_reply_is_not_cached(value: dict[str, Any]) -> None:
+    text, last = events(CHUNK, line(value), line({"x": 1}), STOP, b"[DONE]")
+    assert text == TextDelta("hi") and isinstance(last, Finish)
+    assert (last.reason, last.cacheable) == ("stop", False)
+    assert [repr(list(value)[0]) in warning for warning in last.warnings] == [True]
+    last = events(line(value), CHUNK, STOP, line(value), b"[DONE]")[-1]
+    assert isinstance(last, Finish)
+    assert (last.reason, last.cacheable, last.warnings) == ("stop", True, ())
+
+
+@each_case("value", [None, *QUIET, *FOREIGN])
+@each_case("role", [(), (ROLE,)], ids=["", "role"])
+@each_case("end", [b"[DONE]", b""], ids=["done", "no end"])
+def test_a_reply_without_a_part_and_without_a_finish_reason_is_incomplete(
+    value: dict[str, Any] | None, role: tuple[bytes, ...], end: bytes
+) -> None:
+    objects = () if value is None else (line(value),)
+    [failed] = events(*role, *objects, end)
+    assert isinstance(failed, Failed)
+    assert (failed.fault.code, failed.fault.transient) == ("upstream_incomplete", True)
+    if value is not None and value in FOREIGN:
+        assert repr(list(value)[0]) in failed.fault.message and "base_url" in failed.fault.message
+
+
+def test_the_words_of_an_object_that_came_instead_of_a_reply_are_its_error() -> None:
+    for end in (b"[DONE]", b""):
+        [failed] = events(b'{"message":"model is overloaded"}', end)
+        assert isinstance(failed, Failed)
+        assert (failed.fault.code, failed.fault.message) == ("overloaded", "model is overloaded")
+
+
+@each_case("body", [b'{"choices":[]}', b'{"choices":[{}]}', b'{"choices":[{"message":{"content":null}}]}', b"{}"])
+def test_a_whole_body_without_a_usable_choice_is_incomplete(body: bytes) -> None:
+    [failed] = events(body)
+    assert isinstance(failed, Failed)
+    assert failed.fault.code == "upstream_incomplete"
 
 
 @each_case("reason", [b"", b',"finish_reason":null', b',"finish_reason":"error"'])
