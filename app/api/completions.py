@@ -180,7 +180,7 @@ class _CompletionsEncoder:
         if info.warnings:
             info = replace(info, warnings=[_rename_path(text) for text in info.warnings])
         made = OPENAI.reply_encoder(info, mode)
-        self.open, self.feed = made.open, made.feed
+        self.open, self.feed, self.heartbeat = made.open, made.feed, made.heartbeat
         self._fail, self._choice = made.fail, choice
 
     def fail(self, error: dict[str, Any]) -> bytes:

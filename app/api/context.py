@@ -83,6 +83,8 @@ class AppContext:
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
+    publishing: set[asyncio.Task[EqualUntil]] = field(default_factory=set)
+    """Writes of records that no response waits for."""
     ended: EndedRequests = field(default_factory=EndedRequests)
     """Reports the requests for a reply that have ended."""
     recent: RecentRequests = field(default_factory=RecentRequests)
@@ -200,6 +202,7 @@ class AppContext:
             await _start_when_open(response, opening, lease)
             if self.cache.is_shared:
                 published = await self._publish_record(response.info.response_id)
+                response.on_keepalive = partial(self._publish_again, response.info.response_id)
             await response.done
         finally:
             self.ticker.discard(response)
@@ -221,6 +224,12 @@ class AppContext:
         data = write_record(reply, location, equal_until)
         await self.cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
         return equal_until
+
+    def _publish_again(self, response_id: str) -> None:
+        """Write the record again, which has changed, while the reply is sent."""
+        task = asyncio.get_running_loop().create_task(self._publish_record(response_id))
+        self.publishing.add(task)
+        task.add_done_callback(self.publishing.discard)
 
     async def find_resumable(self, response_id: str, owner: str, *, after: int = 0) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another

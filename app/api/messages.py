@@ -450,7 +450,7 @@ class _MessagesEncoder:
 
     def __init__(self, info: ReplyInfo, mode: ReplyMode) -> None:
         made = ANTHROPIC.reply_encoder(replace(info, warnings=[_rename_path(text) for text in info.warnings]), mode)
-        self.open, self.feed = made.open, made.feed
+        self.open, self.feed, self.heartbeat = made.open, made.feed, made.heartbeat
         self._fail = made.fail
 
     def fail(self, error: dict[str, Any]) -> bytes:

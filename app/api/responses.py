@@ -9,7 +9,7 @@ import json
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from app.chat.stage import Stage, feed_to_end
 from app.chat.stream import AttemptLog, Receiver, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
+from app.formats.base import HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
 from app.formats.encoders import encode_each
 from app.routing.header import write_attempts_header
 
@@ -79,6 +79,8 @@ class ReplyResponse(ABC):
     """What the reply answers, if its reasoning is kept for later requests."""
     owner = ""
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
+    on_keepalive: Callable[[], None] | None = None
+    """Called after a heartbeat that has a number among the frames of the reply."""
     _encoder: Encoder | None = None
     """Made when the stream or the reply starts, from what is known of the reply by then."""
 
@@ -336,6 +338,9 @@ class JoinedReplyEncoder:
     def open(self) -> bytes:
         return self.encoder.open()
 
+    def heartbeat(self) -> bytes:
+        return self.encoder.heartbeat()
+
     def feed(self, events: list[Event]) -> bytes:
         last = events[-1] if events else None
         if type(last) is Finish and last.usage:
@@ -359,6 +364,10 @@ class SkipFrames:
 
     def open(self) -> bytes:
         return self._skip_read(self.encoder.open())
+
+    def heartbeat(self) -> bytes:
+        """The client has read further than this stream: a heartbeat here must not count as a frame."""
+        return HEARTBEAT if self._after else self.encoder.heartbeat()
 
     def feed(self, events: list[Event]) -> bytes:
         data = self.encoder.feed(events)
@@ -510,7 +519,9 @@ class EventStreamResponse(ReplyResponse):
             self._quiet, self._last_sent = True, now - interval
         elif now + interval - self._last_sent >= self._limits.heartbeat_seconds:
             self._last_sent = now
-            self._write(self.format.heartbeat)
+            self._write(self.encoder.heartbeat())
+            if self.on_keepalive is not None and self.info.keepalives:
+                self.on_keepalive()
 
 
 class JsonResponse(ReplyResponse):

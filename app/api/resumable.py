@@ -157,6 +157,7 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     label: Label
     age_seconds: int | None
     equal_until: EqualUntil = UNKNOWN
+    keepalives: list[int] = []
 
 
 class _PackedReply(msgspec.Struct, frozen=True, gc=False):
@@ -203,6 +204,7 @@ def write_record(reply: ResumableReply, location: ReplyLocation, equal_until: Eq
         label=info.origin.label,
         age_seconds=info.origin.age_seconds,
         equal_until=equal_until,
+        keepalives=info.keepalives,
     )
     return msgspec.json.encode(record)
 
@@ -227,6 +229,7 @@ def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySour
         completed_bodies=record.completed_bodies,
         include_usage=record.include_usage,
         options=record.options,
+        keepalives=record.keepalives,
     )
     return ResumableReply(
         info, FORMATS[record.format], record.mode, record.scope, source, equal_until=record.equal_until

@@ -80,6 +80,9 @@ class ReplyInfo(Struct, frozen=True):
     include_usage: bool = True
     """OpenAI: the stream ends with a usage chunk."""
     options: Options = DEFAULT_OPTIONS
+    keepalives: list[int] = []
+    """OpenAI's Responses: the sequence numbers of the heartbeats that were sent. All streams of the reply share this
+    list and number their events around these, so that a client can resume after any number that it has read."""
 
     @property
     def cached(self) -> bool:
@@ -99,6 +102,10 @@ class ReplyInfo(Struct, frozen=True):
         return fields if self.origin.age_seconds is None else fields | {"age": self.origin.age_seconds}
 
 
+HEARTBEAT = b": heartbeat\n\n"
+"""A comment, which clients ignore."""
+
+
 class Encoder(Protocol):
     """Encodes the events of one reply as the body of the response."""
 
@@ -107,6 +114,9 @@ class Encoder(Protocol):
 
     def feed(self, events: list[Event]) -> bytes:
         """Return the bytes of these events; the terminal event ends the body."""
+
+    def heartbeat(self) -> bytes:
+        """Return bytes that keep a silent stream open."""
 
     def fail(self, error: dict[str, Any]) -> bytes:
         """Return the last bytes of a reply that fails without a `Failed` event. `error`: `ParleyError.to_dict`."""
@@ -194,7 +204,5 @@ class Format(Struct, frozen=True):
     """The changes that the framework of this format makes to a conversation."""
     reply_stage: Callable[[], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
-    heartbeat: bytes = b": heartbeat\n\n"
-    """Keeps a silent stream open. By default it is a comment."""
     warning: Callable[[str], str] = str
     """Replaces the JSON paths in a warning with those of the caller's request."""

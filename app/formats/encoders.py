@@ -9,7 +9,7 @@ from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDe
 from app.chat.event_runs import EventRuns, TextRun
 from app.chat.events import Event, Extra, Failed, Finish
 from app.errors import UpstreamFailed
-from app.formats.base import Encoder, ReplyInfo
+from app.formats.base import HEARTBEAT, Encoder, ReplyInfo
 from app.formats.sse import encode_json
 
 
@@ -26,6 +26,9 @@ class DeltaEncoder(ABC):
     def __init__(self, info: ReplyInfo) -> None:
         self._info = info
         self._accumulator = MessageAccumulator()
+
+    def heartbeat(self) -> bytes:
+        return HEARTBEAT
 
     def feed(self, events: list[Event]) -> bytes:
         if len(events) == 1:
@@ -132,6 +135,9 @@ class WholeEncoder(ABC):
         """The last events, which are not accumulated yet: many at once take less time than each by itself."""
 
     def open(self) -> bytes:
+        return b""
+
+    def heartbeat(self) -> bytes:
         return b""
 
     def feed(self, events: list[Event]) -> bytes:

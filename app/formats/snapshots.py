@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 from app.chat.accumulator import MessageAccumulator, MessageDelta, MessageStarted, ReplyMessage
 from app.chat.events import End, Event
-from app.formats.base import ReplyInfo
+from app.formats.base import HEARTBEAT, ReplyInfo
 from app.formats.sse import encode_json, escape_line_separators
 
 
@@ -31,6 +31,9 @@ class SnapshotEncoder(ABC):
         """The text of each message."""
         self._has_new_fields = False
         """Whether anything but text came since the stream last set this to False."""
+
+    def heartbeat(self) -> bytes:
+        return HEARTBEAT
 
     def _accumulate(self, events: list[Event]) -> tuple[bool, End | None]:
         """Add the events of a read. Return whether the reply changed, and its end if it ended."""

@@ -7,10 +7,9 @@ from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, ResponseLimits
 from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
-from app.formats.base import ReplyInfo
+from app.formats.base import HEARTBEAT, ReplyInfo
 
 INFO = ReplyInfo("chat-1", "req-1", "m", 1)
-HEARTBEAT = AUTOGEN.heartbeat
 
 
 async def _send_events(*events: Any) -> list[bytes]:

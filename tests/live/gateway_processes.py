@@ -66,11 +66,11 @@ class GatewayProcesses:
         self._folder = folder
         self._connections: list[socket.socket] = []
 
-    def start(self, configuration: str) -> Process:
-        """It is not ready yet."""
+    def start(self, configuration: str, server: str = "") -> Process:
+        """It is not ready yet. `server` are further lines of the table of this name."""
         port = free_port()
         file = self._folder / f"{port}.toml"
-        file.write_text(f'{configuration}\n[server]\nport = {port}\nlog_level = "warning"\n')
+        file.write_text(f'{configuration}\n[server]\nport = {port}\nlog_level = "warning"\n{server}')
         log = file.with_suffix(".log")
         environ = clean_environment()
         program = ["app.cli", "serve", "--config", str(file)]

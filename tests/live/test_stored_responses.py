@@ -78,10 +78,10 @@ class Client(httpx.AsyncClient):
 
 @asynccontextmanager
 async def two_gateways(
-    processes: GatewayProcesses, redis: RedisServer, *replies: Reply
+    processes: GatewayProcesses, redis: RedisServer, *replies: Reply, server: str = ""
 ) -> AsyncIterator[tuple[ScriptedServer, Process, Process]]:
     async with ScriptedServer(*replies) as upstream:
-        one, other = (processes.start(configuration(upstream, redis)) for _ in range(2))
+        one, other = (processes.start(configuration(upstream, redis), server) for _ in range(2))
         await asyncio.gather(one.until_ready(), other.until_ready())
         try:
             yield upstream, one, other
@@ -200,3 +200,52 @@ async def let_time_pass(redis: RedisServer, id_: str) -> ResponseRecord:
         return record
     finally:
         await store.aclose()
+
+
+def read_events(raw: str) -> list[Any]:
+    return [json.loads(line[6:]) for line in raw.split("\n") if line.startswith("data: ")]
+
+
+def without_heartbeats(events: list[Any]) -> list[Any]:
+    """The events without their numbers: heartbeats of two gateways come at different times."""
+    kept = [event for event in events if event["type"] != "keepalive"]
+    return [{key: value for key, value in event.items() if key != "sequence_number"} for event in kept]
+
+
+async def test_a_client_resumes_after_heartbeats_where_it_stopped_at_either_gateway(
+    processes: GatewayProcesses, shared_redis: RedisServer
+) -> None:
+    gates = [asyncio.Event() for _ in range(3)]
+    script: list[bytes | asyncio.Event] = [gates[0], say("One"), gates[1], say("two"), gates[2], end(), DONE]
+    quick = "heartbeat_seconds = 0.2\ncommit_seconds = 0.1\n"
+    async with (
+        two_gateways(processes, shared_redis, Reply(script, chunked=True), server=quick) as (_, one, other),
+        Client(one, KEYS["alice"]) as here,
+        Client(other, KEYS["alice"]) as there,
+    ):
+        events: list[Any] = []
+        resuming: list[tuple[int, asyncio.Task[httpx.Response]]] = []
+        body = {"model": "m", "input": "Hi", "stream": True}
+        async with asyncio.timeout(20), here.stream("POST", "/v1/responses", json=body) as response:
+            async for line in response.aiter_lines():
+                events += read_events(line)
+                heartbeats = sum(event["type"] == "keepalive" for event in events)
+                if heartbeats > 2 * len(resuming) and len(resuming) < len(gates):  # while the reply is silent
+                    await asyncio.sleep(0.1)  # the other gateway is told of the heartbeat
+                    after, path = len(events) - 1, f"/v1/responses/{events[0]['response']['id']}"
+                    asking = there.get(f"{path}?stream=true&starting_after={after}")
+                    resuming.append((after, asyncio.create_task(asking)))
+                for gate in gates[: heartbeats // 2]:
+                    gate.set()
+        assert [event["sequence_number"] for event in events] == list(range(len(events)))
+        assert sum(event["type"] == "keepalive" for event in events) >= 6
+        output = events[-1]["response"]["output"]
+        for after, asked in resuming:
+            rest = read_events((await asked).text)
+            assert without_heartbeats(rest)[:-1] == without_heartbeats(events[after + 1 :])[:-1], after
+            assert (rest[-1]["type"], rest[-1]["response"]["output"]) == ("response.completed", output)
+        for client in (here, there):
+            for after in range(-1, len(events) - 1):
+                query = "" if after < 0 else f"&starting_after={after}"
+                again = await client.get(f"{path}?stream=true{query}")
+                assert read_events(again.text) == events[after + 1 :], (client is there, after)

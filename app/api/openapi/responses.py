@@ -143,6 +143,24 @@ class OutputCustomCall(OutputItem):
     namespace: str | None = None
 
 
+class OutputSearchCall(OutputItem):
+    """A search for tools that the client runs."""
+
+    type: Literal["tool_search_call"]
+    call_id: str
+    execution: Literal["client"]
+    arguments: dict[str, Any] | str
+    """What the model wrote if that is no JSON object."""
+
+
+class OutputCompaction(OutputItem):
+    """A summary of the conversation, for a `compaction_trigger`."""
+
+    type: Literal["compaction"]
+    encrypted_content: str
+    """What the gateway wants back in the next request."""
+
+
 class OutputImage(OutputItem):
     type: Literal["image_generation_call"]
     result: str | None
@@ -150,7 +168,8 @@ class OutputImage(OutputItem):
 
 
 ResponseOutput: TypeAlias = Annotated[
-    OutputMessage | OutputReasoning | OutputCall | OutputCustomCall | OutputImage, Field(discriminator="type")
+    OutputMessage | OutputReasoning | OutputCall | OutputCustomCall | OutputSearchCall | OutputCompaction | OutputImage,
+    Field(discriminator="type"),
 ]
 
 
@@ -235,6 +254,12 @@ class InputItems(Described):
 class Event(Described):
     sequence_number: int
     """Counts the events of the stream from 0."""
+
+
+class KeepaliveEvent(Event):
+    """A heartbeat."""
+
+    type: Literal["keepalive"]
 
 
 class ResponseStateEvent(Event):
@@ -355,7 +380,8 @@ ResponseEvent: TypeAlias = Annotated[
     | SummaryDoneEvent
     | CallDeltaEvent
     | ArgumentsDoneEvent
-    | CustomInputDoneEvent,
+    | CustomInputDoneEvent
+    | KeepaliveEvent,
     Field(discriminator="type"),
 ]
 

@@ -7,7 +7,7 @@ from app.formats.anthropic.arguments import ObjectArgumentsStage
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.parse import parse_messages
 from app.formats.anthropic.schema import AnthropicMessages
-from app.formats.anthropic.stream import HEARTBEAT, AnthropicStreamEncoder, AnthropicWholeEncoder
+from app.formats.anthropic.stream import AnthropicStreamEncoder, AnthropicWholeEncoder
 from app.formats.anthropic.write import write_messages
 from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
 from app.formats.sequential_calls import SequentialCallsStage
@@ -43,5 +43,4 @@ ANTHROPIC = Format(
     keeps_marks=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
     reply_stage=_ReplyStage,
-    heartbeat=HEARTBEAT,
 )

@@ -22,7 +22,7 @@ from app.formats.seal import Seal, write_seal
 from app.formats.sse import encode_json, escape_line_separators
 
 Json = dict[str, Any]
-HEARTBEAT = b'event: ping\ndata: {"type":"ping"}\n\n'
+_PING = b'event: ping\ndata: {"type":"ping"}\n\n'
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
 _DELTAS = {
     "reasoning_content": b'{"type":"thinking_delta","thinking":%b}',
@@ -63,6 +63,10 @@ class AnthropicStreamEncoder(DeltaEncoder):
     def open(self) -> bytes:
         usage = {"input_tokens": self._info.options.input_tokens, "output_tokens": 0}
         return _write_event("message_start", {"message": write_message(self._info, [], None, None, usage)})
+
+    @override
+    def heartbeat(self) -> bytes:
+        return _PING
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:

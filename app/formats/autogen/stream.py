@@ -164,6 +164,9 @@ class AutogenWholeEncoder:
     def open(self) -> bytes:
         return b""
 
+    def heartbeat(self) -> bytes:
+        return b""
+
     def feed(self, events: list[Event]) -> bytes:
         self._stream.feed(events)
         last = events[-1] if events else None

@@ -5,6 +5,11 @@ whether it is complete.
 
 Every event has a `sequence_number` from 0, and no event is Parley's own: the official TypeScript SDK throws on types
 that it does not know. The warnings are in `parley` of the last Response.
+
+A heartbeat is the event `keepalive`, which this SDK knows. Codex drops a connection on which no event came for 300
+seconds, and does not count comments (codex-rs/codex-api/src/sse). A `keepalive` takes a sequence number, as OpenAI's
+does. So that a client can resume after any number, each stream of the same reply has it at the same place:
+`ReplyInfo.keepalives` has the numbers, and an encoder writes those that it meets.
 """
 
 import re
@@ -16,7 +21,7 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
 from app.chat.events import Event, Finish
-from app.formats.base import ReplyInfo
+from app.formats.base import HEARTBEAT, ReplyInfo
 from app.formats.encoders import DeltaEncoder
 from app.formats.responses.paths import rename_error_paths, rename_paths
 from app.formats.responses.tools import SEARCH_NAME, read_object, unwrap_input
@@ -133,6 +138,7 @@ class ResponseEventEncoder(DeltaEncoder):
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._options = info.options.responses
+        self._keepalives = info.keepalives
         self._number = 2
         """The next sequence number; those before it are of the events of `open`."""
         self._open: ReplyMessage | None = None
@@ -156,7 +162,23 @@ class ResponseEventEncoder(DeltaEncoder):
         response = make_response(self._info, "in_progress")
         kinds = ("response.created", "response.in_progress")
         bodies = ({"type": kind, "sequence_number": number, "response": response} for number, kind in enumerate(kinds))
-        return b"".join(map(_write_event, bodies))
+        return b"".join(map(_write_event, bodies)) + self._write_keepalives()
+
+    @override
+    def heartbeat(self) -> bytes:
+        if self._ahead is not None:  # the last event has its number already
+            return HEARTBEAT
+        if self._number not in self._keepalives:
+            self._keepalives.append(self._number)
+        return self._write_keepalives()
+
+    def _write_keepalives(self) -> bytes:
+        """Write the heartbeats that have the next numbers."""
+        out = b""
+        while self._number in self._keepalives:
+            out += _write_event({"type": "keepalive", "sequence_number": self._number})
+            self._number += 1
+        return out
 
     def write_ahead(self, finish: Finish) -> dict[str, Any]:
         """Return the Response that this end of the reply completes. Feed the same event after it."""
@@ -181,16 +203,20 @@ class ResponseEventEncoder(DeltaEncoder):
     def feed(self, events: list[Event]) -> bytes:
         if self._ahead is not None:
             return self._ahead
-        return super().feed(self._stage.feed(events))
+        out = super().feed(self._stage.feed(events))
+        if self._keepalives and self.response is None:
+            out += self._write_keepalives()
+        return out
 
     @override
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
         return b"".join(map(self.feed, batches))
 
     def _frame(self, kind: str, **fields: Any) -> bytes:
+        before = self._write_keepalives() if self._keepalives else b""
         number = self._number
         self._number = number + 1
-        return _write_event({"type": kind, "sequence_number": number, **fields})
+        return before + _write_event({"type": kind, "sequence_number": number, **fields})
 
     def _item_frame(self, kind: str, **fields: Any) -> bytes:
         """Write an event of the open item."""
@@ -211,9 +237,10 @@ class ResponseEventEncoder(DeltaEncoder):
         data = _json(text)
         if not data.isascii():
             data = escape_line_separators(data)
+        before = self._write_keepalives() if self._keepalives else b""
         number = self._number
         self._number = number + 1
-        return self._delta % (number, data)
+        return before + self._delta % (number, data)
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:

@@ -4,8 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from app.api.responses import SkipFrames
 from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.formats.base import Options, ReplyInfo, ReplyMode, ResponsesOptions
+from app.formats import FORMATS
+from app.formats.base import HEARTBEAT, Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
 from app.formats.seal import Seal, read_seal
@@ -130,3 +132,94 @@ def test_a_response_says_at_its_end_that_it_is_not_stored(mode: ReplyMode) -> No
         {"warnings": ["one", "two"]},
     )
     assert [item["type"] for item in response["output"]] == ["message"]
+
+
+SAID: list[Event] = [
+    *(ReasoningDelta("Hm."), TextDelta("So: "), TextDelta("two"), call(0), call(1)),
+    Finish("tool_calls", {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}),
+]
+
+
+def split_frames(data: bytes) -> list[bytes]:
+    return data.split(b"\n\n")[:-1]
+
+
+def stream_with_silences(silences: set[int]) -> tuple[ReplyInfo, list[bytes]]:
+    """What the first client reads if there are two heartbeats before each of these events. Returns the reply's metadata
+    and its frames."""
+    info = ReplyInfo("resp_1", "req-1", "m", 1, options=CUSTOM)
+    encoder = RESPONSES.reply_encoder(info, "delta")
+    data = encoder.open()
+    for place, event in enumerate(SAID):
+        if place in silences:
+            data += encoder.heartbeat() + encoder.heartbeat()
+        data += encoder.feed([event])
+    return info, split_frames(data)
+
+
+def test_heartbeats_are_events_with_a_number_of_their_own() -> None:
+    _, written = stream_with_silences({0, 3, 5})
+    events = [json.loads(frame.partition(b"data: ")[2]) for frame in written]
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert written[2] == b'event: keepalive\ndata: {"type":"keepalive","sequence_number":2}'
+    assert [event["type"] for event in events].count("keepalive") == 6
+    _, without = stream_with_silences(set())
+    assert [event["type"] for event in events if event["type"] != "keepalive"] == [
+        json.loads(frame.partition(b"data: ")[2])["type"] for frame in without
+    ]
+
+
+def test_a_reply_with_heartbeats_is_sent_again_as_it_was_from_any_number_on() -> None:
+    for silences in ({0}, {1, 2}, {0, 3, 5}, set(range(len(SAID)))):
+        info, written = stream_with_silences(silences)
+        for reads in cuts(SAID):
+            again = RESPONSES.reply_encoder(info, "delta")
+            assert split_frames(again.open() + b"".join(map(again.feed, reads))) == written
+        for after in range(len(written)):
+            again = SkipFrames(RESPONSES.reply_encoder(info, "delta"), after)
+            assert split_frames(again.open() + b"".join(again.feed([event]) for event in SAID)) == written[after:]
+
+
+def test_what_follows_a_heartbeat_is_sent_at_once_to_a_client_that_resumes() -> None:
+    """The last heartbeats too: a client that has read them waits for no further frame."""
+    info, _ = stream_with_silences(set())
+    encoder = RESPONSES.reply_encoder(info, "delta")
+    written = split_frames(encoder.open() + encoder.feed(SAID[:2]) + encoder.heartbeat() + encoder.heartbeat())
+    again = RESPONSES.reply_encoder(info, "delta")
+    assert split_frames(again.open() + again.feed(SAID[:2])) == written
+
+
+def test_two_clients_that_read_at_the_same_time_get_the_same_numbers() -> None:
+    info = ReplyInfo("resp_1", "req-1", "m", 1, options=CUSTOM)
+    first, second = (RESPONSES.reply_encoder(info, "delta") for _ in range(2))
+    one, other = first.open(), second.open()
+    for event in SAID:
+        one += first.heartbeat() + first.heartbeat()
+        other += second.heartbeat() if event is not SAID[2] else b""
+        one, other = one + first.feed([event]), other + second.feed([event])
+    assert one == other
+
+
+def test_a_heartbeat_while_the_end_waits_or_a_client_is_ahead_has_no_number() -> None:
+    info = ReplyInfo("resp_1", "req-1", "m", 1, options=CUSTOM)
+    encoder = RESPONSES.reply_encoder(info, "delta")
+    assert isinstance(encoder, ResponseEventEncoder)
+    encoder.open()
+    last = SAID[-1]
+    assert isinstance(last, Finish)
+    encoder.write_ahead(last)
+    ahead = SkipFrames(RESPONSES.reply_encoder(info, "delta"), 9)
+    ahead.open()
+    assert encoder.heartbeat() == ahead.heartbeat() == HEARTBEAT
+    assert info.keepalives == []
+
+
+def test_heartbeats_of_other_formats_have_no_number() -> None:
+    for name, format_ in FORMATS.items():
+        encoder = format_.reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), "delta")
+        encoder.open()
+        written = {encoder.heartbeat() for _ in range(3)}
+        if name == "responses":
+            assert len(written) == 3
+        else:
+            assert written == {b'event: ping\ndata: {"type":"ping"}\n\n' if name == "anthropic" else HEARTBEAT}
