@@ -61,6 +61,7 @@ _DOCS = """<!doctype html>
 <link rel="icon" href="docs/favicon-32x32.png">
 <link rel="stylesheet" href="docs/swagger-ui.css">
 <body>
+<p style="margin: 1rem 1.25rem 0; font: 1rem system-ui, sans-serif"><a href="./">Back to Parley</a></p>
 <div id="swagger-ui"></div>
 <script src="docs/swagger-ui-bundle.js"></script>
 <script src="docs/start.js"></script>

@@ -23,10 +23,13 @@ ANSWER = (
     "To connect a real model, set PARLEY_UPSTREAM_URL to an OpenAI-compatible server or name one in parley.toml."
 )
 MEDIA = " I see {count} attachment(s), known to me only by media type: {types}."
+SENTENCE = "This is sentence {number} of {count}, so that the reply is long enough to be cut and resumed. "
+"""For "Write 300 sentences"."""
 BEFORE_CALL = "Let me check."
 RESULT = "The function {name} returned: {text}"
 
 _MAX_QUOTED = 120
+_LONG_REPLY = re.compile(r"\b([1-9]\d{0,2}) sentences\b")
 _MAX_RESULT = 600
 _ARGUMENTS_PER_DELTA = 8
 _TOKEN = re.compile(r"\s*\S{1,24}|\s+")
@@ -77,6 +80,9 @@ def _compose(question: Question) -> DemoReply:
     if results:
         return DemoReply(THOUGHT_OF_RESULT, _format_answer(question.answer_format, results, asked.text))
     answer = ANSWER.format(quote=quote)
+    if wanted := _LONG_REPLY.search(asked.text[:_MAX_QUOTED]):
+        count = int(wanted[1])
+        answer = "".join(SENTENCE.format(number=number, count=count) for number in range(1, count + 1)).rstrip()
     if media := asked.media_types:
         answer += MEDIA.format(count=len(media), types=", ".join(media))
     return DemoReply(THOUGHT.format(quote=quote), _format_answer(question.answer_format, answer, asked.text))

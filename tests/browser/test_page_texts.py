@@ -77,7 +77,7 @@ def gateway() -> Iterator[PageGateway]:
 
 
 def send(page: Any, model: str, text: str = "hi") -> None:
-    page.get_by_label("Model", exact=True).fill(model)
+    page.get_by_label("Model", exact=True).select_option(model)
     page.locator("#prompt").fill(text)
     page.locator("#prompt").press("Enter")
 

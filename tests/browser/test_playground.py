@@ -108,7 +108,7 @@ def new_gateway() -> Iterator[PageGateway]:
 
 
 def choose_model(page: Any, name: str) -> None:
-    page.get_by_label("Model", exact=True).fill(name)
+    page.get_by_label("Model", exact=True).select_option(name)
 
 
 def ask(page: Any, text: str) -> None:
@@ -472,7 +472,7 @@ def test_it_is_in_chinese_dark_and_narrow(gateway: PageGateway, open_page: OpenP
     page = open_page(gateway.url, width=390, height=844, locale="zh-CN", colour="dark")
     expect(page.get_by_role("link", name="对话")).to_have_attribute("aria-current", "page")
     page.get_by_text("请求", exact=False).first.click()
-    page.get_by_label("模型").first.fill("professor")
+    page.get_by_label("模型").first.select_option("professor")
     page.locator("details.panel > summary").click()
     ask(page, "一元二次方程怎么解？")
     expect(page.locator(".rows")).to_contain_text("已完成")

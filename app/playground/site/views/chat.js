@@ -1,7 +1,7 @@
 /** @file The conversation, its options and the details of its replies. */
 
-import { answerCalls, changeFormat, loadModels, resume, retry, setMessages, start, stop, store } from "../conversation.js";
-import { EXAMPLE_FUNCTIONS, EXAMPLES } from "../formats/examples.js";
+import { answerCalls, loadModels, resume, retry, sendUser, setMessages, setOptions, start, store } from "../conversation.js";
+import { EXAMPLE_FUNCTIONS, EXAMPLES, FIRST_QUESTIONS } from "../formats/examples.js";
 import { FORMATS } from "../formats/names.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { describe } from "../formats/describe.js";
@@ -23,17 +23,18 @@ export function ChatView() {
   const { messages, run, problem, notices, gateway, options } = state;
   const [editing, setEditing] = useState(false);
   const calls = run ? [] : findOpenCalls(messages);
+  const openCalls = calls.map((call) => call.id).join();
+  const [writesInstead, setWritesInstead] = useState("");
   const section = useFollowedEnd([messages, run?.frames.length, run?.state]);
   return html`
     <aside class="options" aria-label=${t("options")}><${Options} /></aside>
     <h1 class="visually-hidden">${t("chat")}</h1>
     <section class="conversation" ref=${section} aria-label=${t("conversation")}>
-      ${gateway.demo && !messages.length && html`<${FirstRun} />`}
+      ${!messages.length && !run && !editing && html`<${FirstScreen} demo=${gateway.demo} />`}
       <${Toolbar} editing=${editing} onEdit=${() => setEditing(!editing)} />
       ${editing
         ? html`<${ConversationEditor} onDone=${() => setEditing(false)} />`
         : html`<div class="messages" role="log" aria-label=${t("messages")} aria-live="off">
-            ${!messages.length && !gateway.demo && html`<${Welcome} />`}
             ${messages.map((message, index) => html`<${MessageView} key=${index} message=${message} index=${index}
               mistakes=${state.mistakes[index]} language=${currentLanguage()} />`)}
             ${run && html`<${LiveReply} run=${run} />`}
@@ -43,8 +44,9 @@ export function ChatView() {
       ${state.modelsError && state.modelsError.status !== 401 &&
         html`<div class="problem" role="alert"><p>${state.modelsError.message}</p>
           <button type="button" onClick=${loadModels}>${t("retry")}</button></div>`}
-      ${calls.length > 0 && html`<${CallAnswers} key=${calls.map((call) => call.id).join()} calls=${calls} />`}
-      ${!editing && html`<${Composer} busy=${run?.state === "running"} />`}
+      ${!editing && (calls.length > 0 && writesInstead !== openCalls
+        ? html`<${CallAnswers} key=${openCalls} calls=${calls} onWriteInstead=${() => setWritesInstead(openCalls)} />`
+        : html`<${Composer} busy=${run?.state === "running"} />`)}
     </section>
     <aside class="details" aria-label=${t("details")}><${Details} /></aside>
   `;
@@ -86,23 +88,25 @@ function Toolbar({ editing, onEdit }) {
   </div>`;
 }
 
-function Welcome() {
-  return html`<div class="welcome"><h2>${t("welcome")}</h2><p>${t("welcomeText")}</p></div>`;
-}
-
-function FirstRun() {
+/** The first screen: examples to click; where only the demo model is there, also the way to another server. @param {{demo: boolean}} props */
+function FirstScreen({ demo }) {
   return html`<div class="first-run">
-    <h2>${t("firstRun")}</h2>
-    <p>${t("firstRunText")}</p>
-    <p><a class="button primary" href="#connect">${t("connectServer")}</a>
-      <button type="button" onClick=${() => askDemo()}>${t("tryDemo")}</button></p>
+    <h2>${demo ? t("firstRun") : t("welcome")}</h2>
+    <p>${demo ? t("firstRunText") : t("welcomeText")}</p>
+    <h3>${t("tryThis")}</h3>
+    <ul class="examples">${FIRST_QUESTIONS.map((one) => html`<li><button type="button" onClick=${() => ask(one)}>
+      <b>${t(`try_${one.id}`)}</b><small>${t(`try_${one.id}_text`)}</small></button></li>`)}</ul>
+    ${demo && html`<p><a class="button primary" href="#connect">${t("connectServer")}</a></p>`}
   </div>`;
 }
 
-function askDemo() {
-  store.set({ options: { ...store.get().options, functions: JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) } });
-  setMessages(EXAMPLES[store.get().options.format].slice(0, 2));
-  start();
+/** @param {typeof FIRST_QUESTIONS[number]} question */
+function ask({ text, functions, thinking, file }) {
+  setOptions({
+    functions: functions ? JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) : "",
+    thinking: /** @type {"" | "on"} */ (thinking ?? ""),
+  });
+  sendUser(text, file ? [file()] : []);
 }
 
 /** The whole conversation as JSON, to write or paste. @param {{onDone: () => void}} props */
@@ -146,7 +150,7 @@ function LiveReply({ run }) {
       <p>${reply.error?.message ?? run.error?.message}</p>
       ${reply.error?.code && html`<p class="muted"><code>${reply.error.code}</code></p>`}
       <button type="button" class="primary" onClick=${start}>${t("retry")}</button></div>`}
-    ${state === "stopped" && html`<div class="problem"><p>${t("replyStopped")}</p>
+    ${state === "stopped" && html`<div class="stopped"><p>${t("replyStopped")}</p>
       <button type="button" onClick=${start}>${t("retry")}</button></div>`}
   </article>`;
 }
@@ -176,8 +180,8 @@ function findOpenCalls(messages) {
   return [...open.values()];
 }
 
-/** @param {{calls: import("../reply.js").Part[]}} props */
-function CallAnswers({ calls }) {
+/** It takes the place of the composer: the results of the calls are the next step. @param {{calls: import("../reply.js").Part[], onWriteInstead: () => void}} props */
+function CallAnswers({ calls, onWriteInstead }) {
   const [texts, setTexts] = useState(calls.map(() => ""));
   const send = (/** @type {Event} */ event) => {
     event.preventDefault();
@@ -186,6 +190,7 @@ function CallAnswers({ calls }) {
   return html`<form class="answers" onSubmit=${send}>
     ${calls.map((call, index) => html`<${TextArea} label=${t("resultOf", { name: call.name ?? "" })} value=${texts[index]} rows=${2}
       placeholder='{"temperature": 21, "sky": "sunny"}' onInput=${(/** @type {string} */ text) => setTexts(texts.with(index, text))} />`)}
-    <button type="submit" class="primary">${t("sendResults")}</button>
+    <div class="buttons"><button type="button" class="quiet" onClick=${onWriteInstead}>${t("writeInstead")}</button>
+      <button type="submit" class="primary last">${t("sendResults")}</button></div>
   </form>`;
 }

@@ -53,7 +53,7 @@ export function ConnectView() {
     if (DEFAULT_URLS[chosen]) setBaseUrl(DEFAULT_URLS[chosen]);
   };
   const toml = writeToml({ name, baseUrl, kind, hasKey: apiKey !== "", model, alias });
-  const shell = `PARLEY_UPSTREAM_URL='${baseUrl}'${kind === "openai_compatible" ? "" : ` PARLEY_UPSTREAM_KIND=${kind}`}${apiKey ? ` PARLEY_UPSTREAM_API_KEY="$${keyVariable(name)}"` : ""} parley serve`;
+  const shell = `PARLEY_UPSTREAM_URL='${baseUrl}'${kind === "openai_compatible" ? "" : ` PARLEY_UPSTREAM_KIND=${kind}`}${apiKey ? ` PARLEY_UPSTREAM_API_KEY="$${keyVariable(name)}"` : ""} make serve`;
   return html`
     <h1>${t("connectServer")}</h1>
     <p class="muted">${t("connectText")}</p>

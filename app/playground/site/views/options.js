@@ -3,22 +3,20 @@
 import { changeFormat, setOptions, store } from "../conversation.js";
 import { EXAMPLE_FUNCTIONS } from "../formats/examples.js";
 import { FORMATS } from "../formats/names.js";
-import { html } from "../html.js";
+import { html, useState } from "../html.js";
 import { useStore } from "../store.js";
 import { t } from "../texts.js";
-import { Checkbox, Field, Select, TextArea, useId } from "./controls.js";
+import { Checkbox, Field, Select, TextArea } from "./controls.js";
 
 export function Options() {
   const { options, models } = useStore(store);
-  const listId = useId("models");
   const set = (/** @type {string} */ name) => (/** @type {any} */ value) => setOptions({ [name]: value });
   const example = html`<button type="button" class="quiet"
     onClick=${() => setOptions({ functions: options.functions ? "" : JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) })}>
     ${options.functions ? t("clear") : t("example")}</button>`;
   return html`<details class="panel" open=${matchMedia("(min-width: 60rem)").matches}>
     <summary>${t("options")} <span class="muted">${options.model} · ${options.format}</span></summary>
-    <${Field} label=${t("model")} value=${options.model} onInput=${set("model")} list=${listId} autocomplete="off" />
-    <datalist id=${listId}>${models.map((name) => html`<option value=${name}></option>`)}</datalist>
+    <${ModelPicker} models=${models} model=${options.model} onChange=${set("model")} />
     <${Select} label=${t("format")} value=${options.format} onChange=${changeFormat}
       options=${Object.entries(FORMATS).map(([name, text]) => [name, text])} hint=${t("formatHint")} />
     <div class="pair">
@@ -39,6 +37,20 @@ export function Options() {
       <${Checkbox} label=${t("keepRunning")} hint=${t("keepRunningHint")} checked=${options.keepRunning} onChange=${set("keepRunning")} />
     </details>
   </details>`;
+}
+
+/** A list of the models; a field where there are none, or for one that the list lacks. @param {{models: string[], model: string, onChange: (model: string) => void}} props */
+function ModelPicker({ models, model, onChange }) {
+  const [writes, setWrites] = useState(false);
+  if (!models.length) return html`<${Field} label=${t("model")} value=${model} onInput=${onChange} autocomplete="off" />`;
+  const other = writes || !models.includes(model);
+  const choose = (/** @type {string} */ chosen) => {
+    setWrites(chosen === "");
+    if (chosen) onChange(chosen);
+  };
+  return html`<${Select} label=${t("model")} value=${other ? "" : model} onChange=${choose}
+      options=${[...models.map((name) => [name, name]), ["", t("otherModel")]]} />
+    ${other && html`<${Field} label=${t("modelName")} value=${model} onInput=${onChange} autocomplete="off" />`}`;
 }
 
 /** @param {string} text @param {boolean} list */

@@ -69,7 +69,8 @@ function Upstreams({ rows }) {
   const head = ["upstream", "state", "outstanding", "firstTokenTimes", "lastFault", "models"].map((key) => t(key));
   const cells = rows.map((row) => [
     html`<b>${row.name}</b><br /><small class="muted">${row.address}</small>`,
-    html`<${Badge} good=${row.available} text=${row.available ? t("available") : t(`breaker_${row.breaker}`)} />
+    html`<${Badge} state=${upstreamState(row)}
+        text=${upstreamState(row) === "unknown" ? t("neverAnswered") : row.available ? t("available") : t(`breaker_${row.breaker}`)} />
       ${row.open_seconds > 0 && html`<br /><small>${t("secondsLeft", { count: number(row.open_seconds) })}</small>`}
       ${row.cooldown_seconds > 0 && html`<br /><small>${t("cooldown", { count: number(row.cooldown_seconds) })}</small>`}
       ${!row.healthy && html`<br /><small>${t("unhealthy")}</small>`}`,
@@ -108,7 +109,7 @@ function Requests({ rows }) {
   const cells = rows.map((row) => [
     html`<time>${new Date(row.ended_at * 1000).toLocaleTimeString(locale)}</time>`,
     html`${row.model || "–"}<br /><small class="muted">${row.endpoint}${row.key && ` · ${row.key}`}</small>`,
-    html`<${Badge} good=${!row.error} text=${row.error ?? row.finish_reason ?? row.status} />`,
+    html`<${Badge} state=${row.error === "cancelled" ? "unknown" : row.error ? "bad" : "good"} text=${row.error ?? row.finish_reason ?? row.status} />`,
     row.cache || "–",
     row.first_token_ms === null ? "–" : `${number(row.first_token_ms)} ms`,
     `${number(row.milliseconds)} ms`,
@@ -120,9 +121,17 @@ function Requests({ rows }) {
   return html`<${Table} caption=${t("recentRequests")} head=${head} rows=${cells} empty=${t("noRequests")} />`;
 }
 
-/** @param {{good: boolean, text: string}} props */
-function Badge({ good, text }) {
-  return html`<span class=${`badge ${good ? "good" : "bad"}`}>${good ? "●" : "▲"} ${text}</span>`;
+/** @typedef {"good" | "bad" | "unknown"} State */
+
+/** A server that has never answered is not known to work. @param {any} row @returns {State} */
+function upstreamState(row) {
+  if (!row.available) return "bad";
+  return row.first_token_ms ? "good" : "unknown";
+}
+
+/** @param {{state: State, text: string}} props */
+function Badge({ state, text }) {
+  return html`<span class=${`badge ${state}`}>${{ good: "●", bad: "▲", unknown: "○" }[state]} ${text}</span>`;
 }
 
 /** @param {number} bytes */
