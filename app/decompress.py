@@ -1,7 +1,11 @@
-"""Decompress response bodies: some servers and proxies compress them although the request asks them not to."""
+"""Decompress bodies, within limits: those of model servers, of which some compress although the request asks them not
+to, and those of requests (Codex sends zstd when its user is signed in)."""
 
 import zlib
+from collections.abc import Iterator
 from typing import Protocol
+
+import zstandard
 
 PLAIN = ("", "identity", "none", "utf-8")
 """Values of Content-Encoding that mean no compression; servers send `none` and `utf-8` although they are not valid."""
@@ -13,6 +17,15 @@ MAX_INFLATED = 8 * 1024 * 1024
 
 MAX_MEMBERS = 256
 """How many gzip members one socket read may hold: the data behind each member is copied."""
+
+
+REQUEST_ENCODINGS = ("gzip", "deflate", "zstd")
+"""What the body of a request may be compressed with."""
+PIECE_BYTES = 1024 * 1024
+"""The pieces in which the body of a request is decompressed."""
+_SLICE_BYTES = 64 * 1024
+_MAX_WINDOW_BYTES = 8 * 1024 * 1024
+"""The window that a decoder of zstd must offer in HTTP, and need not exceed (RFC 9659)."""
 
 
 class ExpandsTooFar(ValueError):
@@ -89,3 +102,44 @@ def decompressor_for(encoding: str | None) -> Decompressor:
     if name in ("gzip", "x-gzip", "deflate"):
         return ZlibDecompressor()
     raise ValueError(f"a body with Content-Encoding {name!r}; only identity, gzip and deflate can be read")
+
+
+def decompress_pieces(data: bytes | bytearray, encoding: str) -> Iterator[bytes]:
+    """Yield a whole body, compressed with one of REQUEST_ENCODINGS, in pieces of at most PIECE_BYTES.
+
+    Raises ValueError for bytes that are not in this encoding. Of zstd that ends too early, what there is comes without
+    an error; the JSON of a request is then not whole.
+    """
+    try:
+        yield from _expand_zstd(data) if encoding == "zstd" else _inflate(data, encoding)
+    except (zlib.error, zstandard.ZstdError) as error:
+        raise ValueError(f"it cannot be decompressed: {error}") from None
+
+
+def _expand_zstd(data: bytes | bytearray) -> Iterator[bytes]:
+    decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
+    reader = decompressor.stream_reader(data, read_across_frames=True)
+    while piece := reader.read(PIECE_BYTES):
+        yield piece
+
+
+def _inflate(data: bytes | bytearray, encoding: str) -> Iterator[bytes]:
+    """Yield what gzip, with one or several members, or deflate expands to."""
+    wbits = _GZIP_OR_ZLIB if len(data) > 1 and _has_header(bytes(data[:2])) else _BARE
+    if wbits == _BARE and encoding == "gzip":
+        raise ValueError("it does not begin like gzip")
+    inflate, members = zlib.decompressobj(wbits=wbits), 1
+    for start in range(0, len(data), _SLICE_BYTES):
+        rest = bytes(data[start : start + _SLICE_BYTES])
+        while rest:
+            if inflate.eof:
+                inflate, members = zlib.decompressobj(wbits=wbits), members + 1
+                if members > MAX_MEMBERS:
+                    raise ValueError(f"it has more than {MAX_MEMBERS} gzip members")
+            if piece := inflate.decompress(rest, PIECE_BYTES):
+                yield piece
+            rest = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    while piece := inflate.decompress(b"", PIECE_BYTES):
+        yield piece
+    if not inflate.eof:
+        raise ValueError("it ends too early")

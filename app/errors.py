@@ -15,6 +15,7 @@ ParleyError                     code                      status  retry?
 ├── HeadTooLarge                too_large                    431  no      headers, or the chunk framing of the body
 ├── UnsupportedFraming          invalid_request              400  no      the end of the body is ambiguous
 ├── WrongMediaType              unsupported_media_type       415  no      the content type of the body is not JSON
+├── UnsupportedEncoding         unsupported_media_type       415  no      the body is compressed in an unknown way
 ├── OriginNotAllowed            origin_not_allowed           403  no      the web page's origin is not allowed
 ├── HostNotAllowed              host_not_allowed             421  no      the Host header is not a name of this gateway
 ├── Unsupported                 unsupported                  422  no      valid, but this model does not support it
@@ -206,6 +207,21 @@ class UnsupportedFraming(ParleyError):
 class WrongMediaType(ParleyError):
     code = "unsupported_media_type"
     status = 415
+
+
+class UnsupportedEncoding(ParleyError):
+    """The response says which encodings can be read (RFC 9110, section 15.5.16)."""
+
+    code = "unsupported_media_type"
+    status = 415
+
+    def __init__(self, message: str, known: Sequence[str]) -> None:
+        super().__init__(message)
+        self._known = known
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"accept-encoding": ", ".join(self._known)}
 
 
 class OriginNotAllowed(ParleyError):

@@ -1,10 +1,14 @@
 """Compressed bodies, cut anywhere."""
 
 import gzip
+import tracemalloc
 import zlib
+from random import Random
+from typing import Any
 
 import pytest
-from app.decompress import ExpandsTooFar, decompressor_for
+import zstandard
+from app.decompress import MAX_MEMBERS, PIECE_BYTES, ExpandsTooFar, decompress_pieces, decompressor_for
 
 from tests.cuts import every_cut, whole
 
@@ -79,3 +83,65 @@ def test_a_read_of_many_empty_members_is_refused() -> None:
     """Each costs a copy of all the bytes behind it."""
     with pytest.raises(ValueError, match="more than 256 gzip members"):
         decompressor_for("gzip").feed(gzip.compress(b"", mtime=0) * 300)
+
+
+def stream_zstd(data: bytes) -> bytes:
+    """A frame that does not say its length."""
+    compress = zstandard.ZstdCompressor().compressobj()
+    return compress.compress(data) + compress.flush()
+
+
+REQUESTS = {
+    "gzip": ("gzip", lambda data: gzip.compress(data, mtime=0)),
+    "two members": ("gzip", lambda data: gzip.compress(data[:9], mtime=0) + gzip.compress(data[9:], mtime=0)),
+    "zlib": ("deflate", zlib.compress),
+    "bare": ("deflate", bare),
+    "zstd": ("zstd", zstandard.compress),
+    "zstd of unknown length": ("zstd", stream_zstd),
+    "two frames": ("zstd", lambda data: zstandard.compress(data[:9]) + zstandard.compress(data[9:])),
+}
+each_request = pytest.mark.parametrize(("encoding", "compress"), REQUESTS.values(), ids=REQUESTS)
+
+
+@each_request
+@pytest.mark.parametrize("size", [0, 1, 40, PIECE_BYTES + 1, 3 * PIECE_BYTES])
+def test_the_body_of_a_request_comes_in_pieces_of_limited_length(encoding: str, compress: Any, size: int) -> None:
+    for data in (b"a" * size, Random(1).randbytes(size)):
+        pieces = list(decompress_pieces(compress(data), encoding))
+        assert b"".join(pieces) == data
+        assert all(0 < len(piece) <= PIECE_BYTES for piece in pieces)
+
+
+@each_request
+def test_a_body_that_expands_far_is_not_expanded_further_than_is_asked_for(encoding: str, compress: Any) -> None:
+    tracemalloc.start()
+    pieces = decompress_pieces(bytearray(compress(b"a" * 64 * PIECE_BYTES)), encoding)
+    tracemalloc.reset_peak()
+    assert len(next(pieces)) + len(next(pieces)) > PIECE_BYTES
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 6 * PIECE_BYTES
+
+
+@each_request
+def test_the_body_of_a_request_that_is_cut_off_or_damaged_is_an_error(encoding: str, compress: Any) -> None:
+    data = Random(1).randbytes(1000)
+    body = compress(data)
+    for wrong in (body[:2] + b"no" + body[4:], b"{}"):
+        with pytest.raises(ValueError, match="^it "):
+            list(decompress_pieces(wrong, encoding))
+    if encoding == "zstd":
+        found = b"".join(decompress_pieces(body[:-5], encoding))
+        assert found != data and data.startswith(found)
+    else:
+        with pytest.raises(ValueError, match="ends too early"):
+            list(decompress_pieces(body[:-5], encoding))
+
+
+def test_a_body_of_very_many_members_or_with_a_large_window_is_an_error() -> None:
+    with pytest.raises(ValueError, match="gzip members"):
+        list(decompress_pieces(gzip.compress(b"", mtime=0) * (MAX_MEMBERS + 1), "gzip"))
+    parameters = zstandard.ZstdCompressionParameters(window_log=27)
+    compress = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    with pytest.raises(ValueError, match="cannot be decompressed"):
+        list(decompress_pieces(compress.compress(b"a" * 100) + compress.flush(), "zstd"))

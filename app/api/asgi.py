@@ -1,4 +1,8 @@
-"""Reads the body of a request within limits of size and time, and sends whole responses."""
+"""Reads the body of a request within limits of size and time, and sends whole responses.
+
+A compressed body is limited twice: as it arrives, and as it is decompressed. That happens in another thread, a piece at
+a time, so that neither memory nor time is taken by what a few bytes claim to be.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +14,8 @@ from app.api.coroutines import SuspendedCoroutine
 from app.api.response_writer import OfferedWriter
 from app.api.response_writer import Scope as Scope
 from app.chat.json_size import count_values
-from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge
+from app.decompress import REQUEST_ENCODINGS, decompress_pieces
+from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge, UnsupportedEncoding
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 
@@ -35,22 +40,34 @@ class ClientDisconnected(Exception):
 
 
 def take_body(scope: Scope, writer: OfferedWriter | None, max_bytes: int, lease: Lease) -> bytes | None:
-    """Return the body if `writer` has it whole, else None. Raises BadRequest, Busy or TooLarge."""
-    body = None if writer is None else writer.take_body()
+    """Return the body if `writer` has it whole and it is not compressed, else None. Raises Busy, TooLarge or
+    UnsupportedEncoding."""
+    if writer is None or _find_encoding(scope) is not None:
+        return None
+    body = writer.take_body()
     if body is None:
         return None
-    _check_encodings(scope)
     _reserve_memory(body, max_bytes, lease)
     return body
 
 
 async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
-    """Read the body; `lease` takes memory for it as it arrives. Raises BadRequest, BodyTimeout, Busy or TooLarge, the
-    latter before reading a body whose `content-length` is too large."""
+    """Read the body, and decompress it; `lease` takes memory for it as it arrives.
+
+    Raises BadRequest, BodyTimeout, Busy, UnsupportedEncoding or TooLarge, the latter before reading a body whose
+    `content-length` is too large.
+    """
     length = dict(scope["headers"]).get(b"content-length", b"")
     if length.isdigit() and int(length) > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
-    _check_encodings(scope)
+    encoding = _find_encoding(scope)
+    if encoding is None:
+        return await _read_within(receive, max_bytes, seconds, lease)
+    raw = await _read_within(receive, max_bytes, seconds, lease)
+    return await _decompress(raw, encoding, max_bytes, lease)
+
+
+async def _read_within(receive: Receive, max_bytes: int, seconds: float, lease: Lease) -> bytes | bytearray:
     reading = _receive_body(receive, max_bytes, lease)
     try:
         waiting = reading.send(None)
@@ -64,12 +81,32 @@ async def read_body(scope: Scope, receive: Receive, max_bytes: int, seconds: flo
         raise BodyTimeout(f"the body was not complete within {seconds:g} s") from None
 
 
-def _check_encodings(scope: Scope) -> None:
+def _find_encoding(scope: Scope) -> str | None:
+    """Return what the body is compressed with; None if it is not. Raises UnsupportedEncoding."""
     if b"content-encoding" not in scope["state"]["headers"]:
-        return
-    for name, value in scope["headers"]:
-        if name == b"content-encoding" and value.lower() != b"identity":
-            raise BadRequest("a body must not be compressed")
+        return None
+    values = [value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding"]
+    names = [name.strip().lower().removeprefix("x-") for value in values for name in value.split(",")]
+    found: list[str] = [name for name in names if name not in ("", "identity")]
+    if not found:
+        return None
+    if len(found) > 1 or found[0] not in REQUEST_ENCODINGS:
+        text = f"the content-encoding {', '.join(values)!r} cannot be read: send one of {', '.join(REQUEST_ENCODINGS)}"
+        raise UnsupportedEncoding(f"{text}, or the body as it is", REQUEST_ENCODINGS)
+    return found[0]
+
+
+async def _decompress(raw: bytes | bytearray, encoding: str, max_bytes: int, lease: Lease) -> bytearray:
+    """Decompress a body. Raises BadRequest, Busy or TooLarge."""
+    body = bytearray()
+    pieces = decompress_pieces(raw, encoding)
+    try:
+        while (piece := await call_in_thread(next, pieces, None)) is not None:
+            body += piece
+            _reserve_memory(body, max_bytes, lease)
+    except ValueError as error:
+        raise BadRequest(f"the body is not valid {encoding}: {error}") from None
+    return body
 
 
 async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
@@ -121,7 +158,7 @@ def _reserve_memory(body: bytes | bytearray, max_bytes: int, lease: Lease) -> No
     """Take memory for a part of the body. Raises TooLarge or Busy."""
     if len(body) > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
-    if len(body) > UNCOUNTED_BYTES:
+    if len(body) > max(UNCOUNTED_BYTES, lease.held_bytes):
         lease.take(len(body) - lease.held_bytes)
 
 

@@ -64,11 +64,6 @@ def test_a_body_may_come_in_pieces(gateway: Running) -> None:
     assert answer.status == 200
 
 
-def test_a_compressed_body_is_refused(gateway: Running) -> None:
-    answer = gateway.ask("POST", "/v1/chat", [b"{}"], {"content-encoding": "gzip"})
-    assert code(answer) == (400, "invalid_request")
-
-
 def test_too_many_messages_are_refused(gateway: Running) -> None:
     assert gateway.post("/v1/chat", {"messages": [USER] * 3, "stream": False}).status == 200
     answer = gateway.post("/v1/chat", {"messages": [USER] * 4})
