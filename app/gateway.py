@@ -21,7 +21,7 @@ from app.chat.events import Fault
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_counter import TokenCounter
-from app.errors import BadRequest, CacheMiss, ContextTooLong, InvalidInput, ParleyError, UnknownModel, UpstreamFailed
+from app.errors import BadRequest, CacheMiss, ContextTooLong, ParleyError, UnknownModel, UpstreamFailed
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merge_params
 from app.routing import (
@@ -158,11 +158,10 @@ class Gateway:
             ]
         )
         profiles = [deployment.profile for deployment, _ in checked]
-        urls = (url for profile in profiles for url in pipeline.find_passed_urls(request, profile))
-        if violations := self._loader.check_url_text(list(dict.fromkeys(urls))):
-            raise InvalidInput(violations)
-        needed = (media for profile in profiles for media in pipeline.media_requests(request, profile))
-        return list(dict.fromkeys(needed))
+        found: dict[MediaRequest, MediaRequest] = {}
+        for media in (media for profile in profiles for media in pipeline.media_requests(request, profile)):
+            found.setdefault(media, media)
+        return self._loader.check_urls(list(found.values()))
 
     async def load_media(
         self, requests: list[MediaRequest], take_memory: Callable[[int], None]
@@ -229,10 +228,13 @@ class Gateway:
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment]
     ) -> "list[tuple[Deployment, _BuiltBody]]":
         """Return the deployments that can serve the request, each with its body. Those with the same name of the model
-        and the same profile share one. Raises the first error if there are none."""
+        and the same profile share one. A deployment that must be sent old media as words is used only if all are such.
+        Raises the first error if there are none."""
         deployments, hash_prefix = route.deployments, route.strategy == "prefix"
         if len(deployments) == 1:
             return [(deployments[0], self._build(request, deployments[0], media))]
+        if pipeline.has_media(request):
+            deployments = _prefer_accepting(request, deployments)
         built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
         for deployment in deployments:
             key = (deployment.model, id(deployment.profile))
@@ -357,6 +359,11 @@ def _keep_successes(outcomes: "Sequence[tuple[Deployment, _T | ParleyError]]") -
     if not successes:
         raise errors[0]
     return successes
+
+
+def _prefer_accepting(request: ChatRequest, deployments: tuple[Deployment, ...]) -> tuple[Deployment, ...]:
+    accepting = tuple([item for item in deployments if pipeline.accepts_uploads(request, item.profile)])
+    return accepting or deployments
 
 
 def _hash_prefix(body: Mapping[str, Any]) -> bytes:

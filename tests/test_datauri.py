@@ -32,7 +32,8 @@ def test_the_beginning_is_read_without_the_rest() -> None:
     url = datauri.encode("x/y", bytes(range(256)) * 4)
     text = url[datauri.parse(url).start :]
     assert bytes(range(40)) == datauri.decode_head(text, 64)[:40]
-    assert datauri.decode_head("aG\nk", 64) == b""
+    assert datauri.decode_head("aG\nk", 64) == b"hi"
+    assert datauri.decode_head("aGkhI", 64) == b"hi!"
 
 
 def test_a_charset_is_a_parameter() -> None:
@@ -50,3 +51,30 @@ def test_media_whose_base64_begins_like_a_path_are_no_paths(head: bytes) -> None
 @pytest.mark.parametrize("text", ["/etc/passwd", " /home/ada/a", "/usr/share/sounds/bell", "a.wav", "../a", "~/a", ""])
 def test_a_path_is_no_base64(text: str) -> None:
     assert not datauri.may_be_base64(text)
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("data:x/y;base64,aGk=", "data:x/y;base64,aGk="),
+        ("DATA:X/Y;BASE64,aGk=", "data:x/y;base64,aGk="),
+        ("data:x/z;name=a.png;base64,aGk", "data:x/y;base64,aGk="),
+        ("data:x/y;base64,aG\r\nk=\n", "data:x/y;base64,aGk="),
+        ("data:x/y;base64,aG%0Ak%3D", "data:x/y;base64,aGk="),
+        ("data:x/y;base64,-_-_", "data:x/y;base64,+/+/"),
+        ("data:x/y,h%69", "data:x/y;base64,aGk="),
+    ],
+)
+def test_a_data_uri_is_written_as_strict_servers_read_it(url: str, expected: str) -> None:
+    assert datauri.normalize(url, "x/y") == expected
+
+
+@pytest.mark.parametrize("text", ["aGk…", "aGkh[…]", "aGkh...", "aGkh<cut>aGkh", "{}", "aGk\udcffaGk"])
+def test_text_that_was_shortened_is_no_base64(text: str) -> None:
+    with pytest.raises(ValueError, match="is not base64"):
+        datauri.clean_base64(text)
+
+
+def test_clean_base64_is_not_copied() -> None:
+    url = datauri.encode("x/y", bytes(range(256)))
+    assert datauri.normalize(url, "x/y") is url

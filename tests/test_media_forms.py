@@ -11,7 +11,7 @@ from app.upstream import request as upstream_request
 
 from tests.each_case import each_case
 
-WEB, PNG, WAV = "https://h/x", "data:image/png;base64,AA==", "data:audio/wav;base64,AAAA"
+WEB, PNG, WAV = "https://h/x", "data:image/png;base64,iVBORw0KGgo=", "data:audio/wav;base64,AAAA"
 MEDIA: dict[MediaKind, Media] = {
     "image": Media("image", (WEB,)),
     "audio": Media("audio", (WEB,)),
@@ -52,7 +52,8 @@ def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_t
     kind: str, medium: MediaKind
 ) -> None:
     part, profile = MEDIA[medium], KINDS[kind]
-    remote = [need for need in media_requests(asked(part), profile) if need.url.startswith("https:")]
+    needs = [need for need in media_requests(asked(part), profile) if need.purpose != "check"]
+    remote = [need for need in needs if need.url.startswith("https:")]
     try:
         sent(asked(part), profile)
         refused = False

@@ -47,6 +47,7 @@ from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
 from app.steps.dropped_reasoning import DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
+from app.steps.pipeline import has_media
 from app.upstream.causes import describe_fault
 
 CACHE_HEADER = b"x-parley-cache"
@@ -107,7 +108,8 @@ class _UnpreparedReply(Struct, frozen=True):
     gateway: Gateway
     route: ModelRoute
     request: ChatRequest
-    media_requests: list[MediaRequest]
+    media_requests: list[MediaRequest] | None
+    """None: not looked for yet, which takes long for a large request."""
     options: ReplyOptions
     response: ReplyResponse
 
@@ -277,7 +279,8 @@ class ChatEndpoint:
             include_usage=settings.include_usage,
         )
         options = self._make_options(request, parsed, info, route)
-        media_requests = gateway.find_media_requests(route, parsed.request)
+        deferred = request.is_large and has_media(parsed.request)
+        media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
         wanted = kept is not None and kept.is_wanted(route)
         dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
@@ -365,9 +368,12 @@ class ChatEndpoint:
     async def _prepare_in_thread(self, unprepared: _UnpreparedReply) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
         gateway, options, response = unprepared.gateway, unprepared.options, unprepared.response
-        media = await gateway.load_media(unprepared.media_requests, options.lease.take)
+        media_requests = unprepared.media_requests
+        if media_requests is None:
+            media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
+        media = await gateway.load_media(media_requests, options.lease.take)
         preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
-        del unprepared, media  # the wait for the model server may be long
+        del unprepared, media_requests, media  # the wait for the model server may be long
         prepared = await preparing
         options.lease.change(prepared.size)
         return await self._open_reply(gateway, prepared, options, response)

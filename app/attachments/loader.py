@@ -13,9 +13,9 @@ from app.attachments.documents.protocol import TextResult, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import FetchedFile, Fetcher
 from app.chat import datauri
-from app.chat.attachments import Attachment, FileText, Inlined, Section
+from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreadable
 from app.chat.media_types import HEAD_BYTES, correct_media_type
-from app.errors import InvalidInput, MediaRefused, ParleyError, TooLarge, Violation
+from app.errors import InvalidInput, MediaRefused, MediaUnavailable, ParleyError, TooLarge, Violation
 from app.steps.media import MediaRequest
 
 
@@ -33,39 +33,80 @@ class AttachmentLoader:
         self._workers = workers
         self._limits = limits
 
-    def check_url_text(self, urls: Sequence[tuple[str, str]]) -> list[Violation]:
-        """Return the violations of URLs that are passed on to the model server, without any look-up.
+    def check_urls(self, wanted: Sequence[MediaRequest]) -> list[MediaRequest]:
+        """Check the URLs that the model's server fetches itself, without any look-up. Return what remains to be loaded:
+        the others, and the URLs that are refused where the request goes on without them.
 
-        `urls` holds pairs of a URL and its path in the request.
+        Raises:
+            InvalidInput: a URL of the newest message is refused.
         """
-        violations = []
-        for url, path in urls:
-            try:
-                self._fetcher.check_url_text(url)
-            except MediaRefused as error:
-                violations.append(Violation(path, f"{error.message}, so it is not passed on to the model server"))
-        return violations
+        remaining, violations = [], []
+        for item in wanted:
+            if item.purpose in ("check", "resolve"):
+                try:
+                    self._fetcher.check_url_text(item.url)
+                except MediaRefused as error:
+                    if item.required:
+                        violations.append(Violation(item.path, f"{error.message}{_NOT_PASSED}"))
+                else:
+                    if item.purpose == "check":
+                        continue
+            remaining.append(item)
+        if violations:
+            raise InvalidInput(violations)
+        return remaining
 
     async def load(
         self, wanted: Sequence[MediaRequest], reserve: Callable[[int], None] = lambda size: None
     ) -> dict[MediaRequest, Attachment]:
-        """Load all media of one request.
+        """Load all media of one request, the required ones first and then the newest. A medium that is not required and
+        cannot be loaded is an Unreadable.
 
-        `reserve` is called with the size of each fetched file and may raise. Raises TooLarge above `max_count`,
-        InvalidInput if several media are refused, else the single error that occurred.
+        `reserve` is called with the size of each fetched file and may raise. Raises TooLarge if more than `max_count`
+        are required, InvalidInput if several of them are refused, else the single error that occurred.
         """
-        to_load = [item for item in wanted if item.purpose != "resolve"]
-        if len(to_load) > self._limits.max_count:
-            text = f"the request has {len(to_load)} media to load; at most {self._limits.max_count} are allowed"
-            raise TooLarge(text, to_load[self._limits.max_count].path)
         if not wanted:
             return {}
+        ordered = [item for item in wanted if item.required] + [item for item in reversed(wanted) if not item.required]
+        accepted, found = self._limit_count(ordered)
         loader = _RequestLoader(self._fetcher, self._workers, self._limits, reserve)
-        results = await asyncio.gather(*(loader.load(item) for item in wanted), return_exceptions=True)
-        _raise_first([result for result in results if isinstance(result, BaseException)])
-        return {
-            item: result for item, result in zip(wanted, results, strict=True) if not isinstance(result, BaseException)
-        }
+        for group in ([item for item in accepted if item.required], [item for item in accepted if not item.required]):
+            results = await asyncio.gather(*(loader.load(item) for item in group), return_exceptions=True)
+            errors: list[BaseException] = []
+            for item, result in zip(group, results, strict=True):
+                if not isinstance(result, BaseException):
+                    found[item] = result
+                elif isinstance(result, _FAULTS_OF_MEDIA) and not item.required:
+                    found[item] = Unreadable(result.message)
+                else:
+                    errors.append(result)
+            _raise_first(errors)
+        return found
+
+    def _limit_count(
+        self, ordered: Sequence[MediaRequest]
+    ) -> tuple[list[MediaRequest], dict[MediaRequest, Attachment]]:
+        """Return (the media to load, the attachments of those beyond `max_count`). Raises TooLarge."""
+        accepted: list[MediaRequest] = []
+        beyond: dict[MediaRequest, Attachment] = {}
+        to_load = sum(item.purpose not in ("check", "resolve") for item in ordered)
+        count = 0
+        for item in ordered:
+            count += item.purpose not in ("check", "resolve")
+            if count <= self._limits.max_count or item.purpose in ("check", "resolve"):
+                accepted.append(item)
+            elif item.required:
+                text = f"the request has {to_load} media to load; at most {self._limits.max_count} are allowed"
+                raise TooLarge(text, item.path)
+            else:
+                reason = f"the request has {to_load} media to load; only the newest {self._limits.max_count} are loaded"
+                beyond[item] = Unreadable(reason)
+        return accepted, beyond
+
+
+_FAULTS_OF_MEDIA = (MediaRefused, MediaUnavailable, TooLarge)
+"""Other errors are the gateway's: the same request may succeed later."""
+_NOT_PASSED = ", so it is not passed on to the model server"
 
 
 def _raise_first(errors: list[BaseException]) -> None:
@@ -97,9 +138,8 @@ class _RequestLoader:
 
     async def load(self, item: MediaRequest) -> Attachment:
         try:
-            if item.purpose == "resolve":
-                await self._fetcher.check_addresses(item.url, param=item.path)
-                return Inlined(item.url)
+            if item.purpose == "check" or item.purpose == "resolve":
+                return await self._check_url(item)
             if item.purpose == "picture":
                 return await self._load_picture(item)
             if item.purpose == "text":
@@ -111,16 +151,28 @@ class _RequestLoader:
             error.param = error.param or item.path
             raise
 
+    async def _check_url(self, item: MediaRequest) -> Inlined:
+        """Check a URL that the model's server fetches itself."""
+        try:
+            self._fetcher.check_url_text(item.url)
+            if item.purpose == "resolve":
+                async with self._fetching:
+                    await self._fetcher.check_addresses(item.url, param=item.path)
+        except MediaRefused as error:
+            raise MediaRefused(f"{error.message}{_NOT_PASSED}", item.path) from None
+        return Inlined(item.url)
+
     async def _load_picture(self, item: MediaRequest) -> Inlined:
-        data, declared, _ = await self._load_data(item)
+        data, _, _ = await self._load_data(item)
         limits = item.limits
+        sizes = (limits.max_pixels, limits.max_short_side, limits.max_bytes)
         async with self._reading:
-            image = await self._workers.scale_picture(data, limits.max_pixels, limits.max_short_side, limits.max_bytes)
+            image = await self._workers.scale_picture(data, *sizes, limits.formats, decode=not item.required)
         if image.data is not None:
             return Inlined(datauri.encode(image.media_type, image.data))
         if isinstance(data, bytes):
             return Inlined(datauri.encode(image.media_type, data))
-        return Inlined(item.url if declared == image.media_type else f"data:{image.media_type};base64,{data}")
+        return Inlined(datauri.normalize(item.url, image.media_type))
 
     async def _load_text(self, item: MediaRequest) -> FileText:
         data, declared, charset = await self._load_data(item)
@@ -135,8 +187,10 @@ class _RequestLoader:
             text = f"has {size} bytes; this model accepts at most {item.limits.max_bytes}"
             raise TooLarge(text, item.path)
         head = data[:HEAD_BYTES] if isinstance(data, bytes) else datauri.decode_head(data, HEAD_BYTES)
+        if not data:
+            raise MediaRefused("is empty", item.path)
         media_type = correct_media_type(head, declared)
-        uri = datauri.encode(media_type, data) if isinstance(data, bytes) else f"data:{media_type};base64,{data}"
+        uri = datauri.encode(media_type, data) if isinstance(data, bytes) else datauri.normalize(item.url, media_type)
         form = datauri.AUDIO_FORMATS.get(media_type)
         if item.purpose == "inline" or form is None:
             return Inlined(uri)

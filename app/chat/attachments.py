@@ -1,4 +1,5 @@
-"""What the gateway sends instead of media whose bytes it has read: a data URI, or the text of a file."""
+"""What the gateway sends instead of media whose bytes it has read: a data URI, or the text of a file; or why it could
+not read them."""
 
 from typing import Literal, TypeAlias
 
@@ -17,7 +18,16 @@ class Section(Struct, frozen=True):
 Unit: TypeAlias = Literal["page", "slide", "sheet", "none"]
 
 
+class UnreadSection(Struct, frozen=True):
+    """A page, slide or sheet that could not be read."""
+
+    number: int
+    reason: str
+
+
 class FileText(Struct, frozen=True):
+    """The text of a file. Its sections and those that could not be read are in the order of their numbers."""
+
     sections: tuple[Section, ...]
     unit: Unit = "none"
     left_out: int = 0
@@ -26,6 +36,9 @@ class FileText(Struct, frozen=True):
     """The text was cut at the limit of characters."""
     scanned: bool = False
     """The file is a PDF whose pages are images without text."""
+    unread: tuple[UnreadSection, ...] = ()
+    pictured: tuple[int, ...] = ()
+    """The numbers of the pages that have images and no text, while others have text."""
     kind: Literal["file_text"] = "file_text"
 
 
@@ -38,4 +51,12 @@ class Inlined(Struct, frozen=True):
     kind: Literal["inlined"] = "inlined"
 
 
-Attachment: TypeAlias = FileText | Inlined
+class Unreadable(Struct, frozen=True):
+    """A medium of a tool result or an earlier turn that the model cannot be sent."""
+
+    reason: str
+    """Continues a sentence about the medium: `is a damaged image`."""
+    kind: Literal["unreadable"] = "unreadable"
+
+
+Attachment: TypeAlias = FileText | Inlined | Unreadable

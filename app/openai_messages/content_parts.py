@@ -13,7 +13,7 @@ def find_violations(messages: Sequence[Message], profile: Profile) -> list[Viola
     """Return a violation for each media part of the conversation that cannot be sent to this model."""
     found = []
     for part in _iter_media(part for message in messages for part in message.parts):
-        problem = _find_problem(part, profile)
+        problem = find_problem(part, profile)
         if problem is not None:
             found.append(Violation(part.path, problem))
     return found
@@ -55,7 +55,8 @@ def _iter_media(parts: Iterator[Part]) -> Iterator[Media]:
             yield from (item for item in part.content if isinstance(item, Media))
 
 
-def _find_problem(part: Media, profile: Profile) -> str | None:
+def find_problem(part: Media, profile: Profile) -> str | None:
+    """Return why a part cannot be sent to this model; None if it can."""
     if part.media not in profile.media:
         return f"this model does not accept {part.media} input"
     plain_base64 = part.media == "audio" and profile.audio == "base64"

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.chat.messages import MediaKind
-from app.profiles.profile import Profile
+from app.profiles.profile import ImageFormat, Profile
 
 
 def _make_profile(**fields: Any) -> Profile:
@@ -18,6 +18,10 @@ _LOCAL: dict[str, Any] = {
 }
 _ALL: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
 """For servers that do not fetch URLs, or not always: every kind of media is sent as a data URI."""
+# vLLM (vllm-project/vllm#38253), SGLang and transformers open images with Pillow.
+_PILLOW: tuple[ImageFormat, ...] = ("png", "jpeg", "gif", "webp", "bmp", "tiff")
+# stb_image reads no WebP (ggml-org/llama.cpp#19066, abetlen/llama-cpp-python#1140), and no compressed BMP.
+_STB: tuple[ImageFormat, ...] = ("png", "jpeg", "gif")
 _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 """Sampling parameters that OpenAI's own API does not have."""
 
@@ -27,12 +31,14 @@ KINDS: dict[str, Profile] = {
         **_LOCAL,
         thinking_budget="thinking_token_budget",
         media=("image", "video", "audio"),
+        image_formats=_PILLOW,
         audio="audio_url",
     ),
     "sglang": _make_profile(
         **_LOCAL,
         thinking_budget="custom_params",
         media=("image", "video", "audio"),
+        image_formats=_PILLOW,
         audio="audio_url",
     ),
     "llamacpp": _make_profile(
@@ -41,6 +47,7 @@ KINDS: dict[str, Profile] = {
         thinking_switch="chat_template_kwargs",
         thinking_budget="thinking_budget_tokens",
         media=("image", "audio"),
+        image_formats=_STB,
         inline_media=_ALL,
         audio="base64",
         renamed={"repetition_penalty": "repeat_penalty"},
@@ -52,6 +59,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="none",
         media=("image",),
+        image_formats=_STB,
         renamed={"repetition_penalty": "repeat_penalty"},
         tool_choice_required=None,
         parallel_tool_calls=False,
@@ -64,6 +72,7 @@ KINDS: dict[str, Profile] = {
         thinking_switch="none",
         thinking_budget="none",
         media=("image",),
+        image_formats=_PILLOW,
         lacks=_SAMPLERS,
         tool_choice_required=None,
         named_tool_choice=False,
@@ -76,6 +85,8 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="reasoning",
         media=("image", "audio"),
+        # openai/openai.go takes data URIs of jpeg, jpg, png and webp; WebP is read since 2026-08 (ollama/ollama#17755).
+        image_formats=("png", "jpeg"),
         inline_media=_ALL,
         audio="base64",
         lacks=_SAMPLERS,
@@ -84,13 +95,23 @@ KINDS: dict[str, Profile] = {
         parallel_tool_calls=False,
     ),
     "lmstudio": _make_profile(
-        thinking_switch="none", thinking_budget="none", system="merged", media=("image",), inline_media=_ALL
+        thinking_switch="none",
+        thinking_budget="none",
+        system="merged",
+        media=("image",),
+        inline_media=_ALL,
+        image_formats=(
+            "png",
+            "jpeg",
+        ),  # others: "'url' field must be a base64 encoded image" (bug tracker #1027, #1839)
     ),
     "dashscope": _make_profile(
         max_thinking_budget=38912,
         cache_control=True,
         continuation="partial",
         media=("image", "audio", "video"),
+        # Model Studio's guide "Visual understanding", limits of images; GIF, which it does not name, is passed on.
+        image_formats=(*_PILLOW, "heic"),
     ),
     "deepseek": _make_profile(
         continuation="prefix",
@@ -170,6 +191,7 @@ KINDS: dict[str, Profile] = {
         thinking_budget="none",
         replay_reasoning="none",
         media=("image",),
+        image_formats=("png", "jpeg"),  # docs.x.ai, "Image understanding": jpg/jpeg or png
         lacks=_SAMPLERS,
     ),
     "gemini": _make_profile(
@@ -177,6 +199,8 @@ KINDS: dict[str, Profile] = {
         thinking_budget="google_thinking_config",
         replay_reasoning="none",
         media=("image", "audio"),
+        # Google's documentation of image understanding; Gemini 2 and later refuse GIF.
+        image_formats=("png", "jpeg", "webp", "heic", "heif"),
         inline_media=_ALL,
         audio="base64",
         lacks=(*_SAMPLERS, "seed"),

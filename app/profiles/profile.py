@@ -24,11 +24,19 @@ TextTools: TypeAlias = Literal[
     "harmony",
     "lmstudio",
 ]
+ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 
 
 def _parse_none(value: str | None) -> str | None:
     """Replace `"none"` with None, because TOML has no null."""
     return None if value == "none" else value
+
+
+def _check_formats(value: tuple[ImageFormat, ...]) -> tuple[ImageFormat, ...]:
+    """Check that an image can be converted to one of the formats."""
+    if "png" not in value and "jpeg" not in value:
+        raise ValueError("must have png or jpeg, to which other images are converted")
+    return value
 
 
 class Profile(BaseModel):
@@ -130,6 +138,9 @@ class Profile(BaseModel):
     audio: Literal["data_url", "base64", "audio_url"] = "data_url"
     """How audio is sent: `data_url` an `input_audio` part with a URL or data URI (DashScope), `base64` an `input_audio`
     part with base64 and its format (OpenAI; the gateway fetches URLs), `audio_url` an `audio_url` part."""
+    image_formats: Annotated[tuple[ImageFormat, ...], AfterValidator(_check_formats)] = ("png", "jpeg", "gif", "webp")
+    """The formats of images that the server reads. Images in others are converted to PNG or JPEG; the gateway looks at
+    the bytes of data URIs and of the images that it fetches. The default are the formats of OpenAI's API."""
     max_image_pixels: int | None = Field(default=None, ge=1)
     """Images with more pixels are scaled down. For this limit and the next two, the gateway fetches remote images."""
     max_image_short_side: int | None = Field(default=None, ge=1)
@@ -239,6 +250,7 @@ SHAPES_REQUESTS = frozenset(
         "inline_media",
         "passed_urls",
         "audio",
+        "image_formats",
         "max_image_pixels",
         "max_image_short_side",
         "max_media_bytes",

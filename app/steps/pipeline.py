@@ -20,7 +20,7 @@ from app.steps.cache_marks import strip_cache_marks
 from app.steps.continuation import fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.empty_turns import drop_empty_turns
-from app.steps.media import MediaRequest, find_passed_urls, media_requests, rewrite_media
+from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
 from app.steps.opaque_fields import warn_of_unsent_fields
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
@@ -39,9 +39,9 @@ from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
 
 __all__ = [
+    "accepts_uploads",
     "check_request",
     "has_media",
-    "find_passed_urls",
     "prepare_request",
     "reply_stages",
     "reply_traits",

@@ -3,15 +3,16 @@
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import httpx
 import pytest
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher
 from app.attachments.loader import AttachmentLoader
-from app.chat.attachments import FileText, Inlined, Section
+from app.chat.attachments import FileText, Inlined, Section, Unreadable
 from app.chat.messages import MediaKind
-from app.errors import InvalidInput, MediaRefused, MediaUnavailable, TooLarge
+from app.errors import Busy, InvalidInput, MediaRefused, MediaUnavailable, TooLarge
 from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
@@ -67,7 +68,8 @@ class CountingLoader:
     def __init__(self, pool: DocumentWorkers, **limits: int) -> None:
         self.web = Web()
         fetcher = Fetcher(fetch_limits(), anywhere, self.web)
-        self.gather = AttachmentLoader(fetcher, pool, attachment_limits(**limits)).load
+        self.loader = AttachmentLoader(fetcher, pool, attachment_limits(**limits))
+        self.gather = self.loader.load
 
 
 def data(media_type: str, content: bytes) -> str:
@@ -182,6 +184,59 @@ async def test_the_media_of_one_request_are_counted_and_weighed(pool: DocumentWo
     assert caught.value.param == "p2"
     with pytest.raises(TooLarge, match="more than 100 bytes"):
         await CountingLoader(pool, max_total_bytes=100).gather(needs)
+
+
+def old(item: MediaRequest) -> MediaRequest:
+    return replace(item, required=False)
+
+
+@pytest.mark.parametrize(
+    ("need", "reason"),
+    [
+        (picture("http://h.test/bomb.png"), "has 50000 x 50000 pixels; at most 64000000 are allowed"),
+        (picture("http://evil.test/a.png"), "the host is not on a public address"),
+        (picture("http://h.test/not-there.png"), "its server answered with status 503"),
+        (picture(data("image/png", PNG[:100])), "is a damaged image (image file is truncated)"),
+        (MediaRequest("http://h.test/a.pdf", "audio", "raw"), "is declared as 'application/pdf'; expected audio"),
+        (MediaRequest("http://h.test/a.wav", "audio", "raw", ImageLimits(max_bytes=9)), "accepts at most 9"),
+        (MediaRequest("http://10.0.0.1/a.png", "image", "check"), "not passed on to the model server"),
+        (MediaRequest("http://evil.test/a.png", "image", "resolve"), "not passed on to the model server"),
+    ],
+)
+async def test_what_is_not_required_is_told_instead_of_raised(
+    pool: DocumentWorkers, need: MediaRequest, reason: str
+) -> None:
+    needs = [old(need), picture("http://h.test/a.png")]
+    found = await CountingLoader(pool).gather(needs)
+    unreadable = found[need]
+    assert isinstance(unreadable, Unreadable) and reason in unreadable.reason
+    assert found[needs[1]] == Inlined(data("image/png", PNG))
+
+
+async def test_an_error_of_the_gateway_is_raised_also_for_what_is_not_required() -> None:
+    closed = DocumentWorkers(document_limits())
+    await closed.aclose()
+    with pytest.raises(Busy):
+        await CountingLoader(closed).gather([old(picture(data("image/png", PNG)))])
+
+
+async def test_of_too_many_media_the_required_and_the_newest_are_loaded(pool: DocumentWorkers) -> None:
+    needs = [old(MediaRequest(f"http://h.test/a.wav?{at}", "audio", "raw", path=f"p{at}")) for at in range(4)]
+    needs.insert(1, MediaRequest("http://h.test/a.wav?new", "audio", "raw"))
+    for limits in ({"max_count": 3}, {"max_total_bytes": 3 * len(WAV), "fetched_at_once": 1}):
+        found = await CountingLoader(pool, **limits).gather(needs)
+        assert [isinstance(found[need], Inlined) for need in needs] == [False, True, False, True, True]
+
+
+async def test_urls_that_the_server_fetches_are_checked_before_anything_is_loaded(pool: DocumentWorkers) -> None:
+    loader = CountingLoader(pool).loader
+    good, bad = (MediaRequest(url, "image", "check", path=url) for url in ("http://h.test/a", "http://10.0.0.1/a"))
+    load, resolve = picture("http://h.test/a.png"), MediaRequest("http://h.test/a", "image", "resolve")
+    assert loader.check_urls([good, load, resolve]) == [load, resolve]
+    assert loader.check_urls([good, old(bad), load]) == [old(bad), load]
+    with pytest.raises(InvalidInput) as caught:
+        loader.check_urls([good, bad, load])
+    assert [item.path for item in caught.value.violations] == ["http://10.0.0.1/a"]
 
 
 async def test_nothing_wanted_is_nothing_done(pool: DocumentWorkers) -> None:

@@ -201,6 +201,7 @@ SPECIAL: dict[str, list[Any]] = {
     "lacks": [("temperature",)],
     "extra_fields": [],
     "tool_choice_required": [None, "any"],
+    "image_formats": [],
     "max_image_pixels": [],
     "max_image_short_side": [],
     "max_media_bytes": [],

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.conversations.features import PNG
 from tests.conversations.sample_conversations import convert
 from tests.in_process_gateway import ModelServer, Running
 
@@ -139,7 +140,7 @@ def test_a_translation_keeps_a_mark_or_warns_of_its_loss() -> None:
 
 # -- AgentScope's blocks ----------------------------------------------------------------------
 
-IN_BASE64 = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAA="}
+IN_BASE64 = {"type": "base64", "media_type": "image/png", "data": PNG}
 RESULT = {"type": "tool_result", "id": "1", "name": "look"}
 
 
@@ -216,7 +217,7 @@ def test_a_mark_that_is_no_object_is_refused(gateway: Gateway, form: str) -> Non
 
 # -- keys that nobody reads --------------------------------------------------------------
 
-IMAGE = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoAAAA="}
+IMAGE = {"type": "base64", "media_type": "image/png", "data": PNG}
 UNKNOWN: list[tuple[str, Json, list[str]]] = [
     ("openai", {"role": "user", "content": [text("Hi", mood=1)]}, ["content[0].mood"]),
     (

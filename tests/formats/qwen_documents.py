@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from tests.conversations.features import PNG
+
 Json = dict[str, Any]
 GUIDE = "guide"
 ARTICLE = "article"
@@ -91,7 +93,7 @@ EXAMPLES = [
     Example(GUIDE, "`FunctionCall` of `get_weather`", messages(USER, CALL, RESULT)),
     Example(GUIDE, "`ContentItem(text='Hello')`", item(text="Hello")),
     Example(GUIDE, "`ContentItem(image='https://example.jpg')`", item(image="https://example.jpg")),
-    Example(GUIDE, "`ContentItem(image='data:image/png;base64,...')`", item(image="data:image/png;base64,AAAA")),
+    Example(GUIDE, "`ContentItem(image='data:image/png;base64,...')`", item(image=f"data:image/png;base64,{PNG}")),
     Example(GUIDE, "an item with `text` and `image`", item(text="Hi", image=IMAGE), False, "content[0]"),
     Example(GUIDE, "an item with no field", item(), False, "content[0]"),
     Example(GUIDE, "an item with a `file` that is a URL", item(file="https://example.com/data.json")),
@@ -160,7 +162,7 @@ EXAMPLES = [
         None,
         "nothing is lost: the call has the name",
     ),
-    Example(ARTICLE, "image data in base64", item(image="data:image/png;base64,AAAA")),
+    Example(ARTICLE, "image data in base64", item(image=f"data:image/png;base64,{PNG}")),
     Example(ARTICLE, "sound by its URL", item(audio="https://example.com/a.mp3")),
     Example(
         ARTICLE,

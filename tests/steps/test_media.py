@@ -1,5 +1,6 @@
 """Media are given to a model as it takes them and otherwise described as Qwen-Agent describes them."""
 
+import base64
 from typing import Any
 
 import pytest
@@ -9,7 +10,6 @@ from app.formats.base import Options
 from app.formats.qwen import QWEN, QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.media import ImageLimits, basename, media_requests, rewrite_media
-from app.steps.media.requests import find_passed_urls
 from app.steps.prompt_language import detect_language
 from app.upstream import request as upstream_request
 
@@ -21,6 +21,11 @@ VISION = Profile(media=("image", "video"), file_text=False)
 OMNI = Profile(media=("image", "video", "audio"), file_text=False)
 TOOL = Tool("f", {"name": "f"})
 PNG = "data:image/png;base64,iVBORw0KGgo="
+WEBP = b"RIFF\x04\0\0\0WEBP"
+
+
+def data_uri(media_type: str, data: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
 def message(wire: dict[str, Any], at: int = 0) -> Message:
@@ -219,18 +224,23 @@ WEB = "https://h/a"
 @each_case(
     ("media", "profile", "purposes"),
     [
-        (Media("image", (WEB,)), VISION, []),
+        (Media("image", (WEB,)), VISION, ["check"]),
+        (Media("image", (WEB,)), VISION.model_copy(update={"passed_urls": "resolved"}), ["resolve"]),
+        (Media("image", (WEB,)), VISION.model_copy(update={"passed_urls": "any"}), []),
         (Media("image", (PNG,)), VISION, []),
-        (Media("image", ("data:image/jpeg;base64,iVBORw0KGgoAAAANSUhEUg==",)), VISION, ["picture"]),
+        (Media("image", ("data:image/jpeg;base64,iVBORw0KGgoAAAANSUhEUg==",)), VISION, []),
+        (Media("image", (data_uri("image/png", WEBP),)), VISION, []),
+        (Media("image", (data_uri("image/webp", WEBP),)), KINDS["llamacpp"], ["picture"]),
+        (Media("image", (data_uri("image/png", b"<svg/>"),)), VISION, ["picture"]),
         (Media("image", (WEB,)), KINDS["ollama"], ["picture"]),
         (Media("image", (WEB,)), Profile(max_image_short_side=1080), ["picture"]),
         (Media("image", (WEB,)), TEXT, []),
         (Media("image", (PNG,)), TEXT, []),
         (Media("video", (WEB, WEB + "2"), frames=True), KINDS["moonshot"], ["picture", "picture"]),
-        (Media("video", (WEB,)), KINDS["vllm"], []),
+        (Media("video", (WEB,)), KINDS["vllm"], ["check"]),
         (Media("video", (WEB,)), KINDS["moonshot"], ["inline"]),
         (Media("audio", (WEB,)), KINDS["openai"], ["raw"]),
-        (Media("audio", (WEB,)), KINDS["dashscope"], []),
+        (Media("audio", (WEB,)), KINDS["dashscope"], ["check"]),
         (Media("audio", ("UklGRg==UklGRg==UklGRg==",), format="wav"), KINDS["openai"], []),
         (Media("file", (WEB,)), KINDS["openai"], ["inline"]),
         (Media("file", (WEB,)), KINDS["vllm"], ["text"]),
@@ -249,7 +259,10 @@ def test_equal_media_are_wanted_once_and_placed_where_they_stood_first() -> None
     profile = KINDS["ollama"].model_copy(update={"max_media_bytes": 9})
     frames = Media("image", (WEB,), path="messages[1].content[0].image")
     [need] = media_requests(one(Media("image", (WEB,), path="messages[0].content[0].image"), frames), profile)
-    assert (need.path, need.limits) == ("messages[0].content[0].image", ImageLimits(max_bytes=9))
+    assert (need.path, need.limits) == (
+        "messages[0].content[0].image",
+        ImageLimits(max_bytes=9, formats=("png", "jpeg")),
+    )
 
 
 def test_what_was_gathered_is_what_is_sent() -> None:
@@ -281,8 +294,8 @@ def test_the_addresses_that_the_server_fetches_itself_are_found_with_their_place
         Media("audio", ("https://a.test/x.wav",), path="messages[0].content[2].audio"),
     )
     own = VISION.model_copy(update={"passed_urls": "public", "inline_media": ()})
-    assert find_passed_urls(one(*parts), own) == [
-        ("https://a.test/x.png", "messages[0].content[0].image"),
-        ("HTTP://a.test/1", "messages[0].content[1].video[0]"),
+    assert [(need.purpose, need.url, need.path) for need in media_requests(one(*parts), own)] == [
+        ("check", "https://a.test/x.png", "messages[0].content[0].image"),
+        ("check", "HTTP://a.test/1", "messages[0].content[1].video[0]"),
     ]
-    assert find_passed_urls(one(*parts), own.model_copy(update={"passed_urls": "any"})) == []
+    assert media_requests(one(*parts), own.model_copy(update={"passed_urls": "any"})) == []

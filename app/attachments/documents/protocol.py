@@ -52,6 +52,10 @@ class PictureJob(msgspec.Struct, tag="picture", frozen=True):
     """A larger image is scaled down."""
     max_short_side: int | None = None
     max_bytes: int | None = None
+    formats: tuple[str, ...] = ("png", "jpeg", "gif", "webp")
+    """An image in another format is converted."""
+    decode: bool = False
+    """Decode the image even where its bytes are not changed, to find out whether it is damaged."""
 
 
 class TextResult(msgspec.Struct, tag="read", frozen=True):

@@ -116,6 +116,9 @@ def run_job(job: Job) -> JobResult:
     """Run one job. Returns a JobRefused, and does not raise, for any error that a document can cause."""
     try:
         data = decode_base64(job.data) if job.base64 else job.data
+    except ValueError:
+        return JobRefused("is not base64")
+    try:
         return pictures.scale_picture(job, data) if isinstance(job, PictureJob) else texts.extract_text(job, data)
     except UnreadableFile as error:
         return JobRefused(str(error))

@@ -70,11 +70,14 @@ class DocumentWorkers:
         max_pixels: int | None = None,
         max_short_side: int | None = None,
         max_bytes: int | None = None,
+        formats: tuple[str, ...] = ("png", "jpeg", "gif", "webp"),
+        *,
+        decode: bool = False,
     ) -> PictureResult:
-        """Identify an image, and scale it where it exceeds a limit. Raises UnreadableFile and Busy."""
-        reply = await self._run(
-            PictureJob(*_to_bytes(data), self.limits.max_pixels, max_pixels, max_short_side, max_bytes)
-        )
+        """Identify an image, and change it where it exceeds a limit or is in none of the formats. With `decode`, an
+        image that need not be changed is decoded too. Raises UnreadableFile and Busy."""
+        sizes = (max_pixels, max_short_side, max_bytes)
+        reply = await self._run(PictureJob(*_to_bytes(data), self.limits.max_pixels, *sizes, formats, decode))
         assert isinstance(reply, PictureResult)
         return reply
 

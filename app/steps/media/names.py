@@ -42,23 +42,25 @@ class MediaNames:
     """The names of all media of a request; each URL of a list of frames has a name.
 
     Media without a name are named after their type: `image.png`, then `image-2.png`. A name depends only on earlier
-    messages, so that a continued conversation keeps its names, and with them the server's prompt cache.
+    messages, so that a continued conversation keeps its names, and with them the server's prompt cache. Names that
+    depend on nothing else are made when they are asked for: most media are sent without one.
     """
 
     def __init__(self, request: ChatRequest) -> None:
-        self._names: dict[int, list[str]] = {}
+        self._numbered: dict[int, list[str]] = {}
         self._given: dict[str, int] = {}
         for message in request.messages:
             for part in media_of(message):
-                self._names[id(part)] = [self._make_name(part, url) for url in part.urls]
+                if not part.name and not all(map(is_web_url, part.urls)):
+                    self._numbered[id(part)] = [self._make_name(part, url) for url in part.urls]
 
     def get(self, part: Media) -> list[str]:
-        return self._names[id(part)]
+        return self._numbered.get(id(part)) or [self._make_name(part, url) for url in part.urls]
 
     def _make_name(self, part: Media, url: str) -> str:
         if part.name:
             return basename(part.name) or part.media
-        if url[:8].lower().startswith(("http://", "https://")):
+        if is_web_url(url):
             return basename(url) or part.media
         return self._make_unique(part.media, _extension(part, url))
 
@@ -78,6 +80,10 @@ def _extension(part: Media, url: str) -> str:
     if found := datauri.EXTENSIONS.get(media_type):
         return found
     return part.format if part.format and part.format.isalnum() else ""
+
+
+def is_web_url(url: str) -> bool:
+    return url[:8].lower().startswith(("http://", "https://"))
 
 
 def media_of(message: Message) -> list[Media]:

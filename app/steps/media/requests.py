@@ -1,13 +1,20 @@
-"""Lists the media whose bytes the gateway must load, and what it needs them for."""
+"""Lists the media whose bytes the gateway must load, and what it needs them for.
 
+A medium that cannot be read is refused only where the caller can still take it back: in the newest message of the user.
+In a tool result or an earlier turn it would end the conversation for ever, so the model is told in words instead.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from app.chat import datauri
-from app.chat.media_types import HEAD_BYTES, correct_media_type
-from app.chat.messages import ChatRequest, Media, MediaKind
+from app.chat.media_types import HEAD_BYTES, detect_type, is_whole_image
+from app.chat.messages import ChatRequest, Media, MediaKind, Message
 from app.profiles import Profile
-from app.steps.media.names import MediaNames, media_of
+from app.steps.media.names import MediaNames, is_web_url, media_of
+
+_TAIL_CHARACTERS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,93 +22,129 @@ class ImageLimits:
     max_pixels: int | None = None
     max_short_side: int | None = None
     max_bytes: int | None = None
+    formats: tuple[str, ...] = ("png", "jpeg", "gif", "webp")
+    """The formats that the model's server reads; images in others are converted."""
 
     @property
-    def is_limited(self) -> bool:
-        return self != ImageLimits()
+    def scales(self) -> bool:
+        return (self.max_pixels, self.max_short_side, self.max_bytes) != (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class MediaRequest:
-    """One URL to load. `path` and `name` do not count for equality, so that equal requests are loaded once."""
+    """One URL to load. `path`, `name` and `required` do not count for equality, so that equal requests are loaded
+    once."""
 
     url: str
     """An HTTP(S) URL or a data URI."""
     media: MediaKind
-    purpose: Literal["picture", "inline", "raw", "text", "resolve"]
+    purpose: Literal["picture", "inline", "raw", "text", "check", "resolve"]
     """`picture`: an image within `limits`, as a data URI; `inline`: a data URI; `raw`: audio as base64, or as a data
-    URI if its format is unknown; `text`: the text of a file; `resolve`: only the addresses of the URL are checked."""
+    URI if its format is unknown; `text`: the text of a file; `check`: nothing is loaded, only the text of the URL is
+    checked, which the model's server fetches itself; `resolve`: its addresses are checked too."""
     limits: ImageLimits = ImageLimits()
     path: str = field(default="", compare=False)
     name: str = field(default="", compare=False)
+    required: bool = field(default=True, compare=False)
+    """The request is refused if this cannot be loaded. If false, it becomes an `Unreadable`, and an image is decoded
+    even where its bytes are sent unchanged."""
+
+
+def find_required(messages: Sequence[Message]) -> frozenset[int]:
+    """Return the indexes of the messages whose media must be readable: the user's newest, and system messages that no
+    turn of the model follows. An assistant message at the end is a reply to be continued, not a turn."""
+    required = set()
+    index = len(messages) - 1
+    while index >= 0 and messages[index].role == "assistant":
+        index -= 1
+    has_user = False
+    while index >= 0 and messages[index].role in ("user", "system"):
+        is_user = messages[index].role == "user"
+        if not (is_user and has_user):
+            required.add(index)
+        has_user = has_user or is_user
+        index -= 1
+    return frozenset(required)
 
 
 def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
     """Return the distinct media requests, in the order of the messages."""
-    names = MediaNames(request)
-    found: dict[MediaRequest, None] = {}
-    for message in request.messages:
+    names, required = MediaNames(request), find_required(request.messages)
+    found: dict[MediaRequest, MediaRequest] = {}
+    for index, message in enumerate(request.messages):
         for part in media_of(message):
             if message.role != "assistant" or part.media in profile.media:
-                found |= dict.fromkeys(
-                    need for need in find_part_requests(part, names.get(part), profile) if need is not None
-                )
-    return list(found)
+                for need in find_part_requests(part, names, profile, required=index in required):
+                    if need is not None and (need not in found or (need.required and not found[need].required)):
+                        found[need] = need
+    return list(found.values())
 
 
-def find_part_requests(part: Media, names: list[str], profile: Profile) -> list[MediaRequest | None]:
-    """Return one request for each URL of the part, with None for a URL that is sent unchanged."""
+def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:
+    """Return whether the model gets the media of all user and system messages, at least as text or by their names."""
+    if (profile.name_media or request.policy.name_media) != "never":
+        return True
+    accepted = {*profile.media, "file"} if profile.file_text else {*profile.media}
+    uploads = (part for message in request.messages if message.role in ("user", "system") for part in message.parts)
+    return all(not isinstance(part, Media) or part.media in accepted for part in uploads)
+
+
+def find_part_requests(
+    part: Media, names: MediaNames, profile: Profile, *, required: bool
+) -> list[MediaRequest | None]:
+    """Return one request for each URL of the part, with None for a URL that is sent without a look at it."""
     if part.media in profile.media:
-        return [_make_native_request(part, index, name, profile) for index, name in enumerate(names)]
+        return [_make_native_request(part, index, profile, required=required) for index in range(len(part.urls))]
     if part.media == "file" and profile.file_text:
         return [
-            MediaRequest(url, "file", "text", path=part.path, name=name)
-            for url, name in zip(part.urls, names, strict=True)
+            MediaRequest(url, "file", "text", path=part.path, name=name, required=required)
+            for url, name in zip(part.urls, names.get(part), strict=True)
         ]
     return [None] * len(part.urls)
 
 
-def find_passed_urls(request: ChatRequest, profile: Profile) -> list[tuple[str, str]]:
-    """Return (URL, JSON path) of all URLs that the model's server fetches itself and that the gateway must check."""
-    if profile.passed_urls == "any":
-        return []
-    names = MediaNames(request)
-    found = []
-    for part in (media for message in request.messages for media in media_of(message)):
-        if part.media in profile.media:
-            needs = find_part_requests(part, names.get(part), profile)
-            for index, (url, need) in enumerate(zip(part.urls, needs, strict=True)):
-                if (need is None or need.purpose == "resolve") and url[:8].lower().startswith(("http://", "https://")):
-                    found.append((url, f"{part.path}[{index}]" if part.frames else part.path))
-    return found
-
-
-def _make_native_request(part: Media, index: int, name: str, profile: Profile) -> MediaRequest | None:
+def _make_native_request(part: Media, index: int, profile: Profile, *, required: bool) -> MediaRequest | None:
     url = part.urls[index]
-    if not url[:8].lower().startswith(("http://", "https://", "data:")):
+    is_data = datauri.is_data(url)
+    if not is_data and not is_web_url(url):
         return None  # plain base64, which the server accepts
     path = f"{part.path}[{index}]" if part.frames else part.path
     picture = part.media == "image" or part.frames
     limits = ImageLimits(max_bytes=profile.max_media_bytes)
     if picture:
-        limits = ImageLimits(profile.max_image_pixels, profile.max_image_short_side, profile.max_media_bytes)
+        sizes = (profile.max_image_pixels, profile.max_image_short_side, profile.max_media_bytes)
+        limits = ImageLimits(*sizes, profile.image_formats)
     raw = part.media == "audio" and profile.audio == "base64"
-    scaled = picture and limits.is_limited
-    inline = raw or part.media in profile.inline_media
-    if datauri.is_data(url) and not raw and not scaled and _has_declared_type(url):
-        return None  # sent unchanged, so that megabytes are neither decoded nor copied
-    if not inline and not scaled and not datauri.is_data(url):
-        return MediaRequest(url, part.media, "resolve", path=path) if profile.passed_urls == "resolved" else None
+    scaled = picture and limits.scales
+    if is_data and not raw and not scaled and (not picture or _is_ready(url, profile, checks_end=not required)):
+        return None  # megabytes are neither decoded nor copied
+    if not is_data and not raw and not scaled and part.media not in profile.inline_media:
+        if profile.passed_urls == "any":
+            return None
+        purpose: Literal["check", "resolve"] = "resolve" if profile.passed_urls == "resolved" else "check"
+        return MediaRequest(url, part.media, purpose, path=path, required=required)
     if picture:
-        return MediaRequest(url, "image", "picture", limits, path, name)
-    return MediaRequest(url, part.media, "raw" if raw else "inline", limits, path, name)
+        return MediaRequest(url, "image", "picture", limits, path, required=required)
+    return MediaRequest(url, part.media, "raw" if raw else "inline", limits, path, required=required)
 
 
-def _has_declared_type(url: str) -> bool:
-    """Return whether the first bytes match the declared media type."""
+def _is_ready(url: str, profile: Profile, *, checks_end: bool) -> bool:
+    """Return whether the first bytes of a data URI are those of an image in a format that the server reads, and, if
+    `checks_end`, the last ones those of an image that was not cut."""
     try:
-        head = datauri.parse(url)
-        start = datauri.decode_head(url[head.start : head.start + 2 * HEAD_BYTES], HEAD_BYTES) if head.base64 else b""
+        start = datauri.parse(url)
+        if not start.base64:
+            return False
+        head = datauri.decode_head(url[start.start : start.start + 2 * HEAD_BYTES], HEAD_BYTES)
+        media_type = detect_type(head) or ""
+        if media_type.removeprefix("image/") not in profile.image_formats:
+            return False
+        if not checks_end:
+            return True
+        length = len(url) - start.start
+        if not datauri.is_clean_base64(url, start.start):
+            return False
+        tail = datauri.decode_base64(url[-min(length, _TAIL_CHARACTERS) :])
+        return is_whole_image(media_type, head, tail, length // 4 * 3 - url.count("=", len(url) - 2))
     except ValueError:
         return False
-    return bool(start) and correct_media_type(start, head.media_type) == head.media_type

@@ -1,28 +1,38 @@
 """Rewrites the media of a request for a model.
 
 Supported media get the form that the model accepts, other files become text, and media are described in words if the
-request's format or the profile asks for it.
+request's format or the profile asks for it. In the history, so are media that cannot be sent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from app.chat.attachments import Attachment, FileText, Inlined
+from app.chat import datauri
+from app.chat.attachments import Attachment, FileText, Inlined, Unreadable
+from app.chat.media_types import HEAD_BYTES, correct_media_type
 from app.chat.messages import ChatRequest, Media, Message, Part, Text, ToolResult
+from app.errors import InvalidInput, Violation
+from app.openai_messages.content_parts import find_problem
 from app.profiles import Profile
-from app.steps.media.names import MediaNames, describe_medium, media_of, write_upload_sentence
-from app.steps.media.requests import MediaRequest, find_part_requests
-from app.steps.media.texts import render_file_text
+from app.steps.media.names import MediaNames, describe_medium, is_web_url, media_of, write_upload_sentence
+from app.steps.media.requests import MediaRequest, find_part_requests, find_required
+from app.steps.media.texts import find_losses, render_file_text, write_placeholder
 from app.steps.prompt_language import Language
 
 
 def rewrite_media(
     request: ChatRequest, profile: Profile, results: Mapping[MediaRequest, Attachment], lang: Language
 ) -> tuple[ChatRequest, list[str]]:
-    """Return (the request for a model of this profile, warnings about media that were not sent)."""
+    """Return (the request for a model of this profile, warnings about media that were not sent).
+
+    Raises InvalidInput for media of the newest message that cannot be written as the model's server expects them.
+    """
     rewriter = _MediaRewriter(request, profile, results, lang)
-    messages = tuple(rewriter.rewrite_message(message) for message in request.messages)
+    required = find_required(request.messages)
+    messages = tuple([rewriter.rewrite(message, index in required) for index, message in enumerate(request.messages)])
+    if rewriter.violations:
+        raise InvalidInput(rewriter.violations)
     return (replace(request, messages=messages) if rewriter.changed else request), rewriter.warnings
 
 
@@ -37,15 +47,18 @@ class _MediaRewriter:
         name_media = profile.name_media or request.policy.name_media
         self._names_unsupported = name_media != "never"
         self._names_all = name_media == "with_tools" and bool(request.tools)
+        self._required = False
+        """The media of the message that is being rewritten must be readable."""
         self.changed = False
         self.warnings: list[str] = []
+        self.violations: list[Violation] = []
 
-    def rewrite_message(self, message: Message) -> Message:
+    def rewrite(self, message: Message, required: bool) -> Message:
         if not media_of(message):
             return message
-        self.changed = True
+        self.changed, self._required = True, required
         if message.role == "assistant":
-            parts = tuple(one for part in message.parts for one in self._rewrite_assistant_part(part))
+            parts = self._rewrite_answer(message)
         elif message.role == "tool":
             parts = tuple(self._result(part) for part in message.parts)
         else:
@@ -66,12 +79,24 @@ class _MediaRewriter:
             return tuple(parts)
         return (Text(prefix), *parts)
 
-    def _rewrite_assistant_part(self, part: Part) -> list[Part]:
-        """Rewrite a part of an assistant message. It was not uploaded, so it is not described as an upload."""
-        if not isinstance(part, Media) or self._is_supported(part):
-            return self._convert_part(part)
-        self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
-        return []
+    def _rewrite_answer(self, message: Message) -> tuple[Part, ...]:
+        """Rewrite an assistant message. Its media were not uploaded, so they are not described as uploads. Those that
+        are not sent are left out; a message that would then be empty has their names."""
+        parts: list[Part] = []
+        left_out: list[Part] = []
+        for part in message.parts:
+            if not isinstance(part, Media):
+                parts.append(part)
+                continue
+            converted = self._convert_part(part)
+            if not self._is_supported(part):
+                self._warn(part, f"this model does not accept {part.media} input")
+                left_out.append(Text(write_placeholder(part.media, self._names.get(part), "", self._lang)))
+            elif isinstance(converted[0], Text):
+                left_out += converted
+            else:
+                parts += converted
+        return tuple(parts or left_out)
 
     def _result(self, part: Part) -> Part:
         assert isinstance(part, ToolResult), "a tool's message holds results alone"
@@ -79,41 +104,79 @@ class _MediaRewriter:
         for item in part.content:
             converted = self._convert_part(item)
             if isinstance(item, Media) and not self._is_supported(item):
-                content += self._describe_in_result(item, has_text=bool(converted))
+                content += self._describe_unsupported(item, has_text=bool(converted))
             content += (new for new in converted if isinstance(new, (Text, Media)))
         return replace(part, content=tuple(content))
 
     def _convert_part(self, part: Part) -> list[Part]:
-        """Return the part as the model gets it: unchanged, in another form, as a file's text, or not at all."""
+        """Return the part as the model gets it: unchanged, in another form, as a file's text, as a placeholder, or not
+        at all."""
         if not isinstance(part, Media):
             return [part]
-        attachments = [
-            None if need is None else self._results.get(need)
-            for need in find_part_requests(part, self._names.get(part), self._profile)
-        ]
+        needs = find_part_requests(part, self._names, self._profile, required=self._required)
+        attachments = [None if need is None else self._results.get(need) for need in needs]
         if self._is_supported(part):
-            return [_replace_urls(part, attachments, self._names.get(part))]
-        return [
-            Text(render_file_text(name, attachment, self._lang), part.mark)
-            for name, attachment in zip(self._names.get(part), attachments, strict=True)
-            if isinstance(attachment, FileText)
-        ]
+            return [self._convert_supported(part, attachments)]
+        texts = zip(self._names.get(part), attachments, strict=True)
+        return [text for name, attachment in texts for text in self._write_file(part, name, attachment)]
+
+    def _convert_supported(self, part: Media, attachments: Sequence[Attachment | None]) -> Media | Text:
+        """Return the part in the form that the model accepts. Frames of a video that cannot be read are left out."""
+        urls: list[str] = []
+        problems: list[Violation] = []
+        format_ = part.format
+        for index, (url, attachment) in enumerate(zip(part.urls, attachments, strict=True)):
+            try:
+                urls.append(_send_url(url, attachment))
+            except ValueError as error:
+                problems.append(Violation(f"{part.path}[{index}]" if part.frames else part.path, str(error)))
+            if isinstance(attachment, Inlined):
+                format_ = attachment.format or format_
+        if problems and self._required:
+            self.violations += problems
+            return part
+        if urls:
+            name = self._names.get(part)[0] if part.media == "file" else part.name
+            converted = replace(part, urls=tuple(urls), format=format_, name=name)
+            problem = None if self._required else find_problem(converted, self._profile)
+            if problem is None:
+                self.warnings += [_describe_loss(violation.path, violation.message) for violation in problems]
+                return converted
+            problems = [Violation(part.path, problem)]
+        self.warnings += [_describe_loss(violation.path, violation.message) for violation in problems]
+        text = write_placeholder(part.media, self._names.get(part), problems[0].message, self._lang)
+        return Text(text, part.mark)
+
+    def _write_file(self, part: Media, name: str, attachment: Attachment | None) -> list[Part]:
+        if isinstance(attachment, FileText):
+            self.warnings += (f"{part.path}: {loss}" for loss in find_losses(attachment))
+            return [Text(render_file_text(name, attachment, self._lang), part.mark)]
+        if isinstance(attachment, Unreadable):
+            self._warn(part, attachment.reason)
+            return [Text(write_placeholder(part.media, [name], attachment.reason, self._lang), part.mark)]
+        return []
 
     def _keep_if_unnamed(self, part: Part) -> list[Part]:
-        """Keep a part that is neither supported nor named, so that it is refused with its JSON path."""
-        return [] if self._names_unsupported else [part]
+        """Keep a part that is neither supported nor named, so that it is refused with its JSON path; in the history,
+        describe it."""
+        if self._names_unsupported:
+            return []
+        return [part] if self._required or not isinstance(part, Media) else [*self._describe_unsupported(part)]
 
-    def _describe_in_result(self, part: Media, *, has_text: bool) -> list[Text]:
-        """Describe media of a tool result instead of refusing them: the agent's run could not continue after an error.
+    def _describe_unsupported(self, part: Media, *, has_text: bool = False) -> list[Text]:
+        """Describe media of the history instead of refusing them: the conversation could not continue after an error.
 
-        `has_text`: the text of the file follows.
+        `has_text`: the text of the file follows, or why it could not be read.
         """
         if self._names_unsupported:
             return [Text(" ".join(self._describe(part)))]
         if has_text:
             return []
-        self.warnings.append(f"{part.path} was not sent: this model does not accept {part.media} input")
-        return [Text(f"[{part.media}: {' '.join(self._names.get(part))}]")]
+        self._warn(part, f"this model does not accept {part.media} input")
+        return [Text(write_placeholder(part.media, self._names.get(part), "", self._lang), part.mark)]
+
+    def _warn(self, part: Media, reason: str) -> None:
+        self.warnings.append(_describe_loss(part.path, reason))
 
     def _is_supported(self, part: Media) -> bool:
         return part.media in self._profile.media
@@ -122,11 +185,26 @@ class _MediaRewriter:
         return [describe_medium(part.media, name, self._lang) for name in self._names.get(part)]
 
 
-def _replace_urls(part: Media, attachments: list[Attachment | None], names: list[str]) -> Media:
-    urls = tuple(
-        attachment.url if isinstance(attachment, Inlined) else url
-        for url, attachment in zip(part.urls, attachments, strict=True)
-    )
-    formats = (attachment.format for attachment in attachments if isinstance(attachment, Inlined))
-    format_ = next(filter(None, formats), part.format)
-    return replace(part, urls=urls, format=format_, name=names[0] if part.media == "file" else part.name)
+def _describe_loss(path: str, reason: str) -> str:
+    return f"{path} was not sent: {reason}"
+
+
+def _send_url(url: str, attachment: Attachment | None) -> str:
+    """Return the URL to send: what was loaded, or the caller's, if it is data then as strict servers expect it.
+
+    Raises ValueError with the reason why there is none.
+    """
+    if isinstance(attachment, Inlined):
+        return attachment.url
+    if isinstance(attachment, Unreadable):
+        raise ValueError(attachment.reason)
+    if is_web_url(url):
+        return url
+    if not datauri.is_data(url):
+        return datauri.clean_base64(url)
+    head = datauri.parse(url)
+    if head.start == len(url):
+        raise ValueError("is empty")
+    data = url[head.start : head.start + 2 * HEAD_BYTES]
+    start = datauri.decode_head(data, HEAD_BYTES) if head.base64 else datauri.decode(url)[:HEAD_BYTES]
+    return datauri.normalize(url, correct_media_type(start, head.media_type))

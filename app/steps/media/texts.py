@@ -1,6 +1,10 @@
-"""Writes the text of a file for a model, between `<file>` tags, with a heading for each page, slide or sheet."""
+"""Writes the text of a file for a model, between `<file>` tags, with a heading for each page, slide or sheet; what the
+caller must know about it; and what is written instead of a medium that is not sent."""
+
+from collections.abc import Sequence
 
 from app.chat.attachments import FileText, Section, Unit
+from app.chat.messages import MediaKind
 from app.steps.prompt_language import Language
 
 _MARKS: dict[Language, dict[Unit, str]] = {
@@ -28,9 +32,59 @@ _SCANNED: dict[Language, str] = {
 }
 
 
+_UNREAD: dict[Language, str] = {
+    "en": "[this part could not be read: {}]",
+    "zh": "[此部分无法读取：{}]",
+}
+_PICTURED: dict[Language, str] = {
+    "en": "[this page is a picture without text]",
+    "zh": "[本页为图片，没有可读取的文字]",
+}
+_PLACEHOLDERS: dict[Language, str] = {"en": "[{}: {}]", "zh": "[{}：{}]"}
+_REASONS: dict[Language, str] = {"en": "{} (not sent: {})", "zh": "{}（未发送：{}）"}
+_KINDS: dict[Language, dict[MediaKind, str]] = {
+    "en": {"image": "image", "audio": "audio", "video": "video", "file": "file"},
+    "zh": {"image": "图片", "audio": "音频", "video": "视频", "file": "文件"},
+}
+_MAX_LISTED = 20
+
+
+def write_placeholder(kind: MediaKind, names: Sequence[str], reason: str, lang: Language) -> str:
+    """Write what the model gets instead of a medium. `reason` is empty if the model does not accept this kind."""
+    text = " ".join(names)
+    return _PLACEHOLDERS[lang].format(_KINDS[lang][kind], _REASONS[lang].format(text, reason) if reason else text)
+
+
+def find_losses(file: FileText) -> list[str]:
+    """Return what of a file the model does not get, in sentences for the caller."""
+    unit = "part" if file.unit == "none" else file.unit
+    found = [f"{unit} {section.number} could not be read: {section.reason}" for section in file.unread[:_MAX_LISTED]]
+    if len(file.unread) > _MAX_LISTED:
+        found.append(f"{len(file.unread) - _MAX_LISTED} more {unit}s could not be read")
+    if file.scanned:
+        found.append(
+            "the PDF is scanned: its pages are pictures and have no text, so the model does not see what they show"
+        )
+    elif not file.unread and not any(section.text.strip() for section in file.sections):
+        found.append("the file has no text")
+    if file.pictured:
+        numbers = ", ".join(map(str, file.pictured[:_MAX_LISTED])) + (", …" if len(file.pictured) > _MAX_LISTED else "")
+        found.append(f"these pages are pictures without text, so the model does not see what they show: {numbers}")
+    if file.cut:
+        found.append("the text was cut: it is too long")
+    if file.left_out:
+        found.append(f"{file.left_out} more {unit}s were left out")
+    return found
+
+
 def render_file_text(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
-    lines += (_section(section, file.unit, lang) for section in file.sections)
+    parts = {section.number: _section(section, file.unit, lang) for section in file.sections}
+    for unread in file.unread:
+        parts[unread.number] = _section(Section(_UNREAD[lang].format(unread.reason), unread.number), file.unit, lang)
+    for number in file.pictured:
+        parts[number] = _section(Section(_PICTURED[lang], number), file.unit, lang)
+    lines += (parts[number] for number in sorted(parts))
     if file.scanned:
         lines.append(_SCANNED[lang])
     if file.cut:

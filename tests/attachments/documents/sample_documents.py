@@ -10,6 +10,7 @@ import docx
 import openpyxl
 import pptx
 from PIL import Image
+from pypdf import PdfWriter
 
 
 def pdf(*pages: str | None, count: int | None = None) -> bytes:
@@ -38,6 +39,15 @@ def pdf(*pages: str | None, count: int | None = None) -> bytes:
     out += b"".join(b"%010d 00000 n \n" % place for place in places)
     out += b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % (len(objects) + 1, table)
     return bytes(out)
+
+
+def locked_pdf() -> bytes:
+    """A PDF that only a password opens."""
+    writer, out = PdfWriter(), io.BytesIO()
+    writer.append(io.BytesIO(pdf("secret")))
+    writer.encrypt("password", algorithm="RC4-40")
+    writer.write(out)
+    return out.getvalue()
 
 
 def long_pdf(pages: int) -> bytes:

@@ -73,21 +73,75 @@ def test_a_bomb_is_refused_by_the_size_it_declares() -> None:
     assert refused(sample_documents.huge_png(50_000, 50_000)).startswith("has 50000 x 50000 pixels")
 
 
+KNOWN = "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF, ICO, JPEG2000, PPM)"
+SVG = "is an SVG drawing, which models do not read: send it as PNG or JPEG"
+
+
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
+        (b"", "is empty"),
+        (b"<svg xmlns='http://www.w3.org/2000/svg'/>", SVG),
+        (b"\xef\xbb\xbf<?xml version='1.0'?>\n<svg/>", SVG),
+        (b"\n<!DOCTYPE html><title>404</title>", "is an HTML page, not an image"),
+        (b"#include <stdio.h>", KNOWN),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", KNOWN),
+        (sample_documents.pdf("x"), "is a PDF, not an image: send it as a file"),
         (
-            b"<svg xmlns='http://www.w3.org/2000/svg'/>",
-            "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)",
+            b"\0\0\0\x18ftypheic" + bytes(40),
+            "is an image in the format HEIC, which cannot be converted: send it as PNG or JPEG",
         ),
-        (b"%!PS-Adobe-3.0 EPSF-3.0", "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
-        (sample_documents.pdf("x"), "is not an image in a known format (PNG, JPEG, GIF, WEBP, BMP, TIFF, AVIF)"),
+        (b"\x89PNG\r\n\x1a\n", "is a damaged image"),
     ],
 )
 def test_what_is_no_image_is_refused(data: bytes, why: str) -> None:
     assert refused(data) == why
 
 
-def test_an_image_that_breaks_off_is_refused_when_it_must_be_decoded() -> None:
-    assert refused(sample_documents.picture(200, 100)[:2000], max_short_side=50) == "is a damaged image"
+@pytest.mark.parametrize("form", ["WEBP", "BMP", "TIFF", "GIF", "AVIF", "ICO", "JPEG2000", "PPM"])
+def test_an_image_is_converted_if_the_server_does_not_read_its_format(form: str) -> None:
+    seen = look(sample_documents.picture(40, 30, form), formats=("png", "jpeg"))
+    assert seen.data is not None
+    converted = Image.open(io.BytesIO(seen.data))
+    assert (converted.format, seen.media_type) == ("JPEG", "image/jpeg")
+    assert converted.size == (seen.width, seen.height)
+
+
+def test_an_image_is_converted_to_a_format_that_the_server_reads() -> None:
+    transparent = io.BytesIO()
+    Image.new("RGBA", (2, 2)).save(transparent, "WEBP", lossless=True)
+    assert look(transparent.getvalue(), formats=("png", "jpeg")).media_type == "image/png"
+    seen = look(transparent.getvalue(), formats=("jpeg",))
+    assert seen.data is not None and Image.open(io.BytesIO(seen.data)).getpixel((0, 0)) == (255, 255, 255)
+    assert look(sample_documents.picture(4, 4, "BMP"), formats=("png",)).media_type == "image/png"
+
+
+def test_heic_goes_on_to_a_server_that_reads_it() -> None:
+    assert look(b"\0\0\0\x18ftypheic" + bytes(40), formats=("png", "heic")).media_type == "image/heic"
+
+
+@pytest.mark.parametrize(("mode", "value"), [("I;16", 0x8080), ("I", 0x8080), ("F", 32896.0)])
+def test_an_image_of_many_bits_for_a_pixel_keeps_its_shades(mode: str, value: float) -> None:
+    image, data = Image.new(mode, (2, 1), 65535), io.BytesIO()
+    image.putpixel((0, 0), value)
+    image.save(data, "TIFF")
+    seen = look(data.getvalue())
+    assert seen.data is not None
+    assert [round(Image.open(io.BytesIO(seen.data)).convert("L").getpixel((x, 0)), -1) for x in (0, 1)] == [130, 260]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limits", [{"formats": ("jpeg",)}, {"max_pixels": 1_000_000}, {"max_bytes": 10}])
+def test_an_image_whose_side_cannot_be_encoded_is_no_damaged_image(limits: dict[str, Any]) -> None:
+    long = io.BytesIO()
+    Image.new("1", (800_000, 8)).save(long, "PNG")
+    why = "is an image of 800000 x 8 pixels; at most 65500 on a side can be converted"
+    assert refused(long.getvalue(), decode_pixels=10_000_000, **limits) == why
+    assert look(long.getvalue(), decode_pixels=10_000_000).data is None
+
+
+@pytest.mark.parametrize("limits", [{"max_short_side": 50}, {"formats": ("jpeg",)}, {"decode": True}])
+def test_an_image_that_breaks_off_is_refused_when_it_must_be_decoded(limits: dict[str, Any]) -> None:
+    data = sample_documents.picture(200, 100)
+    assert refused(data[:2000], **limits).startswith("is a damaged image (")
+    assert look(data[:2000]).data is None
+    assert look(data, decode=True).data is None

@@ -1,0 +1,249 @@
+"""A medium that cannot be read is refused in the user's newest message, and replaced with words in the history."""
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.attachments.documents import sample_documents
+from tests.in_process_gateway import ModelServer, Running
+
+Json = dict[str, Any]
+ADDRESS = {"base_url": "http://model.test/v1"}
+SETTINGS: Json = {
+    "upstreams": {"vllm": {**ADDRESS, "kind": "vllm"}, "deepseek": {**ADDRESS, "kind": "deepseek"}},
+    "models": {
+        "m": {"upstreams": ["vllm"]},
+        "audio": {"upstreams": ["vllm"], "profile": {"audio": "base64"}},
+        "blind": {"upstreams": ["vllm"], "profile": {"media": []}},
+        "both": {"upstreams": ["vllm", "blind"]},
+    },
+}
+SETTINGS["upstreams"]["blind"] = {"base_url": "http://blind.test/v1", "kind": "minimax"}
+PNG = sample_documents.picture(40, 30)
+
+
+class Gateway:
+    def __init__(self, running: Running, server: ModelServer) -> None:
+        self.post = running.post
+        self.server = server
+
+    def sent(self) -> Json:
+        """The body of the only request to a model server since the last call."""
+        [request] = self.server.requests
+        self.server.requests.clear()
+        body: Json = json.loads(request.content)
+        return body
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    server = ModelServer()
+    with Running(SETTINGS, server) as running:
+        yield Gateway(running, server)
+
+
+def uri(media_type: str, content: bytes) -> str:
+    return f"data:{media_type};base64,{base64.b64encode(content).decode()}"
+
+
+def image(url: str) -> Json:
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def file(content: bytes, name: str = "a.pdf") -> Json:
+    return {"type": "file", "file": {"filename": name, "file_data": uri("application/pdf", content)}}
+
+
+UNREADABLE: dict[str, tuple[Json, str]] = {
+    "an SVG drawing": (image(uri("image/png", b"<svg xmlns='http://www.w3.org/2000/svg'/>")), "is an SVG drawing"),
+    "an HTML page": (image(uri("image/png", b"<!doctype html><title>Not found</title>")), "is an HTML page"),
+    "a source text": (image(uri("image/png", b"int main(void) { return 0; }")), "is not an image"),
+    "random bytes": (image(uri("image/jpeg", bytes(range(128, 255)))), "is not an image"),
+    "nothing": (image("data:image/png;base64,"), "is empty"),
+    "no base64": (image("data:image/png;base64,iVBORw0KGgo…"), "is not base64"),
+    "no data": (image("data:image/png"), "must have a comma"),
+    "a private address": (image("http://10.0.0.1/a.png"), "is not on a public address"),
+    "a locked PDF": (file(sample_documents.locked_pdf()), "is protected by a password"),
+    "a damaged PDF": (file(b"%PDF-1.4 and no more"), "is a damaged PDF"),
+    "a damaged DOCX": (file(sample_documents.word()[:-200], "a.docx"), "is a damaged archive"),
+    "an old DOC": (file(b"\xd0\xcf\x11\xe0" + bytes(600), "a.doc"), "is an old binary Office file"),
+    "silence": (
+        {"type": "input_audio", "input_audio": {"data": "data:audio/wav;base64,", "format": "wav"}},
+        "is empty",
+    ),
+}
+CALL = {"id": "a", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+USER = {"role": "user", "content": "hi"}
+ANSWER = {"role": "assistant", "content": "seen"}
+
+
+def in_old_result(part: Json) -> list[Json]:
+    return [USER, {"role": "assistant", "tool_calls": [CALL]}, result(part), ANSWER, USER]
+
+
+def in_newest_result(part: Json) -> list[Json]:
+    return [USER, {"role": "assistant", "tool_calls": [CALL]}, result(part)]
+
+
+def in_earlier_turn(part: Json) -> list[Json]:
+    return [{"role": "user", "content": [part]}, ANSWER, USER]
+
+
+def before_the_calls_of_a_turn(part: Json) -> list[Json]:
+    return [{"role": "user", "content": [part]}, {"role": "assistant", "tool_calls": [CALL]}, result(None)]
+
+
+def in_a_message_before_the_newest(part: Json) -> list[Json]:
+    return [{"role": "user", "content": [part]}, USER]
+
+
+def result(part: Json | None) -> Json:
+    return {"role": "tool", "tool_call_id": "a", "content": [part] if part else "nothing"}
+
+
+HISTORIES = [
+    in_old_result,
+    in_newest_result,
+    in_earlier_turn,
+    before_the_calls_of_a_turn,
+    in_a_message_before_the_newest,
+]
+
+
+@pytest.mark.parametrize("place", HISTORIES)
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_unreadable_medium_of_the_history_becomes_words_with_a_warning(
+    gateway: Gateway, name: str, place: Callable[[Json], list[Json]]
+) -> None:
+    part, why = UNREADABLE[name]
+    answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": place(part)})
+    assert answer.status == 200, answer.body
+    sent = json.dumps(gateway.sent()["messages"], ensure_ascii=False)
+    assert why in sent
+    assert not any(key in sent for key in ("image_url", "file_data", "input_audio", "audio_url"))
+    [warning] = answer.json["warnings"]
+    assert " was not sent: " in warning and why in warning
+    assert warning.startswith("messages[")
+
+
+@pytest.mark.parametrize(
+    "after", [[], [{"role": "system", "content": "be short"}], [{**ANSWER, "content": "It shows"}]]
+)
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_an_unreadable_medium_of_the_newest_message_is_refused_by_its_place(
+    gateway: Gateway, name: str, after: list[Json]
+) -> None:
+    """A system message, and the beginning of the answer, do not make it an older one."""
+    part, why = UNREADABLE[name]
+    messages = [USER, ANSWER, {"role": "user", "content": [{"type": "text", "text": "look"}, part]}, *after]
+    answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": messages})
+    assert answer.status == 422, answer.body
+    assert answer.json["error"]["param"].startswith("messages[2].content[1].")
+    assert why in answer.json["error"]["message"]
+    assert not gateway.server.requests
+
+
+def test_an_image_that_was_cut_is_sent_only_in_the_newest_message(gateway: Gateway) -> None:
+    """There its server may still read it; in the history, a server that cannot would end the conversation."""
+    for form, media_type in (
+        ("PNG", "image/png"),
+        ("JPEG", "image/jpeg"),
+        ("GIF", "image/gif"),
+        ("WEBP", "image/webp"),
+    ):
+        whole = sample_documents.picture(64, 64, form)
+        for content, seen in ((whole, True), (whole[: len(whole) // 2], False)):
+            part = image(uri(media_type, content))
+            for place in HISTORIES:
+                gateway.post("/v1/chat/completions", {"model": "m", "messages": place(part)})
+                assert ("image_url" in json.dumps(gateway.sent())) is seen
+            gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": [part]}]})
+            assert uri(media_type, content) in json.dumps(gateway.sent())
+
+
+def test_an_image_of_the_history_with_bytes_after_its_end_is_sent(gateway: Gateway) -> None:
+    part = image(uri("image/jpeg", sample_documents.picture(64, 64, "JPEG") + b"trailer"))
+    gateway.post("/v1/chat/completions", {"model": "m", "messages": in_old_result(part)})
+    assert part["image_url"]["url"] in json.dumps(gateway.sent())
+
+
+@pytest.mark.parametrize("model", ["blind", "m"])
+def test_a_medium_of_an_earlier_turn_that_the_model_does_not_accept_is_named(gateway: Gateway, model: str) -> None:
+    part = image("https://files.test/cat.png")
+    body = {"model": model, "format": "openai", "stream": False, "messages": in_earlier_turn(part)}
+    answer = gateway.post("/v1/chat", body)
+    assert answer.status == 200
+    sent = gateway.sent()["messages"][0]["content"]
+    if model == "m":
+        assert sent == [part] and "warnings" not in answer.json
+        return
+    assert sent == "[image: cat.png]"
+    warning = "messages[0].content[0].image_url was not sent: this model does not accept image input"
+    assert answer.json["warnings"] == [warning]
+    refused = gateway.post("/v1/chat", {**body, "messages": [{"role": "user", "content": [part]}]})
+    assert refused.status == 422 and refused.json["error"]["param"] == "messages[0].content[0].image_url"
+
+
+def test_a_server_that_does_not_accept_old_media_is_used_only_if_none_does(gateway: Gateway) -> None:
+    for _ in range(8):
+        messages = in_earlier_turn(image("https://files.test/cat.png"))
+        gateway.post("/v1/chat/completions", {"model": "both", "messages": messages})
+        [request] = gateway.server.requests
+        gateway.server.requests.clear()
+        assert request.url.host == "model.test"
+
+
+def test_an_image_that_is_in_the_history_and_in_the_newest_message_must_be_readable(gateway: Gateway) -> None:
+    part = UNREADABLE["an HTML page"][0]
+    messages = [*in_earlier_turn(part)[:2], {"role": "user", "content": [part]}]
+    answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": messages})
+    assert answer.status == 422
+    assert answer.json["error"]["param"] == "messages[2].content[0].image_url"
+
+
+def test_frames_of_an_old_video_that_cannot_be_read_are_left_out(gateway: Gateway) -> None:
+    good, bad = uri("image/png", PNG), uri("image/png", b"<svg/>")
+    for frames, sent in (([good, bad, good], [good, good]), ([bad, bad], None)):
+        messages = [{"role": "user", "content": [{"video": frames}]}, ANSWER, {"role": "user", "content": "go on"}]
+        answer = gateway.post("/v1/chat", {"model": "m", "stream": False, "messages": messages})
+        content = gateway.sent()["messages"][0]["content"]
+        if sent:
+            assert content == [{"type": "video", "video": sent}]
+        else:
+            assert "![video]" in str(content) or "[video:" in str(content)
+        assert [warning.partition(" was ")[0] for warning in answer.json["warnings"]] == [
+            f"messages[0].content[0].video[{place}]" for place, frame in enumerate(frames) if frame == bad
+        ]
+
+
+def test_audio_of_the_history_whose_format_is_unknown_is_named(gateway: Gateway) -> None:
+    part = {"type": "audio_url", "audio_url": {"url": uri("application/octet-stream", b"\0" * 40)}}
+    body = {"model": "audio", "format": "openai", "stream": False, "messages": in_earlier_turn(part)}
+    answer = gateway.post("/v1/chat", body)
+    assert "[audio: audio (not sent: must have a format" in gateway.sent()["messages"][0]["content"]
+    assert len(answer.json["warnings"]) == 1
+    assert gateway.post("/v1/chat", {**body, "messages": [{"role": "user", "content": [part]}]}).status == 422
+
+
+def test_an_assistant_message_that_was_only_an_image_is_not_empty(gateway: Gateway) -> None:
+    for model, text in (("blind", "[image: cat.png]"), ("m", "[image: image.png (not sent: is an HTML page")):
+        url = "https://files.test/cat.png" if model == "blind" else uri("image/png", b"<html>")
+        messages = [USER, {"role": "assistant", "content": [image(url)]}, USER]
+        body = {"model": model, "format": "openai", "stream": False, "messages": messages}
+        answer = gateway.post("/v1/chat", body)
+        assert answer.status == 200, answer.body
+        assert text in json.dumps(gateway.sent()["messages"][1]["content"])
+        assert len(answer.json["warnings"]) == 1
+
+
+def test_the_words_are_in_the_language_of_a_qwen_conversation(gateway: Gateway) -> None:
+    messages = [
+        {"role": "user", "content": [{"text": "你好"}, {"image": uri("image/png", b"<html>")}]},
+        {"role": "assistant", "content": "看到了"},
+        {"role": "user", "content": "继续"},
+    ]
+    gateway.post("/v1/chat", {"model": "m", "stream": False, "messages": messages})
+    assert "[图片：image.png（未发送：is an HTML page, not an image）]" in str(gateway.sent()["messages"][0]["content"])
