@@ -311,7 +311,7 @@ def _make_described(rules: Sequence[Rule], kind: Kind, names: tuple[bytes, bytes
 
 
 def _describe_limits(groups: Sequence[_DescribedRules], taken: Taken) -> Headers:
-    """Return OpenAI's headers, for the limits of which the least is left."""
+    """Return OpenAI's headers, for the limits that are nearest to their end."""
     headers: Headers = []
     counts, now = taken.counts, taken.now
     end_of_next_minute = _format_seconds(2 * _MINUTE - int(now % _MINUTE))
