@@ -157,6 +157,14 @@ class ModelRegistry:
             min(limits, default=None),
         )
 
+    def find_max_output_tokens(self, model: str) -> int | None:
+        """Return how many tokens a reply of the model may have on every one of its upstreams; None if that is not
+        known."""
+        route = self.find(model)
+        deployments = () if route is None else route.deployments
+        limits = [getattr(deployment.profile, "max_output_tokens", None) for deployment in deployments]
+        return min((limit for limit in limits if limit is not None), default=None)
+
     def _kind(self, upstream: str) -> str:
         row = self._settings.upstreams.get(upstream)
         return DEMO if row is None else row.kind

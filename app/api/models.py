@@ -29,6 +29,9 @@ _EXAMPLE: dict[str, Any] = {
     "type": "model",
     "display_name": "demo",
     "created_at": "2026-11-22T16:28:02Z",
+    "max_input_tokens": 32000,
+    "max_tokens": 8000,
+    "context_window": 40000,
     "parley": {
         "kinds": ["vllm"],
         "tools": "native",
@@ -67,6 +70,12 @@ class ModelEntry(Described):
     type: Literal["model"]
     display_name: str
     created_at: str
+    max_input_tokens: int | None
+    """The longest conversation; null without a limit. Claude Code reads it."""
+    max_tokens: int | None
+    """The longest reply; null if it is not known."""
+    context_window: int | None
+    """The tokens of a conversation and its reply together; null if they are not known."""
     parley: ListedAbilities | None
     """Null if nothing is known of the model."""
 
@@ -129,6 +138,8 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
 def _row(name: str, registry: ModelRegistry) -> dict[str, Any]:
     now = int(time.time())
     abilities = registry.find_abilities(name)
+    most_input = None if abilities is None else abilities.max_input_tokens
+    most_output = registry.find_max_output_tokens(name)
     return {
         "id": name,
         "object": "model",
@@ -137,5 +148,8 @@ def _row(name: str, registry: ModelRegistry) -> dict[str, Any]:
         "type": "model",
         "display_name": name,
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
+        "max_input_tokens": most_input,
+        "max_tokens": most_output,
+        "context_window": None if most_input is None else most_input + (most_output or 0),
         "parley": None if abilities is None else msgspec.to_builtins(abilities),
     }

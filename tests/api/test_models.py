@@ -40,7 +40,11 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
     assert answer.status == 200
     assert answer.json["object"] == "list"
     assert all(
-        set(row) == {"id", "object", "created", "owned_by", "type", "display_name", "created_at", "parley"}
+        set(row)
+        == {
+            *("id", "object", "created", "owned_by", "type", "display_name", "created_at", "parley"),
+            *("max_input_tokens", "max_tokens", "context_window"),
+        }
         for row in answer.json["data"]
     )
     assert b"s3cret" not in answer.body
@@ -87,6 +91,19 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "max_input_tokens": 100,
     }
     assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])
+
+
+def test_a_row_has_the_lengths_of_conversations_and_replies_at_its_top() -> None:
+    upstreams = {"b": UPSTREAM}
+    models = {
+        "limited": {"upstreams": ["b"], "profile": {"max_input_tokens": 100}},
+        "unknown": {"upstreams": ["b"]},
+    }
+    with Running({"upstreams": upstreams, "models": models}, ModelServer()) as gateway:
+        rows = {row["id"]: row for row in gateway.get("/v1/models").json["data"]}
+        assert gateway.get("/v1/models/limited").json["max_input_tokens"] == 100
+    found = {name: (row["max_input_tokens"], row["max_tokens"], row["context_window"]) for name, row in rows.items()}
+    assert found == {"limited": (100, None, 100), "unknown": (None, None, None)}
 
 
 def test_a_model_of_the_pass_throughs_server_has_what_its_kind_can_do() -> None:
