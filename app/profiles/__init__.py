@@ -6,6 +6,6 @@ fields. `scripts/profiles` generates docs/reference/profiles.md from this packag
 
 from app.chat.messages import MediaKind
 from app.profiles.kinds import KINDS
-from app.profiles.profile import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
+from app.profiles.profile import READS_REPLIES, SHAPES_REQUESTS, EmptyReplies, Profile, select_reply_fields
 
-__all__ = ["KINDS", "READS_REPLIES", "SHAPES_REQUESTS", "MediaKind", "Profile", "select_reply_fields"]
+__all__ = ["KINDS", "READS_REPLIES", "SHAPES_REQUESTS", "EmptyReplies", "MediaKind", "Profile", "select_reply_fields"]

@@ -26,6 +26,8 @@ TextTools: TypeAlias = Literal[
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 
+EmptyReplies: TypeAlias = Literal["retry", "retry_reasoning", "accept"]
+
 
 def _parse_none(value: str | None) -> str | None:
     """Replace `"none"` with None, because TOML has no null."""
@@ -61,6 +63,12 @@ class Profile(BaseModel):
     """With the `nous` prompt, the code for a code interpreter is in a separate `<code>` block after the JSON."""
     text_tools: TextTools | None = None
     """The model family whose tool calls this server leaves in the content, so that they are parsed from it."""
+
+    empty_replies: EmptyReplies = "retry"
+    """What happens to a reply that ends well, but has no text, call, refusal or media. `retry`: while nothing was sent
+    to the caller, the request is sent again as after an error, and a reply that stays empty has a warning.
+    `retry_reasoning`: so is one that has only reasoning; a caller who streams has that already, and gets the warning.
+    `accept`: neither, for models that may answer with nothing. An empty reply is never cached."""
 
     replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
     """The field in which the reasoning of the history is sent to the model; `think_tags` sends it inside the content
@@ -222,9 +230,10 @@ READS_REPLIES = frozenset(
         "fncall_prompt_type",
         "special_code_mode",
         "text_tools",
+        "empty_replies",
     }
 )
-"""The fields that decide how a reply is parsed."""
+"""The fields that decide how a reply is parsed, or whether it is cached."""
 
 SHAPES_REQUESTS = frozenset(
     {

@@ -2,7 +2,8 @@
 
 This is the only place where a request is sent again, and only while the caller has received nothing of a reply and the
 fault is one that may be retried (`Fault.transient`). The head of a response does not count as a reply: a server may
-stall or fail after it. So where there is another server to try, the reply is opened at its first token.
+stall or fail after it. So where there is another server to try, the reply is opened at the first token that is a part
+of an answer. An empty reply is treated like an error; it is returned if no request brings a better one.
 
 The order: each upstream of the model once, those that are available first; then `max_retries` more requests with
 growing waits; then the fallback models, each in the same way but without retries.
@@ -20,7 +21,7 @@ from msgspec.structs import replace
 from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
 from app.errors import ParleyError, UpstreamFailed
-from app.routing.exchange import Exchange, ExchangeOptions
+from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
 from app.routing.latency import LatencyWindow
 from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad
 from app.routing.retry_budget import RetryBudget
@@ -141,6 +142,8 @@ class UpstreamCaller:
                 reply = await self._open_fallback(name, call, prepare_fallback, is_last=name == names[-1])
                 if reply is not None:
                     return reply
+        if isinstance(error, EmptyReply):
+            return error.exchange
         if error is not None:
             raise error
         return await self._open_model(call)
@@ -174,31 +177,47 @@ class UpstreamCaller:
             return None
 
     async def _open_model(self, call: _Call) -> Reply:
-        """Return the reply of one model. Raises UpstreamFailed with the last fault."""
+        """Return the reply of one model. Raises UpstreamFailed with the last fault, or the last EmptyReply."""
         untried = list(call.members)
         retries = 0
+        empty: EmptyReply | None = None
         while True:
             member = self._choose(call, untried)
             untried.remove(member)
             more = retries < call.max_retries or (retries == 0 and bool(untried))
             try:
-                return await self._send_with_hedge(call, member, untried, wait=more)
+                exchange = await self._send_with_hedge(call, member, untried, wait=more)
+                if more or call.has_fallbacks:
+                    await self._wait_for_answer(call, exchange)
+                return exchange.record_answer()
             except UpstreamFailed as error:
                 failure = error
+                empty = error if isinstance(error, EmptyReply) else empty
             in_first_round = retries == 0 and bool(untried)
             if not failure.retryable or not (in_first_round or retries < call.max_retries) or call.is_over:
-                raise failure
+                raise empty or failure
             if call.skips_unavailable and not _any_available(untried or call.members):
-                raise failure
-            seconds = 0.0
+                raise empty or failure
+            seconds: float | None = 0.0
             if not in_first_round:
                 seconds = self._retry_wait_seconds(call, failure, member, retries)
                 retries += 1
                 untried = untried or list(call.members)
-            if not self._budget.take(_loop_time()):
-                raise failure
+            if seconds is None or not self._budget.take(_loop_time()):
+                raise empty or failure
             if seconds:
                 await asyncio.sleep(seconds)
+
+    async def _wait_for_answer(self, call: _Call, exchange: Exchange) -> None:
+        """Wait for a part of an answer, which ends all attempts. Raises UpstreamFailed."""
+        try:
+            await exchange.wait_for_answer(self._ticker, reasoning_suffices=call.prepared.request.stream)
+        except UpstreamFailed as failure:
+            exchange.log_failure(failure.fault)
+            raise
+        except BaseException:
+            exchange.cancel()
+            raise
 
     def _choose(self, call: _Call, members: Sequence[PoolMember]) -> PoolMember:
         """Return an available member, else the least bad one: the pool is never empty."""
@@ -208,30 +227,32 @@ class UpstreamCaller:
         chosen = choose_available(members, route.strategy, call.prepared.prefix, now, random.random())
         return chosen or choose_least_bad(members, now)
 
-    def _retry_wait_seconds(self, call: _Call, failure: UpstreamFailed, failed: PoolMember, retries: int) -> float:
-        """Return the wait before a request is sent again. Raises the failure if that wait is too long."""
+    def _retry_wait_seconds(
+        self, call: _Call, failure: UpstreamFailed, failed: PoolMember, retries: int
+    ) -> float | None:
+        """Return the wait before a request is sent again; None if that is too long."""
         now = _loop_time()
         seconds = min(self._retry_seconds * 2.0**retries, MAX_RETRY_SECONDS) * (1 + random.random() / 2)
         demanded = failure.fault.retry_after_seconds
         if demanded is not None and not _any_available([member for member in call.members if member is not failed]):
             if demanded > MAX_RETRY_SECONDS:
-                raise failure
+                return None
             seconds = demanded * (1 + random.random() / 10)
         if call.deadline is not None and now + seconds >= call.deadline:
-            raise failure
+            return None
         return seconds
 
     # One request, or two of which the quicker one wins.
 
     async def _send_with_hedge(
         self, call: _Call, member: PoolMember, untried: list[PoolMember], *, wait: bool
-    ) -> Reply:
+    ) -> Exchange:
         """Send the request to a member, and if no token comes in time, to another one too. The first token wins; the
         other request is cancelled and its connection closed. A member that is chosen is removed from `untried`."""
         delay = self._hedge_delay(call)
         if delay is None:
             wait = wait or call.has_fallbacks or call.deadline is not None
-            return (await self._send_to(call, member, wait=wait)).record_answer()
+            return await self._send_to(call, member, wait=wait)
         tasks = [asyncio.ensure_future(self._send_to(call, member, wait=True))]
         winner: Exchange | None = None
         try:
@@ -253,7 +274,7 @@ class UpstreamCaller:
             finally:
                 for task in tasks:
                     _cancel_loser(task, winner)
-        return winner.record_answer()
+        return winner
 
     def _choose_second(self, call: _Call, first: PoolMember) -> PoolMember | None:
         """Return an upstream for a second request: another one that is available, or the only one."""
@@ -301,6 +322,9 @@ class UpstreamCaller:
             else:
                 async with timer:
                     await self._start(exchange, prepared, index, target, reply_id, wait)
+        except EmptyReply as empty:
+            exchange.log_failure(empty.fault)
+            raise
         except UpstreamFailed as failure:
             exchange.on_failed(failure.fault)
             error = await self._explain(failure, deployment)
@@ -321,12 +345,13 @@ class UpstreamCaller:
     ) -> None:
         trace = exchange.attempts.trace
         headers = () if trace is None else trace.begin_attempt(target.name)
-        stages = pipeline.reply_stages(prepared.request, prepared.route.deployments[index].profile, reply_id)
+        profile = prepared.route.deployments[index].profile
+        stages = pipeline.reply_stages(prepared.request, profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
         body = await self._client.open(target, prepared.bodies[index], headers)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index], exchange.fallback_model)
-        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter))
+        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter, profile.empty_replies))
         if wait:
             await exchange.wait_for_first_token(self._ticker)
 
@@ -351,14 +376,16 @@ def _any_available(members: Sequence[PoolMember]) -> bool:
 
 
 async def _first_success(tasks: Sequence["asyncio.Task[Exchange]"]) -> Exchange:
-    """Return the result of the first task that succeeds. If all fail, raises the error of the first of them."""
+    """Return the result of the first task that succeeds. If all fail, raises the error of one with an empty reply, else
+    of the first of them."""
     waiting = set(tasks)
     while waiting:
         _, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in tasks:
             if task.done() and not task.cancelled() and task.exception() is None:
                 return task.result()
-    return tasks[0].result()
+    empty = [task for task in tasks if not task.cancelled() and isinstance(task.exception(), EmptyReply)]
+    return (empty or tasks)[0].result()
 
 
 def _cancel_loser(task: "asyncio.Task[Exchange]", winner: Exchange | None) -> None:

@@ -10,15 +10,24 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Self
 
-from app.chat.events import Event, Failed, Fault
+from app.chat.events import Event, Failed, Fault, is_end
 from app.chat.origin import Attempt
 from app.chat.stream import AttemptLog, Receiver
 from app.errors import UpstreamFailed
 from app.routing.latency import LatencyWindow
 from app.routing.upstream_state import UpstreamState, is_failure
 from app.ticker import Ticker
-from app.upstream.causes import CONNECT_TIMEOUT, FIRST_BYTE_TIMEOUT, FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, describe_fault
+from app.upstream import faults
+from app.upstream.causes import (
+    CONNECT_TIMEOUT,
+    EMPTY_REPLY,
+    FIRST_BYTE_TIMEOUT,
+    FIRST_TOKEN_TIMEOUT,
+    IDLE_TIMEOUT,
+    describe_fault,
+)
 from app.upstream.http.client import Target
+from app.upstream.reply.answer import has_answer
 from app.upstream.reply.stream import UpstreamStream
 
 
@@ -43,6 +52,14 @@ class ExchangeOptions:
         """The caller's limit of each wait."""
 
 
+class EmptyReply(UpstreamFailed):
+    """The reply ended well, but without an answer. Its exchange can still be read: a reply that stays empty is sent."""
+
+    def __init__(self, fault: Fault, exchange: "Exchange") -> None:
+        super().__init__(fault)
+        self.exchange = exchange
+
+
 class Exchange:
     """A `Reply`. It is the stream's receiver until the first token, and its observer."""
 
@@ -54,8 +71,10 @@ class Exchange:
         "_held",
         "_is_trial",
         "_loop_time",
+        "_needs_answer",
         "_over",
         "_paused",
+        "_reasoning_suffices",
         "_receiver",
         "_started_at",
         "_state",
@@ -94,6 +113,10 @@ class Exchange:
         self._fault: Fault | None = None
         """How the server failed after it had begun to answer."""
         self._paused = self._over = False
+        self._needs_answer = False
+        """A first token is not enough to end the waiting."""
+        self._reasoning_suffices = True
+        """Reasoning ends the waiting for an answer, because the caller gets it at once."""
 
     def _count_milliseconds(self) -> float:
         """Return how long ago the request was sent."""
@@ -118,6 +141,24 @@ class Exchange:
         assert self._stream is not None
         self._waiting = asyncio.get_running_loop().create_future()
         self._stream.start(self)
+        await self._wait(ticker)
+
+    async def wait_for_answer(self, ticker: Ticker, *, reasoning_suffices: bool) -> None:
+        """After `wait_for_first_token`, wait until a part of an answer has come. What comes before it is held: white
+        space, which callers would get later in any case, and reasoning, unless it suffices. Raises UpstreamFailed if
+        the reply fails before that, and EmptyReply if it ends."""
+        stream = self._stream
+        assert stream is not None
+        self._needs_answer, self._reasoning_suffices = True, reasoning_suffices
+        if any(map(self._suffices, self._held)):
+            return
+        self._waiting = asyncio.get_running_loop().create_future()
+        stream.resume()
+        await self._wait(ticker)
+
+    async def _wait(self, ticker: Ticker) -> None:
+        """Wait for `_resolve`. Raises UpstreamFailed if the reply has ended, and is of no use to its caller."""
+        assert self._waiting is not None and self._stream is not None
         ticker.add(self)
         try:
             await self._waiting
@@ -125,9 +166,19 @@ class Exchange:
             ticker.discard(self)
         if self._crash is not None:
             raise self._crash
-        first = self._held[0]
-        if first and type(first[0]) is Failed:
-            raise UpstreamFailed(first[0].fault)
+        last = self._held[-1][-1] if self._held[-1] else None
+        if type(last) is Failed and not any(has_answer(events, reasoning=True) for events in self._held):
+            raise UpstreamFailed(last.fault)
+        if (warning := self._stream.empty_warning) is not None:
+            fault = faults.make_fault("upstream_incomplete", warning, status=200, cause=EMPTY_REPLY.word)
+            raise EmptyReply(self._target.annotate_fault(fault), self)
+
+    def _suffices(self, events: list[Event]) -> bool:
+        """Whether the waiting ends with these events."""
+        assert self._stream is not None
+        if not self._needs_answer or self._stream.has_answer or is_end(events):
+            return True
+        return self._reasoning_suffices and has_answer(events, reasoning=True)
 
     def log_failure(self, fault: Fault) -> None:
         """Record why the request failed before the reply began, with the advice that was added to the fault."""
@@ -237,6 +288,7 @@ class Exchange:
         self._held.append(events)
         if len(self._held) == 1:
             self._record_first_token(events)
+        if self._suffices(events):
             if self._stream is not None:
                 self._stream.pause()
             self._resolve()

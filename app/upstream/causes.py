@@ -90,6 +90,11 @@ ERROR_IN_REPLY = _cause(
     "error_in_reply", "the server reported an error in its reply", "read the server's own message in `message`"
 )
 NOT_A_REPLY = _cause("not_a_reply", "what the server sent is not a model's reply", "check that base_url is right")
+EMPTY_REPLY = _cause(
+    "empty_reply",
+    "the reply was empty",
+    'read the server\'s log; if the model may answer with nothing, set empty_replies = "accept" in its profile',
+)
 REPLY_TOO_LARGE = _cause(
     "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
 )

@@ -198,14 +198,14 @@ def test_any_cut_of_the_servers_bytes_gives_the_same_chunks() -> None:
 
 
 def test_warnings_are_in_the_body_beside_the_choices() -> None:
-    settings = profiled(lacks=["top_k"])
-    answer = ask(server_sending(ENDED), settings, top_k=5)
+    settings, said = profiled(lacks=["top_k"]), event({"content": "Hi"})
+    answer = ask(server_sending(said, ENDED), settings, top_k=5)
     assert answer.json["warnings"] == ["top_k was not sent: this model's server has no such parameter"]
     chunks = read_chunks(
-        ask(server_sending(ENDED), settings, top_k=5, stream=True, stream_options={"include_usage": True})
+        ask(server_sending(said, ENDED), settings, top_k=5, stream=True, stream_options={"include_usage": True})
     )
-    assert [chunk.get("warnings") for chunk in chunks] == [None, answer.json["warnings"], None]
-    assert "warnings" not in ask(server_sending(ENDED)).json
+    assert [chunk.get("warnings") for chunk in chunks] == [None, None, answer.json["warnings"], None]
+    assert "warnings" not in ask(server_sending(said, ENDED)).json
 
 
 # -- what breaks ----------------------------------------------------------

@@ -144,7 +144,7 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
             watched = Watched(profile)
             reply_stages(prepared({**rich(), "generate_cfg": cfg}).request, watched, "r")  # type: ignore[arg-type]
             seen |= watched.seen
-    assert seen == READS_REPLIES
+    assert seen | {"empty_replies"} == READS_REPLIES  # that one decides what is cached, not what a stage reads
 
 
 @each_case("profile", PROFILES)

@@ -19,9 +19,6 @@ class Opened:
     def cancel(self) -> None:
         self.closed = True
 
-    def record_answer(self) -> "Opened":
-        return self
-
 
 class Racing(UpstreamCaller):
     """Sends two requests. The second one wins, and the first takes some turns of the event loop to be cancelled."""

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from app.chat.events import END_TYPES, Event, Failed, Fault
+from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
 from app.decompress import decompressor_for
+from app.profiles import EmptyReplies
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.response_body import ResponseBody
+from app.upstream.reply.answer import add_empty_warning, has_answer, may_lack_answer
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.chunk_decoder import ChunkDecoder
@@ -53,6 +55,10 @@ class UpstreamStream:
     """A model server's reply in progress. Call `start` once, and `close` in every case."""
 
     fallback_model: str | None = None
+    has_answer = False
+    """Whether a part of an answer has come from the last stage."""
+    empty_warning: str | None = None
+    """What is said of a reply that ended without an answer, if another one is to be tried in its place."""
     _over = False
     """The terminal event was sent, or the reply was closed. The body must not be used any more."""
     _active = True
@@ -74,6 +80,7 @@ class UpstreamStream:
         target: Target,
         observer: StreamObserver = _NULL_OBSERVER,
         meter: UsageMeter | None = None,
+        empty_replies: EmptyReplies = "retry",
     ) -> None:
         self._body = body
         self._receiver: Receiver | None = None
@@ -82,6 +89,8 @@ class UpstreamStream:
         self._max_bytes = target.max_reply_bytes
         self._observer = observer
         self._meter = meter
+        self._empty_replies = empty_replies
+        self._takes_reasoning = empty_replies != "retry_reasoning"
         decoder = ChunkDecoder()
         self._reader: EventReader[Chunk | ChunkText | None] = EventReader(decoder.decode, decoder)
         self._feed_reader = self._reader.feed
@@ -154,7 +163,7 @@ class UpstreamStream:
             if events or assembler.check_progress():
                 self._active = True
                 self._event_count += len(events) or 1
-                events = self._feed_stage(events)
+                events = self._feed_stages(events)
             elif not items:
                 self._active = True
             last = type(events[-1]) if events else None
@@ -183,6 +192,12 @@ class UpstreamStream:
         elif self._reported < 2:
             self._report_progress(receiver)
 
+    def _feed_stages(self, events: list[Event]) -> list[Event]:
+        events = self._feed_stage(events)
+        if not self.has_answer and events:
+            self.has_answer = has_answer(events, reasoning=self._takes_reasoning)
+        return events
+
     def _report_progress(self, receiver: Receiver) -> None:
         """Report with an empty list that the server sends, and that it has sent a part of the reply which stages hold
         back."""
@@ -208,7 +223,7 @@ class UpstreamStream:
         receiver = self._end()
         try:
             events = self._assembler.feed(self._read_rest(fault is None))
-            events = self._annotate_failure(self._feed_stage(events + self._assembler.close(self._reader.junk, fault)))
+            events = self._annotate_failure(self._feed_stages(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
             self._report_closed()
             receiver.on_crash(error)
@@ -217,8 +232,21 @@ class UpstreamStream:
         receiver.on_events(self._measure(events))
 
     def _measure(self, events: list[Event]) -> list[Event]:
-        """Report the usage of the reply, which ends with these events, and return them with the cost."""
+        """Report the usage of the reply, which ends with these events, and return them with the cost, and with a
+        warning if the reply is empty."""
+        if not self.has_answer:
+            events = self._warn_if_empty(events)
         return events if self._meter is None else self._meter.end(events, self._event_count)
+
+    def _warn_if_empty(self, events: list[Event]) -> list[Event]:
+        """Add a warning to a reply that ends well without an answer, unless it may."""
+        last = events[-1] if events else None
+        if type(last) is not Finish or self._empty_replies == "accept" or may_lack_answer(last):
+            return events
+        finish = add_empty_warning(last, reasoning=not self._takes_reasoning)
+        if finish.reason != "length":  # the same request would reach its limit again
+            self.empty_warning = finish.warnings[-1]
+        return [*events[:-1], finish]
 
     def _annotate_failure(self, events: list[Event]) -> list[Event]:
         """Add the upstream's name and the cause to a failure that ends the events, and report it to the observer."""
