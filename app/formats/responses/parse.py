@@ -44,6 +44,8 @@ class _ItemParser:
         """`extra_content` of calls, by their ids, that clients return in sealed reasoning."""
         self._local_shell_calls: dict[str, str] = {}
         """The `call_id` of such calls by the ids of their items, which outputs may name instead."""
+        self._results: dict[str, int] = {}
+        """The places of the results in the messages, by `call_id`."""
 
     def finish(self) -> tuple[Message, ...]:
         self._close()
@@ -161,6 +163,7 @@ class _ItemParser:
         self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
 
     def _add_call(self, path: str, name: str, arguments: str, call_id: str) -> None:
+        self._results.pop(call_id, None)  # a later call may have the id of an earlier one
         self._say(path, ToolCall(name, arguments, call_id, path=path))
 
     def _add_local_shell_call(self, path: str, item: wire.LocalShellCallItem) -> None:
@@ -182,9 +185,22 @@ class _ItemParser:
                 self._warn_of_settings(f"{path}.tools", "tools")
 
     def _add_result(self, path: str, texts: Sequence[str], call_id: str | None, is_error: bool | None = None) -> None:
-        self._close()
         content = tuple(Text(text) for text in texts if text)
-        self._messages.append(Message("tool", (ToolResult(content, None, call_id, is_error),), path=path))
+        self._put_result(path, ToolResult(content, None, call_id, is_error))
+
+    def _put_result(self, path: str, result: ToolResult) -> None:
+        """Add a result. Further outputs of the same call go to its first one: Codex sends what a script notifies of as
+        an output, and servers take one result for each call."""
+        self._close()
+        place = self._results.get(result.id or "")
+        if place is None:
+            self._results[result.id or ""] = len(self._messages)
+            self._messages.append(Message("tool", (result,), path=path))
+            return
+        first = self._messages[place].parts[0]
+        assert isinstance(first, ToolResult)
+        both = replace(first, content=(*first.content, *result.content), is_error=first.is_error or result.is_error)
+        self._messages[place] = replace(self._messages[place], parts=(both,))
 
     def _add_output(self, path: str, item: wire.CallOutputItem) -> None:
         self._close()
@@ -194,7 +210,7 @@ class _ItemParser:
             head = Text(f"Output of the tool {name}:")
             self._messages.append(Message("user", (head, *content), path=path))
         else:
-            self._messages.append(Message("tool", (ToolResult(content, name, item.call_id),), path=path))
+            self._put_result(path, ToolResult(content, name, item.call_id))
 
     def _warn_of_settings(self, path: str, kind: str) -> None:
         if not self._settings_are_read:

@@ -206,6 +206,22 @@ def test_tools_and_settings_are_no_part_of_the_conversation(item: Json) -> None:
     assert [warning.partition(":")[0] for warning in parse(*items).warnings] == ["messages[2]"]
 
 
+def test_several_outputs_of_a_call_are_one_result() -> None:
+    """Codex: what a script notifies of comes as an output of its call, before or after the last one."""
+
+    def output(text: str, call_id: str = "c") -> Json:
+        return {"type": "custom_tool_call_output", "call_id": call_id, "output": text}
+
+    items = [CALL, {**CALL, "call_id": "d"}, output("1"), output("x", "d"), output("2"), CALL, output("3")]
+    parsed = parse(*items)
+    assert [message.role for message in parsed.messages] == ["assistant", "tool", "tool", "assistant", "tool"]
+    assert [message.parts for message in parsed.messages if message.role == "tool"] == [
+        (ToolResult((Text("1"), Text("2")), None, "c"),),
+        (ToolResult((Text("x"),), None, "d"),),
+        (ToolResult((Text("3"),), None, "c"),),
+    ]
+
+
 def test_an_output_without_a_call_is_told_as_the_users_words() -> None:
     item = {"type": "function_call_output", "name": "sleep", "namespace": "clock", "output": "Time is up."}
     [message] = parse(item).messages
