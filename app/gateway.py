@@ -54,7 +54,7 @@ NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 class ReplyOptions:
     """The caller's options for a reply that do not change its content."""
 
-    __slots__ = ("attempts", "cache_policy", "keep_running", "lease", "reply_id", "scope")
+    __slots__ = ("attempts", "cache_policy", "caller", "keep_running", "lease", "reply_id", "scope")
 
     def __init__(
         self,
@@ -64,6 +64,7 @@ class ReplyOptions:
         keep_running: bool,
         attempts: AttemptLog,
         lease: Lease,
+        caller: str,
     ) -> None:
         self.reply_id = reply_id
         self.cache_policy = cache_policy
@@ -75,9 +76,13 @@ class ReplyOptions:
         """The requests to model servers are added to it."""
         self.lease = lease
         """The memory of the request; it moves to the call that is made for it."""
+        self.caller = caller
+        """Who shares the document workers with others."""
 
     def with_cache_policy(self, policy: CachePolicy) -> "ReplyOptions":
-        return ReplyOptions(self.reply_id, policy, self.scope, self.keep_running, self.attempts, self.lease)
+        return ReplyOptions(
+            self.reply_id, policy, self.scope, self.keep_running, self.attempts, self.lease, self.caller
+        )
 
 
 class Gateway:
@@ -164,13 +169,13 @@ class Gateway:
         return self._loader.check_urls(list(found.values()))
 
     async def load_media(
-        self, requests: list[MediaRequest], take_memory: Callable[[int], None]
+        self, requests: list[MediaRequest], take_memory: Callable[[int], None], caller: str
     ) -> Mapping[MediaRequest, Attachment]:
         """Load media. `take_memory` is called with the size of what was fetched, and may raise Busy. Raises ParleyError
         for media that are refused or cannot be loaded."""
         if not requests:
             return NO_MEDIA
-        return await self._loader.load(requests, take_memory)
+        return await self._loader.load(requests, take_memory, caller)
 
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment, without its chat template. Raises
@@ -268,7 +273,7 @@ class Gateway:
         with options.lease.move() as lease:
             if prepared.size > UNCOUNTED_BYTES:
                 lease.change(prepared.size)
-            return await self.open(prepared, options.reply_id, options.attempts, lease)
+            return await self.open(prepared, options.reply_id, options.attempts, lease, options.caller)
 
     def _build(
         self,
@@ -289,7 +294,12 @@ class Gateway:
         )
 
     async def open(
-        self, prepared: PreparedRequest, reply_id: str, attempts: AttemptLog, lease: Lease | None = None
+        self,
+        prepared: PreparedRequest,
+        reply_id: str,
+        attempts: AttemptLog,
+        lease: Lease | None = None,
+        caller: str = "",
     ) -> Reply:
         """Send the request and return the reply once it has begun: `app.routing.attempts`. Raises ParleyError.
 
@@ -300,15 +310,15 @@ class Gateway:
             return await self._caller.open(prepared, reply_id, attempts)
         take = _take_nothing if lease is None else lease.take
         return await self._caller.open(
-            prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take)
+            prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take, caller)
         )
 
     async def _prepare_fallback(
-        self, model: str, request: ChatRequest, take_memory: Callable[[int], None]
+        self, model: str, request: ChatRequest, take_memory: Callable[[int], None], caller: str
     ) -> PreparedRequest:
         """Prepare the caller's request for another model, with the media that this one needs. Raises ParleyError."""
         route = self.route(model)
-        media = await self.load_media(self.find_media_requests(route, request), take_memory)
+        media = await self.load_media(self.find_media_requests(route, request), take_memory, caller)
         return await asyncio.to_thread(self.prepare, route, request, media)
 
     async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:

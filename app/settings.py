@@ -368,7 +368,9 @@ class Fetch(_Section):
 
 class Documents(_Section):
     workers: int = Field(default=2, ge=1, le=64)
+    workers_per_caller: int = Field(default=1, ge=1, le=64)
     max_waiting: int = Field(default=64, ge=1)
+    queue_seconds: Seconds = 20.0
     wall_seconds: Seconds = 20.0
     cpu_seconds: int = Field(default=15, ge=1)
     memory_bytes: int = Field(default=1024 * 1024 * 1024, ge=256 * 1024 * 1024)

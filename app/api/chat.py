@@ -347,6 +347,7 @@ class ChatEndpoint:
             not parsed.settings.cancel_on_disconnect,
             request.attempts,
             request.lease,
+            self._context.sharer_id(request.scope),
         )
 
     async def _restore(self, unprepared: _UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
@@ -371,7 +372,7 @@ class ChatEndpoint:
         media_requests = unprepared.media_requests
         if media_requests is None:
             media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
-        media = await gateway.load_media(media_requests, options.lease.take)
+        media = await gateway.load_media(media_requests, options.lease.take, options.caller)
         preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
         del unprepared, media_requests, media  # the wait for the model server may be long
         prepared = await preparing

@@ -128,6 +128,12 @@ class AppContext:
         name: str = scope["state"]["caller"].name
         return f"key {name}" if name else _hash_authorization(scope)
 
+    def sharer_id(self, scope: Scope) -> str:
+        """Return who shares the document workers with others: the caller, or the address of one without any key."""
+        id_ = self.caller_id(scope)
+        client = scope.get("client")
+        return f"address {client[0]}" if id_ == _NO_KEY and client else id_
+
     def owner(self, scope: Scope) -> str:
         """Return the identity of those who may resume and cancel the reply to this request: the name of the API key.
         Without a key it is "", which stands for everyone, or a hash of the Authorization header if `cache.scope` is
@@ -271,12 +277,15 @@ class AppContext:
         ]
 
 
+_NO_KEY = "nobody"
+
+
 def _hash_authorization(scope: Scope) -> str:
     """Identify a caller by the key for the model server that the request carries."""
     for name, value in scope["headers"]:
         if name == b"authorization":
             return hashlib.blake2b(value, digest_size=16, person=b"parley-caller").hexdigest()
-    return "nobody"
+    return _NO_KEY
 
 
 def _watch_client(receive: Receive, response: ReplyResponse) -> asyncio.Task[None]:

@@ -13,7 +13,7 @@ from app.attachments.documents.protocol import TextResult, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import FetchedFile, Fetcher
 from app.chat import datauri
-from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreadable
+from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreadable, UnreadSection
 from app.chat.media_types import HEAD_BYTES, correct_media_type
 from app.errors import InvalidInput, MediaRefused, MediaUnavailable, ParleyError, TooLarge, Violation
 from app.steps.media import MediaRequest
@@ -57,19 +57,23 @@ class AttachmentLoader:
         return remaining
 
     async def load(
-        self, wanted: Sequence[MediaRequest], reserve: Callable[[int], None] = lambda size: None
+        self,
+        wanted: Sequence[MediaRequest],
+        reserve: Callable[[int], None] = lambda size: None,
+        caller: str = "",
     ) -> dict[MediaRequest, Attachment]:
         """Load all media of one request, the required ones first and then the newest. A medium that is not required and
         cannot be loaded is an Unreadable.
 
-        `reserve` is called with the size of each fetched file and may raise. Raises TooLarge if more than `max_count`
-        are required, InvalidInput if several of them are refused, else the single error that occurred.
+        `reserve` is called with the size of each fetched file and may raise. `caller` shares the document workers with
+        others. Raises TooLarge if more than `max_count` are required, InvalidInput if several of them are refused,
+        else the single error that occurred.
         """
         if not wanted:
             return {}
         ordered = [item for item in wanted if item.required] + [item for item in reversed(wanted) if not item.required]
         accepted, found = self._limit_count(ordered)
-        loader = _RequestLoader(self._fetcher, self._workers, self._limits, reserve)
+        loader = _RequestLoader(self._fetcher, self._workers, self._limits, reserve, caller)
         for group in ([item for item in accepted if item.required], [item for item in accepted if not item.required]):
             results = await asyncio.gather(*(loader.load(item) for item in group), return_exceptions=True)
             errors: list[BaseException] = []
@@ -125,8 +129,14 @@ class _RequestLoader:
     """Loads the media of one request."""
 
     def __init__(
-        self, fetcher: Fetcher, workers: DocumentWorkers, limits: AttachmentLimits, reserve: Callable[[int], None]
+        self,
+        fetcher: Fetcher,
+        workers: DocumentWorkers,
+        limits: AttachmentLimits,
+        reserve: Callable[[int], None],
+        caller: str,
     ) -> None:
+        self._caller = caller
         self._fetcher = fetcher
         self._workers = workers
         self._reserve = reserve
@@ -167,7 +177,9 @@ class _RequestLoader:
         limits = item.limits
         sizes = (limits.max_pixels, limits.max_short_side, limits.max_bytes)
         async with self._reading:
-            image = await self._workers.scale_picture(data, *sizes, limits.formats, decode=not item.required)
+            image = await self._workers.scale_picture(
+                data, *sizes, limits.formats, decode=not item.required, caller=self._caller
+            )
         if image.data is not None:
             return Inlined(datauri.encode(image.media_type, image.data))
         if isinstance(data, bytes):
@@ -177,7 +189,7 @@ class _RequestLoader:
     async def _load_text(self, item: MediaRequest) -> FileText:
         data, declared, charset = await self._load_data(item)
         async with self._reading:
-            text = await self._workers.extract_text(data, item.name, declared, charset)
+            text = await self._workers.extract_text(data, item.name, declared, charset, caller=self._caller)
         return _file_text(text)
 
     async def _load_inline(self, item: MediaRequest) -> Inlined:
@@ -234,4 +246,6 @@ class _RequestLoader:
 
 def _file_text(result: TextResult) -> FileText:
     sections = tuple(Section(text, number, name) for number, name, text in result.sections)
-    return FileText(sections, result.unit, result.left_out, result.cut, result.scanned)
+    unread = tuple(UnreadSection(number, reason) for number, reason in result.unread)
+    pictured = tuple(result.pictured)
+    return FileText(sections, result.unit, result.left_out, result.cut, result.scanned, unread, pictured)

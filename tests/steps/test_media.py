@@ -4,7 +4,7 @@ import base64
 from typing import Any
 
 import pytest
-from app.chat.attachments import FileText, Inlined, Section
+from app.chat.attachments import FileText, Inlined, Section, UnreadSection
 from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Tool, ToolResult
 from app.formats.base import Options
 from app.formats.qwen import QWEN, QWEN_AGENT
@@ -299,3 +299,44 @@ def test_the_addresses_that_the_server_fetches_itself_are_found_with_their_place
         ("check", "HTTP://a.test/1", "messages[0].content[1].video[0]"),
     ]
     assert media_requests(one(*parts), own.model_copy(update={"passed_urls": "any"})) == []
+
+
+@each_case(
+    ("file", "losses"),
+    [
+        (FileText((Section("x", 1),), "page"), []),
+        (FileText((), "page", scanned=True), ["the PDF is scanned"]),
+        (FileText((Section(" \n", 1),)), ["the file has no text"]),
+        (
+            FileText((Section("x", 1),), "page", unread=(UnreadSection(2, "it is damaged"),)),
+            ["page 2 could not be read: it is damaged"],
+        ),
+        (FileText((Section("x", 1),), "page", pictured=(2, 4)), ["these pages are pictures without text"]),
+        (FileText((Section("x", 1),), "slide", 3, cut=True), ["the text was cut", "3 more slides were left out"]),
+        (
+            FileText((), "page", unread=tuple(UnreadSection(at, "x") for at in range(30))),
+            [*[f"page {at} could not be read" for at in range(20)], "10 more pages could not be read"],
+        ),
+    ],
+)
+def test_what_of_a_file_is_not_sent_is_a_warning(file: FileText, losses: list[str]) -> None:
+    found = ChatRequest("m", (Message("user", (Media("file", (WEB,), path="p"),)),))
+    profile = Profile(media=())
+    [need] = media_requests(found, profile)
+    _, warnings = rewrite_media(found, profile, {need: file}, "en")
+    assert len(warnings) == len(losses)
+    assert all(warning.startswith(f"p: {loss}") for warning, loss in zip(warnings, losses, strict=True))
+
+
+def test_pages_that_could_not_be_read_stand_in_their_place() -> None:
+    request = one(Media("file", ("https://h/a.pdf",)))
+    profile = Profile(media=())
+    sections = (Section("one", 1), Section("four", 4))
+    file = FileText(sections, "page", unread=(UnreadSection(2, "it is damaged"),), pictured=(3,))
+    [need] = media_requests(request, profile)
+    text = rewrite_media(request, profile, {need: file}, "en")[0].messages[0].parts[1]
+    assert isinstance(text, Text)
+    assert text.text.split("\n")[2:-2] == [
+        *("[Page 1]", "one", "[Page 2]", "[this part could not be read: it is damaged]"),
+        *("[Page 3]", "[this page is a picture without text]", "[Page 4]", "four"),
+    ]

@@ -6,11 +6,14 @@ from typing import Any
 
 from pypdf import PageObject, PdfReader
 from pypdf.errors import PyPdfError
+from pypdf.generic import StreamObject
 
+from app.attachments.documents.parts import Part
 from app.attachments.documents.protocol import UnreadableFile
 
 _MAX_COUNT = 20_000
-_LOOKED_AT = 20
+_MAX_CONTENT_BYTES = 1024 * 1024
+"""A page of text has some kilobytes. pypdf takes seconds for each megabyte."""
 
 
 class Pdf:
@@ -27,13 +30,9 @@ class Pdf:
             raise UnreadableFile(f"has {self.count} pages; at most {_MAX_COUNT} are allowed")
         self._max_pages = max_pages
 
-    def pages(self) -> Iterator[tuple[str, str]]:
+    def pages(self) -> Iterator[Part]:
         for number in range(min(self.count, self._max_pages)):
-            yield "", _text(self._reader.pages[number])
-
-    @property
-    def has_pictures(self) -> bool:
-        return any(_has_picture(self._reader.pages[number]) for number in range(min(self.count, _LOOKED_AT)))
+            yield _read_page(self._reader, number)
 
 
 def _declared_count(reader: PdfReader) -> int:
@@ -43,12 +42,36 @@ def _declared_count(reader: PdfReader) -> int:
     return int(count) if isinstance(count, int) and count > _MAX_COUNT else len(reader.pages)
 
 
-def _text(page: PageObject) -> str:
-    """Return a page's text; empty if the page is damaged, because the others may still be readable."""
+def _read_page(reader: PdfReader, number: int) -> Part:
+    """Read one page. If it is damaged, the others may still be readable, so it has a reason instead of a text."""
     try:
-        return page.extract_text()
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError):
+        page = reader.pages[number]
+        contents = page.get_contents()
+        size = 0 if contents is None else len(contents.get_data())
+        if size > _MAX_CONTENT_BYTES:
+            return Part(problem=f"its content has {size} bytes; at most {_MAX_CONTENT_BYTES} are read")
+        text = page.extract_text()
+        if not text.strip():
+            return Part(text=text, problem=_find_lost_content(page, size), pictured=_has_picture(page))
+        return Part(text=text)
+    except MemoryError:
+        return Part(problem="it needs too much memory")
+    except Exception as error:  # what pypdf raises for a damaged page is of many types
+        detail = f": {str(error)[:100]}" if isinstance(error, PyPdfError | NotImplementedError) and str(error) else ""
+        return Part(problem=f"it is damaged ({type(error).__name__}{detail})")
+
+
+def _find_lost_content(page: PageObject, size: int) -> str:
+    """Return why a page without text has none, if its content is there and cannot be decoded: pypdf makes it empty."""
+    if size > 0:
         return ""
+    if "/Contents" not in page:
+        return ""
+    contents: Any = page["/Contents"].get_object()
+    streams = [item.get_object() for item in contents] if isinstance(contents, list) else [contents]
+    if not all(isinstance(stream, StreamObject) for stream in streams):
+        return "its content is missing"
+    return "its content cannot be decoded" if any(stream._data for stream in streams) else ""
 
 
 def _has_picture(page: PageObject) -> bool:

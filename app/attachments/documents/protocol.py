@@ -12,8 +12,12 @@ from msgspec import Struct
 
 class DocumentLimits(Struct, frozen=True):
     workers: int
+    workers_per_caller: int
+    """How many workers one caller may use at the same time; the others are left to other callers."""
     max_waiting: int
     """How many jobs may wait for a worker; further ones are refused with 503."""
+    queue_seconds: float
+    """How long a job may wait for a worker before it is refused with 503."""
     wall_seconds: float
     cpu_seconds: int
     memory_bytes: int
@@ -65,6 +69,10 @@ class TextResult(msgspec.Struct, tag="read", frozen=True):
     left_out: int
     cut: bool
     scanned: bool
+    unread: list[tuple[int, str]] = []
+    """(number, reason) of the pages that could not be read; they have no section."""
+    pictured: list[int] = []
+    """The numbers of the pages that have images and no text, while others have text; they have no section."""
 
 
 class PictureResult(msgspec.Struct, tag="seen", frozen=True):

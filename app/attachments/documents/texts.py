@@ -1,12 +1,13 @@
 """Extract a document's text. Its first bytes decide the type; name and declared type only tell HTML from plain text."""
 
 import io
-import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from app.attachments.documents import office, pdf, plain
+from app.attachments.documents.parts import Budget, Part
 from app.attachments.documents.protocol import TextJob, TextResult, UnreadableFile
 from app.chat.media_types import HEAD_BYTES, detect_type
 
@@ -30,11 +31,12 @@ def extract_text(job: TextJob, data: bytes) -> TextResult:
     """Extract the text of a job's document, decoded to `data`. Raises UnreadableFile."""
     if not data:
         raise UnreadableFile("is empty")
+    budget = Budget(job.max_characters, job.cpu_seconds * _CPU_SHARE)
     if b"%PDF-" in data[:1024]:
         document = pdf.Pdf(data, job.max_pages)
-        return _collect_sections(job, "page", document.pages(), document.count, document.has_pictures)
+        return _collect_sections(job, budget, "page", document.pages(), document.count)
     if data[:4] == b"PK\x03\x04":
-        return _office(job, data)
+        return _office(job, budget, data)
     if (detect_type(data[:HEAD_BYTES]) or "").startswith("image/"):
         raise UnreadableFile("is an image: send it as an image")
     for magic, description in _MAGIC.items():
@@ -43,18 +45,18 @@ def extract_text(job: TextJob, data: bytes) -> TextResult:
     text = plain.decode_text(data, job.charset)
     if plain.is_html(text, job.name, job.media_type):
         text = plain.html_text(text)
-    return _collect_sections(job, "none", [("", text)], 1)
+    return _collect_sections(job, budget, "none", [Part(text)], 1)
 
 
-def _office(job: TextJob, data: bytes) -> TextResult:
+def _office(job: TextJob, budget: Budget, data: bytes) -> TextResult:
     kind = _zip_kind(data, job.max_unpacked_bytes)
     if kind == "docx":
-        return _collect_sections(job, "none", [("", office.docx(data))], 1)
+        return _collect_sections(job, budget, "none", [office.docx(data, budget)], 1)
     if kind == "pptx":
-        slides, count = office.pptx(data)
-        return _collect_sections(job, "slide", slides, count)
-    sheets, count = office.xlsx(data, job.max_characters)
-    return _collect_sections(job, "sheet", sheets, count)
+        slides, count = office.pptx(data, budget)
+        return _collect_sections(job, budget, "slide", slides, count)
+    sheets, count = office.xlsx(data, budget)
+    return _collect_sections(job, budget, "sheet", sheets, count)
 
 
 def _zip_kind(data: bytes, max_unpacked_bytes: int) -> str:
@@ -74,29 +76,27 @@ def _zip_kind(data: bytes, max_unpacked_bytes: int) -> str:
     raise UnreadableFile("is a ZIP archive, but not a DOCX, PPTX or XLSX file")
 
 
-def _collect_sections(
-    job: TextJob, unit: Unit, parts: Iterable[tuple[str, str]], count: int, has_pictures: bool = False
-) -> TextResult:
-    """Collect parts up to the limits of the job. Without any text but with images, the document counts as scanned."""
-    sections: list[tuple[int, str, str]] = []
-    characters_left, cut = job.max_characters, False
-    for number, (name, text) in enumerate(_limit_parts(parts, job), 1):
-        cut = len(text) > characters_left
-        sections.append((number, name, text[:characters_left]))
-        characters_left -= len(text)
-        if cut:
+def _collect_sections(job: TextJob, budget: Budget, unit: Unit, parts: Iterable[Part], count: int) -> TextResult:
+    """Collect parts up to the limits of the job.
+
+    A PDF without any text but with images counts as scanned. Raises UnreadableFile if no part can be read.
+    """
+    read: dict[int, Part] = {}
+    characters_left = job.max_characters
+    number, cut = 0, False
+    for number, part in enumerate(parts, 1):
+        cut = budget.exhausted or len(part.text) > characters_left
+        read[number] = replace(part, text=part.text[:characters_left])
+        characters_left -= len(part.text)
+        if cut or number >= job.max_pages or budget.is_late():
             break
-    blank = not any(text.strip() for _, _, text in sections)
-    if blank and has_pictures:
-        sections = []
-    return TextResult(
-        unit, sections, 0 if blank and has_pictures else count - len(sections), cut, blank and has_pictures
-    )
-
-
-def _limit_parts(parts: Iterable[tuple[str, str]], job: TextJob) -> Iterator[tuple[str, str]]:
-    end = time.process_time() + job.cpu_seconds * _CPU_SHARE
-    for at, part in enumerate(parts):
-        yield part
-        if at + 1 >= job.max_pages or time.process_time() > end:
-            return
+    unread = [(at, part.problem) for at, part in read.items() if part.problem]
+    if unread and len(unread) == len(read):
+        raise UnreadableFile(f"has no {unit} that can be read: {unit} {unread[0][0]}: {unread[0][1]}")
+    blank = not any(part.text.strip() for part in read.values())
+    pictured = [at for at, part in read.items() if part.pictured and not part.problem]
+    if blank and pictured:
+        return TextResult(unit, [], count - number, cut, True, unread)
+    dropped = {*pictured, *(at for at, _ in unread)}
+    sections = [(at, part.name, part.text) for at, part in read.items() if at not in dropped]
+    return TextResult(unit, sections, count - number, cut, False, unread, pictured)

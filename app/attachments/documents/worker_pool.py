@@ -1,10 +1,15 @@
-"""The pool of document workers: gives each job to an idle worker, and stops a job whose caller is cancelled."""
+"""The pool of document workers: gives each job to an idle worker, and stops a job whose caller is cancelled.
+
+One caller uses only some of the workers at the same time, and waiting callers take turns, so that the files of one do
+not make those of others wait for long.
+"""
 
 import asyncio
 import contextlib
 import os
 import signal
 import sys
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -30,6 +35,51 @@ _GRACE_SECONDS = 5.0
 """A worker that does not answer is killed this long after its own time limit."""
 
 
+class WorkerSlots:
+    """The slots of the workers: so many jobs run at the same time, and so many of one caller."""
+
+    def __init__(self, slots: int, slots_per_caller: int) -> None:
+        self._free = slots
+        self._slots_per_caller = slots_per_caller
+        self._used: Counter[str] = Counter()
+        self._queues: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        """The waiting jobs of each caller. The first caller is the next whose turn it is."""
+
+    async def acquire(self, caller: str, seconds: float) -> None:
+        """Wait for a slot. Raises TimeoutError after so many seconds."""
+        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queues.setdefault(caller, deque()).append(slot)
+        self._assign()
+        try:
+            async with asyncio.timeout(seconds):
+                await slot
+        except BaseException:
+            if slot.done() and not slot.cancelled():
+                self.release(caller)
+            raise
+
+    def release(self, caller: str) -> None:
+        self._free += 1
+        self._used[caller] -= 1
+        if not self._used[caller]:
+            del self._used[caller]
+        self._assign()
+
+    def _assign(self) -> None:
+        """Give free slots to the callers that wait, one after the other."""
+        for caller in list(self._queues):
+            queue = self._queues[caller]
+            while queue and queue[0].done():
+                queue.popleft()
+            if queue and self._free and self._used[caller] < self._slots_per_caller:
+                self._free -= 1
+                self._used[caller] += 1
+                queue.popleft().set_result(None)
+                self._queues.move_to_end(caller)
+            if not queue:
+                del self._queues[caller]
+
+
 class DocumentWorkers:
     """A pool of worker processes; use it as an async context manager, or call `aclose`.
 
@@ -41,7 +91,7 @@ class DocumentWorkers:
         self._idle: list[_WorkerProcess] = []
         self.workers: set[_WorkerProcess] = set()
         """All running workers, idle or busy."""
-        self._slots = asyncio.Semaphore(limits.workers)
+        self._slots = WorkerSlots(limits.workers, limits.workers_per_caller)
         self._waiting = 0
         self._closed = False
         self._tasks: set[asyncio.Task[JobResult]] = set()
@@ -55,12 +105,13 @@ class DocumentWorkers:
         await self.aclose()
 
     async def extract_text(
-        self, data: bytes | str, name: str, media_type: str = "", charset: str | None = None
+        self, data: bytes | str, name: str, media_type: str = "", charset: str | None = None, *, caller: str = ""
     ) -> TextResult:
         """Extract a document's text. `data` is bytes or base64 text. Raises UnreadableFile and Busy."""
         limits = self.limits
         sizes = (limits.max_pages, limits.max_characters, limits.max_unpacked_bytes)
-        reply = await self._run(TextJob(*_to_bytes(data), name, media_type, charset, *sizes, float(limits.cpu_seconds)))
+        job = TextJob(*_to_bytes(data), name, media_type, charset, *sizes, float(limits.cpu_seconds))
+        reply = await self._run(job, caller)
         assert isinstance(reply, TextResult)
         return reply
 
@@ -73,11 +124,12 @@ class DocumentWorkers:
         formats: tuple[str, ...] = ("png", "jpeg", "gif", "webp"),
         *,
         decode: bool = False,
+        caller: str = "",
     ) -> PictureResult:
         """Identify an image, and change it where it exceeds a limit or is in none of the formats. With `decode`, an
         image that need not be changed is decoded too. Raises UnreadableFile and Busy."""
         sizes = (max_pixels, max_short_side, max_bytes)
-        reply = await self._run(PictureJob(*_to_bytes(data), self.limits.max_pixels, *sizes, formats, decode))
+        reply = await self._run(PictureJob(*_to_bytes(data), self.limits.max_pixels, *sizes, formats, decode), caller)
         assert isinstance(reply, PictureResult)
         return reply
 
@@ -88,16 +140,19 @@ class DocumentWorkers:
         await asyncio.gather(*(worker.kill() for worker in list(self.workers)))
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, job: Job) -> JobResult:
+    async def _run(self, job: Job, caller: str) -> JobResult:
         if self._waiting >= self.limits.max_waiting or self._closed:
             raise Busy(f"{self._waiting} documents already wait to be read; try again later")
         self._waiting += 1
         try:
-            await self._slots.acquire()
+            await self._slots.acquire(caller, self.limits.queue_seconds)
+        except TimeoutError:
+            seconds = self.limits.queue_seconds
+            raise Busy(f"no process to read the file became free within {seconds:g} s; try again later") from None
         finally:
             self._waiting -= 1
         pending = _PendingJob(encode_frame(job))
-        task = asyncio.create_task(self._serve(pending))
+        task = asyncio.create_task(self._serve(pending, caller))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         try:
@@ -110,7 +165,7 @@ class DocumentWorkers:
             raise UnreadableFile(reply.message)
         return reply
 
-    async def _serve(self, pending: "_PendingJob") -> JobResult:
+    async def _serve(self, pending: "_PendingJob", caller: str) -> JobResult:
         """Run a job and free its slot when the worker has answered, even if the caller was cancelled before."""
         try:
             worker = self._idle.pop() if self._idle else await self._start_worker()
@@ -120,7 +175,7 @@ class DocumentWorkers:
         except (OSError, EOFError, TimeoutError) as error:
             raise Busy(f"the document worker stopped ({type(error).__name__}); try again") from error
         finally:
-            self._slots.release()
+            self._slots.release(caller)
 
     async def _exchange(self, worker: "_WorkerProcess", pending: "_PendingJob") -> JobResult:
         if pending.abandoned:

@@ -41,6 +41,45 @@ def pdf(*pages: str | None, count: int | None = None) -> bytes:
     return bytes(out)
 
 
+def pdf_with(content: bytes, filters: bytes = b"") -> bytes:
+    """A PDF of three pages, of which the second has this content."""
+    sound = pdf("one", "two", "three")
+    stream = b"BT /F 9 Tf 9 9 Td (two) Tj ET"
+    old = b"<< /Length %d  >>\nstream\n%s\nendstream" % (len(stream), stream)
+    assert old in sound
+    return sound.replace(old, b"<< /Length %d %s >>\nstream\n%s\nendstream" % (len(content), filters, content))
+
+
+def office(original: bytes, part: str, content: bytes) -> bytes:
+    """A document with another content of one of its parts."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(original)) as sound, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as changed:
+        for entry in sound.infolist():
+            changed.writestr(entry.filename, content if entry.filename == part else sound.read(entry))
+    return out.getvalue()
+
+
+def sheet_of(rows: bytes) -> bytes:
+    """An XLSX file whose first sheet has these rows."""
+    space = b'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+    content = b"<worksheet %s><sheetData>%s</sheetData></worksheet>" % (space, rows)
+    return office(sheets(), "xl/worksheets/sheet1.xml", content)
+
+
+def slide_of(shapes: bytes) -> bytes:
+    """A PPTX file whose first slide has these shapes more."""
+    original = slides()
+    with zipfile.ZipFile(io.BytesIO(original)) as archive:
+        slide = archive.read("ppt/slides/slide1.xml")
+    return office(original, "ppt/slides/slide1.xml", slide.replace(b"</p:spTree>", shapes + b"</p:spTree>"))
+
+
+def text_of(body: bytes) -> bytes:
+    """A DOCX file with this body."""
+    space = b'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    return office(word(), "word/document.xml", b"<w:document %s><w:body>%s</w:body></w:document>" % (space, body))
+
+
 def locked_pdf() -> bytes:
     """A PDF that only a password opens."""
     writer, out = PdfWriter(), io.BytesIO()

@@ -2,6 +2,8 @@
 
 import base64
 import time
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -196,3 +198,77 @@ def test_tags_in_scripts_and_comments_are_no_depth() -> None:
     assert html_text(page) == "# Title\ntext"
     unclosed = "<html><body>" + "<p>x<li>y<br>" * 3000
     assert html_text(unclosed).count("- y") == 3000
+
+
+# -- damaged and scanned pages --------------------------------------------------------------------------------------
+
+FLATE = b"/Filter /FlateDecode"
+
+
+@pytest.mark.parametrize(
+    ("content", "filters", "reason"),
+    [
+        (b"no deflate stream", FLATE, "its content cannot be decoded"),
+        (b"x", b"/Filter /JBIG9Decode", "it is damaged (NotImplementedError: Unsupported filter /JBIG9Decode)"),
+        (zlib.compress(b"(a) Tj\n" * 300_000), FLATE, "its content has 2100000 bytes; at most 1048576 are read"),
+    ],
+    ids=["damaged", "an unknown filter", "too much"],
+)
+def test_a_page_that_cannot_be_read_is_named_with_its_reason(content: bytes, filters: bytes, reason: str) -> None:
+    found = read(sample_documents.pdf_with(content, filters))
+    assert found == TextResult("page", [(1, "", "one"), (3, "", "three")], 0, False, False, [(2, reason)])
+
+
+def test_a_pdf_of_which_no_page_can_be_read_is_refused() -> None:
+    for contents in (b"/Contents (5 0)", b"/Contents 9 0 R"):
+        data = sample_documents.pdf("x").replace(b"/Contents 5 0 R", contents)
+        assert refused(data) == "has no page that can be read: page 1: its content is missing"
+
+
+def test_pages_without_text_are_named_if_they_have_pictures() -> None:
+    found = read(sample_documents.pdf("one", None, "", "four"))
+    assert [number for number, _, _ in found.sections] == [1, 3, 4]
+    assert (found.pictured, found.scanned) == ([2], False)
+
+
+# -- counts that a file declares ------------------------------------------------------------------------------------
+
+SPAN = b'<w:tc><w:tcPr><w:gridSpan w:val="%d"/></w:tcPr><w:p><w:r><w:t>x</w:t></w:r></w:p></w:tc>'
+TABLE = b"<w:tbl><w:tblPr/><w:tblGrid/>%s</w:tbl>"
+SHAPE = b'<p:sp><p:nvSpPr><p:cNvPr id="9" name="x"/><p:cNvSpPr/><p:nvPr/></p:nvSpPr><p:spPr/></p:sp>'
+FIRST_ROW = b'<row r="1"><c r="A1"><v>1</v></c></row>'
+
+
+def cpu_seconds(data: bytes) -> tuple[TextResult, float]:
+    started = time.process_time()
+    return read(data, max_characters=400_000), time.process_time() - started
+
+
+@pytest.mark.parametrize(
+    ("make", "start"),
+    [
+        (lambda: sample_documents.sheet_of(FIRST_ROW + b'<row r="99999999999"/>'), "1\n"),
+        (lambda: sample_documents.sheet_of(FIRST_ROW + b"<row/>" * 200_000), "1\n"),
+        (lambda: sample_documents.text_of(b"<w:p/>" * 200_000), "\n\n"),
+        (lambda: sample_documents.slide_of(SHAPE * 120_000), "First"),
+    ],
+    ids=["the number of a row", "empty rows", "empty paragraphs", "empty shapes"],
+)
+@pytest.mark.many_cases
+def test_what_is_empty_is_not_read_without_end(make: Callable[[], bytes], start: str) -> None:
+    found, seconds = cpu_seconds(make())
+    assert found.cut and found.sections[0][2].startswith(start)
+    assert seconds < 10
+
+
+def test_a_cell_does_not_span_more_columns_than_a_table_has() -> None:
+    found, seconds = cpu_seconds(sample_documents.text_of(TABLE % (b"<w:tr>" + SPAN % 99_999_999 + b"</w:tr>")))
+    assert found.sections == [(1, "", " | ".join(["x"] * 63))]
+    assert seconds < 2
+    found, _ = cpu_seconds(sample_documents.text_of(TABLE % (b"<w:tr>" + SPAN % 2 + SPAN % 1 + b"</w:tr>")))
+    assert found.sections == [(1, "", "x | x | x")]
+
+
+def test_a_gap_between_rows_is_no_row() -> None:
+    found, _ = cpu_seconds(sample_documents.sheet_of(FIRST_ROW + b'<row r="60000"><c r="A60000"><v>7</v></c></row>'))
+    assert found.sections[0][2] == "1\n7\n" and not found.cut

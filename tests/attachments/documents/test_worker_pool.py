@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from app.attachments.documents.protocol import UnreadableFile
-from app.attachments.documents.worker_pool import DocumentWorkers
+from app.attachments.documents.worker_pool import DocumentWorkers, WorkerSlots
 from app.errors import Busy
 from PIL import Image
 
@@ -135,6 +135,52 @@ async def test_one_document_too_many_is_refused_as_busy() -> None:
     assert sorted(type(one).__name__ for one in found) == ["Busy", "TextResult", "TextResult"]
 
 
+async def test_one_caller_leaves_workers_to_others() -> None:
+    async with make_pool(workers=2, workers_per_caller=1, cpu_seconds=60, wall_seconds=60.0) as pool:
+        for name in ("a", "b"):
+            await pool.extract_text(b"x", "", caller=name)
+        greedy = [asyncio.create_task(pool.extract_text(SLOW, "", caller="greedy")) for _ in range(6)]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(5):
+            assert (await pool.extract_text(b"x", "", caller="modest")).sections
+        assert not any(task.done() for task in greedy)
+        for task in greedy:
+            task.cancel()
+        await asyncio.gather(*greedy, return_exceptions=True)
+        assert (await pool.extract_text(b"x", "", caller="greedy")).sections
+
+
+async def test_a_document_waits_only_so_long_for_a_worker() -> None:
+    async with make_pool(queue_seconds=0.2, cpu_seconds=60, wall_seconds=60.0) as pool:
+        await pool.extract_text(b"x", "")
+        task = asyncio.create_task(pool.extract_text(SLOW, ""))
+        await asyncio.sleep(0)
+        with pytest.raises(Busy, match=r"became free within 0\.2 s") as caught:
+            await pool.extract_text(b"x", "")
+        assert (caught.value.status, caught.value.headers) == (503, {"retry-after": "1"})
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert (await pool.extract_text(b"x", "")).sections
+
+
+async def test_callers_take_turns() -> None:
+    slots, order = WorkerSlots(1, 1), []
+
+    async def use(caller: str) -> None:
+        await slots.acquire(caller, 5)
+        order.append(caller)
+        await asyncio.sleep(0)
+        slots.release(caller)
+
+    await slots.acquire("x", 5)
+    tasks = [asyncio.create_task(use(caller)) for caller in "aaabbc"]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    slots.release("x")
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert "".join(order) == "abcab"
+
+
 async def test_the_end_of_the_gateway_ends_a_reading() -> None:
     pool = make_pool(cpu_seconds=60, wall_seconds=60.0)
     await pool.extract_text(b"x", "")
@@ -151,7 +197,8 @@ async def test_the_end_of_the_gateway_ends_a_reading() -> None:
 
 async def test_bombs_are_refused_while_the_loop_keeps_its_pace() -> None:
     bombs = [sample_documents.zip_bomb("word/document.xml", 32 << 20), sample_documents.long_pdf(100_000), SLOW]
-    async with make_pool(workers=2, cpu_seconds=1, max_unpacked_bytes=16 << 20) as pool:
+    limits = {"workers": 2, "workers_per_caller": 2, "cpu_seconds": 1, "max_unpacked_bytes": 16 << 20}
+    async with make_pool(**limits) as pool:
         tasks = [asyncio.create_task(pool.extract_text(bomb, "")) for bomb in bombs]
         tasks.append(asyncio.create_task(pool.scale_picture(sample_documents.huge_png(50_000, 50_000))))  # type: ignore[arg-type]
         worst, last = 0.0, time.monotonic()
