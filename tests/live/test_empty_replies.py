@@ -265,6 +265,18 @@ async def test_an_empty_reply_does_not_win_over_the_second_request() -> None:
     assert (reply.texts, reply.warnings) == (["late"], [])
 
 
+async def test_an_empty_reply_of_the_second_request_is_sent_if_the_first_fails() -> None:
+    async def failing(exchange: Exchange) -> None:
+        await asyncio.sleep(0.3)
+        await with_status(500)(exchange)
+
+    models = {"m": {**TWO["m"], "hedge_after_seconds": 0.05}}
+    async with FaultServer(a=failing, b=sending(*EMPTY["nothing"])) as server:
+        async with serving_with(tree(server, models)) as gateway:
+            reply = await ask(gateway, stream=True)
+    assert (reply.status, "empty" in reply.warnings[0]) == (200, True)
+
+
 async def test_the_caller_can_leave_while_an_answer_is_waited_for() -> None:
     async def blank(exchange: Exchange) -> None:
         await exchange.send(CLOSING, say("\n"))

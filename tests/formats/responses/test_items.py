@@ -321,3 +321,14 @@ def test_a_file_id_may_be_null() -> None:
     image = {"type": "input_image", "image_url": "https://e.com/a.png", "file_id": None}
     [message] = parse(of_user(image)).messages
     assert [part.urls for part in message.parts if isinstance(part, Media)] == [("https://e.com/a.png",)]
+
+
+def test_two_turns_of_the_assistant_in_a_row_are_a_loss_because_they_are_read_as_one() -> None:
+    def of_assistant(text: str, path: str, **fields: Any) -> Message:
+        return Message("assistant", (Text(text),), path=path, **fields)
+
+    first, second = of_assistant("One.", "messages[1]"), of_assistant("Two.", "messages[2]")
+    for messages, paths in (((first, second), ["messages[2]"]), ((first, Message("user", (Text("?"),)), second), [])):
+        losses = RESPONSES.write(messages, Options()).losses
+        assert [loss.path for loss in losses] == paths
+        assert all("is read as one turn" in loss.message for loss in losses)
