@@ -247,3 +247,33 @@ def test_the_words_are_in_the_language_of_a_qwen_conversation(gateway: Gateway) 
     ]
     gateway.post("/v1/chat", {"model": "m", "stream": False, "messages": messages})
     assert "[图片：image.png（未发送：is an HTML page, not an image）]" in str(gateway.sent()["messages"][0]["content"])
+
+
+@pytest.mark.parametrize("data", ["", "!", "/etc/passwd", "iVBORw0KGgo…", "data:image/png;base64,"])
+@pytest.mark.parametrize("kind", ["image", "document"])
+def test_data_that_are_no_base64_end_no_conversation_of_anthropics_api(gateway: Gateway, kind: str, data: str) -> None:
+    media_type = "image/png" if kind == "image" else "application/pdf"
+    block = {"type": kind, "source": {"type": "base64", "media_type": media_type, "data": data}}
+    call = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    old = [
+        USER,
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": [block]}]},
+        ANSWER,
+        USER,
+    ]
+    if data != "/etc/passwd" or kind == "image":  # as a document, these letters are some bytes of text
+        answer = gateway.post("/v1/messages", {"model": "m", "max_tokens": 5, "messages": old})
+        assert answer.status == 200, answer.body
+        assert "not sent: " in json.dumps(gateway.sent()["messages"])
+        answer = gateway.post(
+            "/v1/messages", {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": [block]}]}
+        )
+        assert (answer.status, answer.json["error"]["param"]) == (400, "messages[0].content[0].source.data")
+
+
+def test_a_data_uri_where_base64_is_expected_is_read(gateway: Gateway) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": uri("image/png", PNG)}
+    messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+    gateway.post("/v1/messages", {"model": "m", "max_tokens": 5, "messages": messages})
+    assert gateway.sent()["messages"][0]["content"][0]["image_url"]["url"] == uri("image/png", PNG)

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
+from app.chat import datauri
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
@@ -296,7 +297,8 @@ def _join_lines(lines: Sequence[str | None], mark: CacheMark | None) -> list[Tex
 def _read_media(source: Any, media: Any, path: str, name: str | None, mark: CacheMark | None) -> Media:
     if isinstance(source, wire.AnthropicUrlSource):
         return Media(media, (source.url,), path=f"{path}.source.url", name=name, mark=mark)
-    url = f"data:{source.media_type};base64,{source.data}"
+    is_uri = datauri.is_data(source.data)  # a mistake of clients
+    url = source.data if is_uri else f"data:{source.media_type};base64,{source.data}"
     return Media(media, (url,), path=f"{path}.source.data", name=name, mark=mark)
 
 

@@ -7,8 +7,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from app.chat.datauri import may_be_base64
-
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
@@ -28,16 +26,11 @@ def _check_url(value: str) -> str:
     return value
 
 
-def _check_base64(value: str) -> str:
-    if not may_be_base64(value):
-        raise ValueError("must be base64")
-    return value
-
-
 class AnthropicBase64Source(_Wire):
     type: Literal["base64"]
     media_type: str = Field(min_length=1, pattern=r"^[\w.+-]+/[\w.+-]+$")
-    data: Annotated[str, AfterValidator(_check_base64)] = Field(min_length=1)
+    data: str
+    """Data that are not base64, or empty, are refused when they are read, and only in the newest message."""
 
 
 class AnthropicUrlSource(_Wire):

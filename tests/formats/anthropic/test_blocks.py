@@ -200,10 +200,6 @@ REFUSED: list[tuple[Json, str]] = [
         user({"type": "image", "source": {"type": "url", "url": "file:///etc/passwd"}}),
         "messages[0].content[0].source.url",
     ),
-    (
-        user({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "!"}}),
-        "messages[0].content[0].source.data",
-    ),
     (user({"type": "thinking", "thinking": "x"}), "messages[0].content[0]"),
     (user(call()), "messages[0].content[0]"),
     (assistant({"type": "image", "source": {"type": "url", "url": "https://e.com"}}), "messages[0].content[0]"),
