@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from urllib.parse import urljoin
 
 import pytest
 
@@ -27,7 +28,7 @@ def test_a_page_refers_only_to_what_this_gateway_serves(gateway: Running, path: 
     assert references(page)
     for reference in references(page):
         assert not re.match(r"[a-z]+:|/", reference), "an address of its own, or one that a proxy's prefix breaks"
-        assert gateway.get(f"/{reference}").status == 200
+        assert gateway.get(urljoin(path, reference)).status == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])
