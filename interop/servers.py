@@ -1,5 +1,6 @@
 """Model servers that misbehave, one for each model name, and the gateway's settings for them."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -29,6 +30,12 @@ REPLIES = {
     "failing": refusal(500, "Something broke", {}),
     "broken": Reply([chunk({"content": "Half a"}), b"data: " + json.dumps(LOST).encode() + b"\n\n"]),
     "cut": Reply([chunk({"content": "Half a"})]),
+    "long": refusal(
+        400,
+        "This model's maximum context length is 4096 tokens. However, your prompt contains 5000 input tokens. Please "
+        "reduce the length of the input prompt.",
+        {},
+    ),
     "quirky": Reply(
         [
             chunk({"role": "assistant", "content": "<thi"}),
@@ -52,37 +59,56 @@ def prompted(body: dict[str, Any]) -> Reply:
     return Reply([chunk({"content": content}), chunk({}, "stop")])
 
 
-FROM, TO = "FROM:", "TO:"
+FROM, ALSO, TO = "FROM:", "ALSO:", "TO:"
 """Before the paths of the files in the task of a coding agent, each on a line of its own."""
+SECRET, SECOND = "the secret is 4711", "the second file"
+"""What the first file has, and how the second one begins."""
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":900,"completion_tokens":30,"total_tokens":930}}\n\n'
 
 
 def coding(body: dict[str, Any]) -> Reply:
-    """Copies a file for a coding agent: reads it, writes the other, and says that it is done. Claude Code has tools for
-    files, Codex has a shell."""
+    """Copies a file for a coding agent: reads two files with parallel calls, writes another one, and says that it is
+    done. Claude Code has tools for files, Codex has a shell, or a tool that runs JavaScript."""
     texts = "\n".join(_texts(message["content"]) for message in body["messages"])
-    source, target = (_find_path(texts, mark) for mark in (FROM, TO))
+    source, second, target = (_find_path(texts, mark) for mark in (FROM, ALSO, TO))
     names = {tool["function"]["name"] for tool in body.get("tools", ())}
     results = [message for message in body["messages"] if message["role"] == "tool"]
-    if not source or not ({"Read", "Write"} <= names or "exec_command" in names):
+    known = next((find for need, find in _AGENTS.items() if set(need) <= names), None)
+    if not source or known is None:
         return Reply([chunk({"content": "Copy a file"}), chunk({}, "stop")])
-    by_shell = "exec_command" in names
+    read_file, write_file = known
     if len(results) == 0:
-        read = {"cmd": f"cat '{source}'"} if by_shell else {"file_path": source}
-        call = _call("call_read", "exec_command" if by_shell else "Read", read)
-        return Reply([chunk({"reasoning_content": "I read it first."}), *call, chunk({}, "tool_calls")])
-    if len(results) == 1:
-        found = "the secret is 4711" if "4711" in _texts(results[0]["content"]) else "nothing"
-        write = {"cmd": f"printf '{found}' > '{target}'"} if by_shell else {"file_path": target, "content": found}
-        call = _call("call_write", "exec_command" if by_shell else "Write", write)
-        return Reply(
-            [
-                chunk({"reasoning_content": "Now I write."}),
-                chunk({"content": "I write it."}),
-                *call,
-                chunk({}, "tool_calls"),
-            ]
-        )
-    return Reply([chunk({"content": "The file is copied."}), chunk({}, "stop")])
+        calls = _call(0, "call_read", *read_file(source)) + _call(1, "call_also", *read_file(second))
+        return Reply([chunk({"reasoning_content": "I read both first."}), *calls, chunk({}, "tool_calls"), USAGE])
+    if len(results) == 2:
+        read = "\n".join(_texts(result["content"]) for result in results)  # parallel results come in any order
+        found = SECRET if SECOND in read and SECRET in read else "nothing"
+        call = _call(0, "call_write", *write_file(target, found))
+        said = [chunk({"reasoning_content": "Now I write."}), chunk({"content": "I write it."})]
+        return Reply([*said, *call, chunk({}, "tool_calls"), USAGE])
+    return Reply([chunk({"content": "The file is copied."}), chunk({}, "stop"), USAGE])
+
+
+_AGENTS: dict[tuple[str, ...], tuple[Any, Any]] = {
+    ("Read", "Write"): (
+        lambda path: ("Read", {"file_path": path}),
+        lambda path, text: ("Write", {"file_path": path, "content": text}),
+    ),
+    ("exec_command",): (
+        lambda path: ("exec_command", {"cmd": f"cat '{path}'"}),
+        lambda path, text: ("exec_command", {"cmd": f"printf '{text}' > '{path}'"}),
+    ),
+    ("functions__exec",): (
+        lambda path: ("functions__exec", {"input": _script(f"cat '{path}'")}),
+        lambda path, text: ("functions__exec", {"input": _script(f"printf '{text}' > '{path}'")}),
+    ),
+}
+"""How an agent with these tools reads a file, and how it writes one."""
+
+
+def _script(command: str) -> str:
+    """JavaScript for Codex's tool `exec`, in the namespace `functions` of an `additional_tools` item."""
+    return f"text(await tools.exec_command({json.dumps({'cmd': command})}))"
 
 
 def _texts(content: Any) -> str:
@@ -94,29 +120,55 @@ def _find_path(texts: str, mark: str) -> str:
     return next((line.removeprefix(mark).strip() for line in texts.split("\n") if line.startswith(mark)), "")
 
 
-def _call(id_: str, name: str, arguments: dict[str, str]) -> list[bytes]:
+def _call(index: int, id_: str, name: str, arguments: dict[str, str]) -> list[bytes]:
     """A call whose arguments come in two pieces."""
     text = json.dumps(arguments)
-    head = {"index": 0, "id": id_, "type": "function", "function": {"name": name, "arguments": text[:9]}}
-    rest = {"index": 0, "function": {"arguments": text[9:]}}
+    head = {"index": index, "id": id_, "type": "function", "function": {"name": name, "arguments": text[:9]}}
+    rest = {"index": index, "function": {"arguments": text[9:]}}
     return [chunk({"tool_calls": [head]}), chunk({"tool_calls": [rest]})]
+
+
+SILENT_SECONDS = 10.0
+ONCE = {"busy-once": "busy", "failing-once": "failing", "broken-once": "broken", "cut-once": "cut"}
+"""Models whose first request has the reply of another model; the next ones succeed."""
+CODERS = ("coder", "gpt-6.2-sol")
+"""Models of coding agents. Codex knows the second one, and sends its tools in an item of the input."""
+ALL_WELL = [chunk({"role": "assistant", "content": "All "}), chunk({"content": "is well."}), chunk({}, "stop"), USAGE]
 
 
 class Misbehaving(ScriptedServer):
     """Answers by the model that a request names."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._asked: set[tuple[str, str]] = set()
+
     def reply_to(self, request: Request) -> Reply:
         body = json.loads(request.body)
-        if body["model"] == "coder":
+        model = body["model"]
+        if model in CODERS:
             return coding(body)
+        if model == "silent":
+            return Reply(ALL_WELL, hold=_pass_after(SILENT_SECONDS))
+        if model in ONCE:
+            question = json.dumps(body["messages"][-1])
+            first = (model, question) not in self._asked
+            self._asked.add((model, question))
+            return REPLIES[ONCE[model]] if first else Reply(ALL_WELL)
         return REPLIES.get(body["model"]) or prompted(body)
+
+
+def _pass_after(seconds: float) -> asyncio.Event:
+    event = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, event.set)
+    return event
 
 
 def settings(url: str) -> dict[str, Any]:
     """The demo model, and one model for each script."""
     return {
         "demo": True,
-        "server": {"log_level": "error"},
+        "server": {"log_level": "error", "heartbeat_seconds": 1},
         "upstreams": {"scripted": {"base_url": f"{url}/v1"}},
-        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, "prompted", "coder"]},
+        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, *ONCE, *CODERS, "prompted", "silent"]},
     }

@@ -6,15 +6,17 @@ import { join } from "node:path";
 import { holds } from "./checks.mjs";
 
 const SECRET = "the secret is 4711";
+const SECOND = "the second file";
 
 export function makeFolder(prefix) {
   const folder = mkdtempSync(join(tmpdir(), prefix));
   writeFileSync(join(folder, "in.txt"), `${SECRET}\n`);
+  writeFileSync(join(folder, "also.txt"), `${SECOND}\n`);
   return folder;
 }
 
 export const askToCopy = (folder) =>
-  `Copy the file.\nFROM: ${join(folder, "in.txt")}\nTO: ${join(folder, "out.txt")}`;
+  `Copy the file.\nFROM: ${join(folder, "in.txt")}\nALSO: ${join(folder, "also.txt")}\nTO: ${join(folder, "out.txt")}`;
 
 export function holdsCopy(folder) {
   holds(readFileSync(join(folder, "out.txt"), "utf8") === SECRET, folder);
