@@ -372,6 +372,8 @@ class UpstreamFailed(ParleyError):
         out = super().to_dict(request_id) | {"upstream": upstream}
         if self.fault.retry_after_seconds is not None:
             out["retry_after_seconds"] = self.fault.retry_after_seconds
+        if fault.usage is not None:
+            out["usage"] = fault.usage
         return out
 
     @property

@@ -22,6 +22,7 @@ from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, ContextTooLong, ParleyError, UnknownModel, UpstreamFailed
+from app.limits.estimate import estimate_prompt_tokens
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merge_params
 from app.routing import (
@@ -37,6 +38,7 @@ from app.steps import pipeline
 from app.steps.media import MediaRequest
 from app.steps.truncation.measure import TokenMeasure
 from app.ticker import Ticker
+from app.token_counting import EstimatingCounter
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
@@ -178,16 +180,16 @@ class Gateway:
         return await self._loader.load(requests, take_memory, caller)
 
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
-        """Return how many input tokens the request has for the first deployment, without its chat template. Raises
-        InvalidInput if calls and results do not match."""
+        """Return how many input tokens the request has for the first deployment: counted without its chat template if
+        there is a tokenizer, else the estimate that is used everywhere. Raises InvalidInput if calls and results do not
+        match."""
         profile = route.deployments[0].profile
         pipeline.check_request(request, profile)
-        measure = TokenMeasure(self._counter(profile.tokenizer), profile.media_tokens)
+        counter = self._counter(profile.tokenizer)
+        if isinstance(counter, EstimatingCounter):
+            return estimate_prompt_tokens(request)
+        measure = TokenMeasure(counter, profile.media_tokens)
         return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
-
-    def count_text_tokens(self, route: ModelRoute, texts: Sequence[str]) -> int:
-        """Return how many tokens the texts have for the first deployment."""
-        return sum(map(self._counter(route.deployments[0].profile.tokenizer).count, texts))
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
@@ -224,6 +226,7 @@ class Gateway:
             route.max_retries if retries is None else retries,
             params.get("request_timeout"),
             False not in [body.deterministic for _, body in bodies],
+            estimate_prompt_tokens(request, media.values()),
             bodies[0][1].prefix if bodies else b"",
             original,
             error,

@@ -66,6 +66,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """The configured name of the upstream."""
     cause: str | None = None
     """A more exact cause than `code`; docs/reference/errors.md lists them."""
+    usage: dict[str, Any] | None = None
+    """What the reply had used before it failed, if the server has told it."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
@@ -79,6 +81,8 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     """False if the same request may get a better reply next time."""
     stopped_by: str | None = None
     """The stop word at which the reply ended, if it is known."""
+    estimated_usage: dict[str, int] | None = None
+    """OpenAI's three totals, estimated because the server sent no usage: for formats that must have numbers."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):

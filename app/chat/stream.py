@@ -5,7 +5,7 @@ from typing import Protocol
 
 from app.chat.events import Event
 from app.chat.origin import Attempt
-from app.chat.token_usage import CallUsage
+from app.chat.token_usage import CallUsage, add_usage
 
 
 class Receiver(Protocol):
@@ -103,7 +103,7 @@ class AttemptLog:
         self.on_late_failure: Callable[[Attempt], None] | None = None
         """Set after the request's log line is written: a call may continue after its caller has left."""
         self.usage: CallUsage | None = None
-        """What the call used, once it has ended."""
+        """What the requests that have ended used together."""
         self.on_late_usage: Callable[[CallUsage], None] | None = None
         """Set when the request has ended: gets the usage of a call that continues."""
 
@@ -120,7 +120,8 @@ class AttemptLog:
         self._report_failure(failed)
 
     def report_usage(self, usage: CallUsage) -> None:
-        self.usage = usage
+        """Record what one request to a model server used. An earlier one of the same reply may have failed."""
+        self.usage = usage if self.usage is None else add_usage(self.usage, usage)
         if self.on_late_usage is not None:
             self.on_late_usage(usage)
 

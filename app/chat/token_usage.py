@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 MAX_COUNT = 1_000_000_000
 """No reply has more tokens. Servers have sent 2**64 - 1, which is -1 without its sign; the sum of billions of replies
@@ -96,3 +97,14 @@ class CallUsage(Struct, frozen=True):
     """The tokens are an estimate: the server reported none, or the call ended before it did."""
     fallback_model: str | None = None
     """The model that was called in place of the one that was requested."""
+
+
+def add_usage(earlier: CallUsage, later: CallUsage) -> CallUsage:
+    """Return what two requests to model servers used for one reply, which is that of the later one."""
+    costs = [call.cost for call in (earlier, later) if call.cost is not None]
+    return CallUsage(
+        TokenUsage(*map(sum, zip(astuple(earlier.tokens), astuple(later.tokens), strict=True))),
+        sum(costs) if costs else None,
+        earlier.estimated or later.estimated,
+        later.fallback_model,
+    )

@@ -57,11 +57,19 @@ class Options(Struct, frozen=True):
     hide_thinking: bool = False
     """Anthropic: thoughts are sent only in their seals."""
     input_tokens: int = 0
-    """Anthropic: an estimate for the start of a stream, and for servers that send no usage."""
+    """Anthropic: an estimate for the start of a stream."""
     responses: ResponsesOptions = ResponsesOptions()
 
 
 DEFAULT_OPTIONS = Options()
+
+USAGE_ESTIMATED = "usage_estimated: the model server sent no complete usage, so its numbers are an estimate"
+"""The warning of formats that must have numbers."""
+
+
+def is_usage_estimated(finish: Finish) -> bool:
+    """Whether a number of the usage is an estimate."""
+    return finish.estimated_usage is not None or (finish.usage or {}).get("estimated") is True
 
 
 class ReplyInfo(Struct, frozen=True):

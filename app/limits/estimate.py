@@ -1,7 +1,10 @@
 """Estimates the tokens of a request before the model has counted them."""
 
+from collections.abc import Iterable
+
 import msgspec
 
+from app.chat.attachments import Attachment, FileText
 from app.chat.messages import ChatRequest, Media, Part, Reasoning, Text, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4
@@ -14,8 +17,12 @@ DEFAULT_REPLY_TOKENS = 1000
 """For a request without `max_tokens`."""
 
 
-def estimate_prompt_tokens(request: ChatRequest) -> int:
+def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachment] = ()) -> int:
+    """Return about how many tokens the prompt has. `attachments` are the contents of its files, once they are known."""
     size = 0
+    for attachment in attachments:
+        if type(attachment) is FileText:
+            size += sum(_text_size(section.text) for section in attachment.sections)
     for message in request.messages:
         for part in message.parts:
             size += _text_size(part.text) if type(part) is Text else _size(part)

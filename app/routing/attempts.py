@@ -350,7 +350,7 @@ class UpstreamCaller:
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
         body = await self._client.open(target, prepared.bodies[index], headers)
-        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.bodies[index], exchange.fallback_model)
+        meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter, profile.empty_replies))
         if wait:
             await exchange.wait_for_first_token(self._ticker)

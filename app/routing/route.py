@@ -98,6 +98,8 @@ class PreparedRequest(Struct, frozen=True):
     wait_seconds: float | None
     deterministic: bool = False
     """Whether every deployment should give the same reply each time."""
+    prompt_tokens: int = 0
+    """An estimate, for a server that does not count them."""
     prefix: bytes = b""
     """A hash of the beginning of the conversation, for the strategy `prefix`."""
     original: ChatRequest | None = None

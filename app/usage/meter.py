@@ -1,8 +1,9 @@
 """`CallMeter`: the usage and cost of one call to a model, reported once, when its reply ends.
 
-A server that reports no usage, and a reply that is cut off, get an estimate: a token for four bytes of the request
-without its media, and a token for each event of a stream or for four bytes of a whole reply. Four bytes of UTF-8 fit
-English and Chinese; nearly all servers send each token of a stream in a chunk of its own.
+Numbers that the server did not send are estimated: those of the prompt as for the limits, those of the reply as a token
+for each event of a stream or for four bytes of a whole reply. Four bytes of UTF-8 fit English and Chinese; nearly all
+servers send each token of a stream in a chunk of its own. A zero is such a number too, for a reply that has anything:
+relays send it for what they do not know.
 """
 
 from collections.abc import Sequence
@@ -10,69 +11,102 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.stream import AttemptLog
-from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
+from app.chat.token_usage import CallUsage, read_count, read_token_usage
 from app.usage.pricing import Price, read_cost, with_cost
 
 _BYTES_PER_TOKEN = 4
-_MEDIA_MARK = b";base64,"
+_MAX_EVENTS_PER_TOKEN = 2
+"""A running number of the reply's tokens is out of date if the reply has more events for each of them. Relays of
+Anthropic's API send the first one at the start of the reply, and no other before its end."""
 
 
 class CallMeter:
-    __slots__ = ("_attempts", "_fallback_model", "_price", "_prompt_bytes")
+    __slots__ = ("_attempts", "_fallback_model", "_price", "_prompt_tokens")
 
     def __init__(
-        self, attempts: AttemptLog, price: Price | None, body: bytes, fallback_model: str | None = None
+        self, attempts: AttemptLog, price: Price | None, prompt_tokens: int, fallback_model: str | None = None
     ) -> None:
         """`price` is that of the called model, which is `fallback_model` if it is not the one that was requested.
-        `body` is the request to the model server; it is not kept."""
+        `prompt_tokens` is an estimate."""
         self._attempts = attempts
         self._fallback_model = fallback_model
         self._price = price
-        self._prompt_bytes = count_text_bytes(body)
+        self._prompt_tokens = prompt_tokens
 
-    def end(self, events: list[Event], count: int) -> list[Event]:
-        """Report the usage of a reply that ended with these events, and return them with the cost. The reply had
-        `count` events."""
+    def end(self, events: list[Event], count: int, told: dict[str, Any] | None = None) -> list[Event]:
+        """Report the usage of a reply that ended with these events, and return them with the usage and its cost. The
+        reply had `count` events; `told` is what the server has told of the usage, where the last event has none."""
         last = events[-1] if events else None
-        if type(last) is not Finish:
-            self.stop(count)
+        if type(last) is Finish:
+            finish = self._finish(last, events, count, told)
+            return events if finish is last else [*events[:-1], finish]
+        usage = self.stop(count, told)
+        if type(last) is not Failed or usage is None:
             return events
-        usage = last.usage
+        return [*events[:-1], Failed(replace(last.fault, usage=usage))]
+
+    def _finish(self, finish: Finish, events: list[Event], count: int, told: dict[str, Any] | None) -> Finish:
+        """Report the usage of a whole reply, and return its end with that usage."""
+        usage = finish.usage
+        if usage is None:
+            if told is None:
+                estimated = self._complete({}, events, count)
+                self._report(estimated, estimated=True)
+                return replace(finish, estimated_usage=estimated)
+            usage = _drop_outdated(told, count)
+        complete = self._report_known(usage, self._complete(usage, events, count))
+        return finish if complete is finish.usage else replace(finish, usage=complete)
+
+    def stop(self, count: int, told: dict[str, Any] | None = None) -> dict[str, Any] | None:
+        """Report the usage of a reply that failed, or was closed, after `count` events. Returns it with its cost if the
+        server has told any of it, else None. If nothing came, nothing is reported: the model had not begun."""
+        if told is None:
+            if count:
+                self._report(self._complete({}, (), count), estimated=True)
+            return None
+        return self._report_known(told, self._complete(_drop_outdated(told, count), (), count))
+
+    def _complete(self, usage: dict[str, Any], events: Sequence[Event], count: int) -> dict[str, Any]:
+        """Return the usage with estimates for the numbers that it does not have; itself if it has all."""
+        prompt, completion = read_count(usage.get("prompt_tokens")), read_count(usage.get("completion_tokens"))
+        if prompt and (completion or (completion == 0 and not count)):
+            return usage
+        completion = completion or max(count, _count_bytes(events) // _BYTES_PER_TOKEN)
+        total = read_count(usage.get("total_tokens")) or 0
+        prompt = prompt or (total - completion if total > completion else self._prompt_tokens)
+        return {
+            **usage,
+            "prompt_tokens": prompt,
+            "completion_tokens": completion,
+            "total_tokens": prompt + completion,
+        }
+
+    def _report_known(self, told: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+        """Report the usage that was made of what the server told, and return it as the caller gets it."""
+        estimated = usage is not told
+        cost = self._report(usage, estimated=estimated)
+        if estimated:
+            usage = {**usage, "estimated": True}
+        return usage if cost is None else with_cost(usage, cost)
+
+    def _report(self, usage: dict[str, Any], *, estimated: bool) -> float | None:
+        """Report a usage that has all numbers. Returns its cost if the model has a price."""
         tokens = read_token_usage(usage)
-        if usage is None or tokens is None:
-            self._report_estimate(max(count, _count_bytes(events) // _BYTES_PER_TOKEN), read_cost(usage))
-            return events
-        if self._price is None:
-            self._attempts.report_usage(CallUsage(tokens, read_cost(usage), False, self._fallback_model))
-            return events
-        cost = self._price.compute_cost(tokens)
-        self._attempts.report_usage(CallUsage(tokens, cost, False, self._fallback_model))
-        return [*events[:-1], replace(last, usage=with_cost(usage, cost))]
-
-    def stop(self, count: int) -> None:
-        """Report the usage of a reply that failed, or was closed, after `count` events. Without any event nothing is
-        reported: the model had not begun."""
-        if count:
-            self._report_estimate(count, None)
-
-    def _report_estimate(self, output: int, cost: float | None) -> None:
-        tokens = TokenUsage(input=self._prompt_bytes // _BYTES_PER_TOKEN, output=output)
-        if cost is None and self._price is not None:
-            cost = self._price.compute_cost(tokens)
-        self._attempts.report_usage(CallUsage(tokens, cost, True, self._fallback_model))
+        assert tokens is not None
+        computed = None if self._price is None else self._price.compute_cost(tokens)
+        cost = read_cost(usage) if computed is None else computed
+        self._attempts.report_usage(CallUsage(tokens, cost, estimated, self._fallback_model))
+        return computed
 
 
-def count_text_bytes(body: bytes) -> int:
-    """Return the size of a JSON body without the base64 data in it."""
-    size, start = len(body), 0
-    while (start := body.find(_MEDIA_MARK, start)) >= 0:
-        end = body.find(b'"', start)
-        end = len(body) if end < 0 else end
-        size -= end - start
-        start = end
-    return size
+def _drop_outdated(told: dict[str, Any], count: int) -> dict[str, Any]:
+    """Return a running usage without the number of the reply's tokens if that is out of date after `count` events."""
+    completion = read_count(told.get("completion_tokens"))
+    if completion is None or completion * _MAX_EVENTS_PER_TOKEN >= count:
+        return told
+    return {name: value for name, value in told.items() if name not in ("completion_tokens", "total_tokens")}
 
 
 def _count_bytes(events: Sequence[Any]) -> int:

@@ -23,10 +23,8 @@ from app.errors import Cancelled
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
 from app.memory_budget import MemoryBudget
-from app.routing import ModelRoute
 from typing_extensions import override
 
-from tests.bare_gateway import make_gateway
 from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 from tests.redis_server import RedisServer
 
@@ -470,8 +468,7 @@ async def test_the_record_of_a_running_response_is_renewed_and_a_cancellation_el
     limits = RequestLimits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=10)
     parsed = parse_responses_body(b'{"model": "m", "input": "Hi", "background": true}', limits)
     assert isinstance(parsed, ResponsesRequest)
-    route = ModelRoute("m", (), {})
-    kept = KeptRequest(parsed, make_gateway(route), route, "a")
+    kept = KeptRequest(parsed, "a")
     info = ReplyInfo(response_id="resp_1", request_id="req-1", model="m", created=1)
     response = EventStreamResponse(NoClient(), info, RESPONSES, "delta", ResponseLimits(9.0, 9.0, 9.0))
     run = BackgroundRun(response, kept, MemoryBudget(1).lease(), streamed=False)

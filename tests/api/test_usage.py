@@ -2,16 +2,18 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from app.formats.base import USAGE_ESTIMATED
 from app.observe.request_record import RequestRecord
 from app.settings import Settings
 from app.usage.totals import Totals
 
+from tests.each_case import each_case
 from tests.in_process_gateway import STOP, Answer, ModelServer, Running, streamed
 
 PRICED: dict[str, Any] = {
@@ -83,6 +85,9 @@ def test_openais_clients_read_the_cost_as_openrouter_sends_it(gateway: Running) 
     body = QUESTION | {"model": "m", "stream": True, "stream_options": {"include_usage": True}}
     chunks = frames_of(gateway.post("/v1/chat/completions", body))
     assert [chunk["usage"]["cost"] for chunk in chunks if chunk.get("usage")] == [COST]
+    for usage in (whole["usage"], *(chunk["usage"] for chunk in chunks if chunk.get("usage"))):
+        assert "cached_tokens" not in usage, "clients would count them twice"
+    assert gateway.post("/v1/chat", QUESTION | {"model": "m", "stream": False}).json["usage"]["cached_tokens"] == 400
 
 
 def test_a_cost_that_the_server_reports_is_passed_on_and_counted() -> None:
@@ -130,7 +135,7 @@ def test_failures_are_errors_and_missing_usage_is_estimated() -> None:
         assert reply["usage"] is None
         total = totals(gateway)["total"]
         assert (total["estimated_requests"], total["output_tokens"]) == (1, 2)
-        assert total["input_tokens"] > 10 and total["cost"] > 0
+        assert total["input_tokens"] == 4 and total["cost"] > 0
 
 
 def test_what_is_asked_wrongly_is_refused(gateway: Running) -> None:
@@ -308,3 +313,87 @@ def test_a_key_that_may_use_a_model_gets_the_replies_of_its_fallbacks() -> None:
 
 def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
+
+
+SHORT, LONG = "Hi", "What is the weather like in Paris? " * 20
+REQUESTS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "/v1/messages": lambda text: {"max_tokens": 9, "messages": [{"role": "user", "content": text}]},
+    "/v1/responses": lambda text: {"input": text, "store": False},
+}
+COUNTING = {"/v1/messages": "/v1/messages/count_tokens", "/v1/responses": "/v1/responses/input_tokens"}
+
+
+@each_case("path", REQUESTS)
+@each_case("text", [SHORT, LONG])
+@each_case("stream", [False, True])
+def test_all_estimates_of_a_request_are_one(path: str, text: str, stream: bool) -> None:
+    body = {"model": "free", **REQUESTS[path](text)}
+    with Running(PRICED, answering(None)) as gateway:
+        counted = gateway.post(COUNTING[path], body).json["input_tokens"]
+        answer = gateway.post(path, body | {"stream": stream})
+        frames = answer.frames if stream else [answer.json]
+        found = frames[-2] if stream and path == "/v1/messages" else frames[-1]
+        found = found.get("response", found)
+        if stream and path == "/v1/messages":
+            assert frames[0]["message"]["usage"]["input_tokens"] == counted
+        total = totals(gateway)["total"]
+    assert found["parley"]["warnings"] == [USAGE_ESTIMATED]
+    usage = found["usage"]
+    assert counted > 0 and usage["input_tokens"] == total["input_tokens"] == counted
+    assert usage["output_tokens"] == total["output_tokens"] > 0
+    assert total["estimated_requests"] == 1
+
+
+@each_case("usage", [{"prompt_tokens": 7, "completion_tokens": None}, {"prompt_tokens": 7, "completion_tokens": 0}])
+@each_case("stream", [False, True])
+def test_a_number_that_the_server_leaves_out_is_estimated_in_every_format(usage: Any, stream: bool) -> None:
+    with Running(PRICED, answering(usage)) as gateway:
+        body = QUESTION | {"model": "free", "stream": stream, "stream_options": {"include_usage": True}}
+        answer = gateway.post("/v1/chat/completions", body | ({} if stream else {"stream_options": None}))
+        found = next(chunk["usage"] for chunk in frames_of(answer) if chunk.get("usage")) if stream else answer.json
+        found = found.get("usage", found)
+        assert found["prompt_tokens"] == 7 and found["completion_tokens"] > 0 and found["estimated"] is True
+        assert found["total_tokens"] == 7 + found["completion_tokens"]
+        total = totals(gateway)["total"]
+        assert (total["estimated_requests"], total["output_tokens"]) == (1, found["completion_tokens"])
+
+
+RUNNING_USAGE = (
+    b'data: {"choices":[{"index":0,"delta":{"content":"Hello"}}],"usage":%b}\n\n'
+    % json.dumps({"prompt_tokens": 1000, "completion_tokens": 216, "total_tokens": 1216}).encode()
+)
+CUT: dict[str, dict[str, Any]] = {
+    "/v1/chat": QUESTION,
+    "/v1/chat/completions": QUESTION,
+    "/v1/messages": {"max_tokens": 9, **QUESTION},
+    "/v1/responses": {"input": "Hi", "store": False},
+}
+
+
+@each_case("path", CUT)
+@each_case("stream", [False, True])
+def test_usage_that_a_server_told_before_its_reply_was_cut_is_counted_and_in_the_error(path: str, stream: bool) -> None:
+    cost = round((1000 * 2.0 + 216 * 10.0) / 1e6, 12)
+    models = {"m": PRICED["models"]["m"] | {"limits": {"tokens_per_minute": 5000}}}
+    with Running(PRICED | {"models": models}, ModelServer(lambda _: streamed(HELLO, RUNNING_USAGE))) as gateway:
+        answer = gateway.post(path, {"model": "m", **CUT[path], "stream": stream})
+        total = totals(gateway)["total"]
+        left = gateway.post(path, {"model": "m", **CUT[path]}).headers["x-ratelimit-remaining-tokens"]
+    last = answer.frames[-1] if stream else answer.json
+    if path == "/v1/responses" and stream:
+        usage = last["response"]["usage"]
+        assert (usage["input_tokens"], usage["output_tokens"]) == (1000, 216)
+        assert "usage" not in last["response"]["error"]
+    else:
+        usage = last["error"]["usage"]
+        assert usage == {"prompt_tokens": 1000, "completion_tokens": 216, "total_tokens": 1216, "cost": cost}
+    assert (total["errors"], total["estimated_requests"]) == (1, 0)
+    assert (total["input_tokens"], total["output_tokens"], total["cost"]) == (1000, 216, cost)
+    assert 0 < 5000 - 1216 - int(left) < 1100, "the tokens of the cut reply count for the limit"
+
+
+def test_a_request_that_a_server_refuses_has_used_nothing() -> None:
+    with Running(PRICED, ModelServer(failing)) as gateway:
+        answer = gateway.post("/v1/chat", QUESTION | {"model": "m", "stream": False})
+        assert "usage" not in answer.json["error"]
+        assert totals(gateway)["total"]["input_tokens"] == 0

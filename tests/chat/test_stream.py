@@ -79,7 +79,7 @@ def test_the_usage_of_a_call_that_outlives_its_request_is_reported() -> None:
     log.report_usage(first)
     log.on_late_usage = late.append
     log.report_usage(second)
-    assert (log.usage, late) == (second, [second])
+    assert (log.usage, late) == (CallUsage(TokenUsage(3)), [second])
 
 
 def test_an_attempt_that_fails_after_its_request_is_reported() -> None:

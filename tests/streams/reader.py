@@ -7,6 +7,7 @@ both stripped, because content that is whitespace as a whole may have been dropp
 
 import functools
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ Json = dict[str, Any]
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
 REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+TOTAL = re.compile(r"tokens$|_eval_count|^eval_count|TokenCount")
+"""The names of numbers of tokens."""
 LENGTH = {"length", "max_new_tokens", "max_tokens", "model_context_window_exceeded"}
 FILTER = {"content_filter", "sensitive", "recitation", "safety"}
 FAILED = {"error", "network_error", "abort", "server_error", "failed", "timeout", "interrupted"}
@@ -35,7 +38,7 @@ class Expected:
     finish_reason: str | None
     """By rule 7; None when the reply failed."""
     usage: Json | None
-    """As sent."""
+    """Of each number the last one that says something; None without a number of tokens."""
     error: bool
     """The reply must be reported as an error."""
     complete: bool
@@ -139,7 +142,8 @@ def _take_object(reading: Reading, document: Any, whole: bool) -> None:
             fragments = (choice.get("message") or choice.get("delta") or {}).get("tool_calls") or []
             (calls.add_whole if choice.get("message") else calls.add_delta)(fragments)
         met.append(index)
-    reading.usage = next((place["usage"] for place in places if place.get("usage")), reading.usage)
+    told: Json = next((place["usage"] for place in places if place.get("usage")), {})
+    reading.usage = _later(reading.usage or {}, told)
 
 
 def _is_error(document: Json) -> bool:
@@ -186,6 +190,13 @@ def _take_message(reading: Reading, message: Json, whole: bool) -> None:
     (reading.calls.add_whole if whole else reading.calls.add_delta)(fragments)
 
 
+def _later(known: Any, told: Any) -> Any:
+    """What is told later, but for nulls and zeros, which say nothing."""
+    if isinstance(known, dict) and isinstance(told, dict):
+        return known | {name: _later(known.get(name), value) for name, value in told.items()}
+    return known if known is not None and (told is None or told == 0) else told
+
+
 def _reasoning(message: Json) -> str:
     fields = [message.get(name) for name in REASONING_FIELDS]
     texts = [text for text in fields if isinstance(text, str) and text]
@@ -218,7 +229,7 @@ def _conclude(reading: Reading) -> Expected:
         content=_whole_characters(content),
         calls=calls,
         finish_reason=None if error else _finish(reading.reason or "", bool(calls)),
-        usage=reading.usage,
+        usage=reading.usage if any(TOTAL.search(name) for name in reading.usage or ()) else None,
         error=error,
         complete=complete,
     )

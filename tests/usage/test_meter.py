@@ -1,24 +1,32 @@
 """What one call used: reported once, with its cost, or estimated."""
 
-import base64
 from typing import Any
 
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage, TokenUsage
-from app.usage.meter import CallMeter, count_text_bytes
+from app.usage.meter import CallMeter
 from app.usage.pricing import Price
 
+from tests.each_case import each_case
+
 PRICE = Price(input=1.0, output=4.0, cached_input=1.0, cache_write=1.0)
-BODY = b'{"messages":[{"role":"user","content":"%b"}]}' % (b"x" * 357)
 REPORTED = {"prompt_tokens": 1000, "completion_tokens": 500, "total_tokens": 1500}
+FAILED = Failed(Fault("timeout", "late", transient=True))
+Told = dict[str, Any] | None
 
 
-def ended(last: Event, count: int, price: Price | None = PRICE, *before: Event) -> tuple[CallUsage | None, Any]:
+def ended(
+    last: Event, count: int, price: Price | None = PRICE, *before: Event, told: Told = None
+) -> tuple[CallUsage | None, Any]:
     attempts = AttemptLog()
-    events = CallMeter(attempts, price, BODY).end([*before, last], count)
+    events = CallMeter(attempts, price, 100).end([*before, last], count, told)
     assert events[:-1] == [*before]
     return attempts.usage, events[-1]
+
+
+def totals(prompt: int, completion: int) -> dict[str, int]:
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def test_reported_usage_gets_its_cost_and_is_recorded() -> None:
@@ -34,37 +42,99 @@ def test_without_a_price_the_servers_cost_is_recorded_and_the_reply_is_unchanged
         assert (usage.cost, finish.usage) == (cost, reported)
 
 
-def test_without_usage_an_estimate_is_recorded_and_the_reply_has_none() -> None:
+def test_without_usage_an_estimate_is_recorded_and_the_reply_has_none_but_the_estimate() -> None:
     usage, finish = ended(Finish("stop", None), 40)
     assert usage == CallUsage(TokenUsage(input=100, output=40), 0.00026, estimated=True)
-    assert finish.usage is None
+    assert (finish.usage, finish.estimated_usage) == (None, totals(100, 40))
     whole, _ = ended(Finish("stop", None), 2, PRICE, TextDelta("é" * 100))
     assert whole is not None
     assert whole.tokens.output == 50
 
 
+@each_case(
+    ("reported", "count", "numbers"),
+    [
+        ({"prompt_tokens": 7}, 40, (7, 40)),
+        ({"completion_tokens": 3}, 40, (100, 3)),
+        ({"total_tokens": 60}, 40, (20, 40)),
+        ({"total_tokens": 30}, 40, (100, 40)),
+        (totals(0, 0), 40, (100, 40)),
+        (totals(7, 0), 1, (7, 1)),
+    ],
+)
+def test_numbers_that_the_server_did_not_send_are_estimated_and_the_usage_says_so(
+    reported: dict[str, Any], count: int, numbers: tuple[int, int]
+) -> None:
+    usage, finish = ended(Finish("stop", reported | {"own": "x"}), count, None)
+    assert usage == CallUsage(TokenUsage(numbers[0], output=numbers[1]), None, estimated=True)
+    assert finish.usage == {"own": "x", **totals(*numbers), "estimated": True}
+
+
+def test_a_reply_of_nothing_may_have_no_tokens() -> None:
+    usage, finish = ended(Finish("stop", totals(7, 0)), 0, None)
+    assert usage == CallUsage(TokenUsage(7, output=0))
+    assert finish.usage == totals(7, 0)
+
+
 def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None:
-    failed = Failed(Fault("timeout", "late", transient=True))
-    usage, event = ended(failed, 3)
+    usage, event = ended(FAILED, 3)
     assert usage == CallUsage(TokenUsage(input=100, output=3), 0.000112, estimated=True)
-    assert event is failed
-    assert ended(failed, 0)[0] is None
+    assert event is FAILED
+    assert ended(FAILED, 0)[0] is None
     attempts = AttemptLog()
-    CallMeter(attempts, None, BODY).stop(7)
+    CallMeter(attempts, None, 100).stop(7)
     assert attempts.usage == CallUsage(TokenUsage(input=100, output=7), None, estimated=True)
+
+
+@each_case(
+    ("told", "count", "numbers", "estimated"),
+    [
+        (totals(1000, 216), 8, (1000, 216), False),
+        (totals(1000, 5), 8, (1000, 5), False),
+        (totals(1000, 1), 216, (1000, 216), True),
+        (totals(1000, 0), 3, (1000, 3), True),
+        ({"prompt_tokens": 1000}, 3, (1000, 3), True),
+        ({"prompt_tokens": 1000}, 0, (1000, 0), True),
+        (totals(1000, 0), 0, (1000, 0), False),
+    ],
+)
+def test_usage_that_the_server_has_told_is_kept_when_the_reply_fails_or_is_closed(
+    told: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
+) -> None:
+    expected = CallUsage(TokenUsage(numbers[0], output=numbers[1]), None, estimated)
+    usage, event = ended(FAILED, count, None, told=told)
+    assert usage == expected
+    assert event.fault.usage == totals(*numbers) | ({"estimated": True} if estimated else {})
+    attempts = AttemptLog()
+    CallMeter(attempts, None, 100).stop(count, told)
+    assert attempts.usage == expected
+
+
+def test_usage_of_a_reply_that_a_stop_word_ended_is_what_the_server_has_told() -> None:
+    usage, finish = ended(Finish("stop"), 8, PRICE, told=totals(1000, 9))
+    assert usage == CallUsage(TokenUsage(1000, output=9), 0.001036)
+    assert finish.usage == totals(1000, 9) | {"cost": 0.001036}
+
+
+def test_the_usage_of_a_failed_reply_has_its_cost() -> None:
+    usage, event = ended(FAILED, 500, PRICE, told=REPORTED)
+    assert usage is not None
+    assert (usage.cost, event.fault.usage) == (0.003, REPORTED | {"cost": 0.003})
+
+
+def test_requests_for_one_reply_are_added_up() -> None:
+    attempts = AttemptLog()
+    late: list[CallUsage] = []
+    attempts.on_late_usage = late.append
+    CallMeter(attempts, PRICE, 100).end([FAILED], 0, totals(1000, 0))
+    CallMeter(attempts, None, 100, "other").end([Finish("stop", REPORTED)], 1)
+    assert attempts.usage == CallUsage(TokenUsage(2000, output=500), 0.001, False, "other")
+    assert [usage.tokens.total for usage in late] == [1000, 1500]
 
 
 def test_usage_that_comes_after_the_request_is_given_to_whoever_waits_for_it() -> None:
     late: list[CallUsage] = []
     attempts = AttemptLog()
     attempts.on_late_usage = late.append
-    CallMeter(attempts, PRICE, BODY).end([Finish("stop", REPORTED)], 1)
+    CallMeter(attempts, PRICE, 100).end([Finish("stop", REPORTED)], 1)
     assert [usage.cost for usage in late] == [0.003]
-
-
-def test_the_data_of_media_is_not_text() -> None:
-    image = b"data:image/png;base64," + base64.b64encode(bytes(3000))
-    text = b'{"content":[{"url":"%b"},{"url":"%b"},{"text":"hello"}]}'
-    assert count_text_bytes(text % (image, image)) == len(text % (b"data:image/png", b"data:image/png"))
-    assert count_text_bytes(b"") == 0
-    assert count_text_bytes(b"x;base64,cut") == 1

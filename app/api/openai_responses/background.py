@@ -97,13 +97,7 @@ class BackgroundRun:
             raise error or Internal("the response ended before it began")
         if error is not None and not source.ended:  # cancelled: a new reader would keep its call running
             raise error
-        return KeptReply(
-            await source.open(),
-            follower,
-            lambda _: self._wait_for_end(),
-            self.kept.complete_finish,
-            lambda: int(time.time()),
-        )
+        return KeptReply(await source.open(), follower, lambda _: self._wait_for_end(), lambda: int(time.time()))
 
     async def _wait_for_end(self) -> None:
         await self.ended.wait()

@@ -68,7 +68,7 @@ class ResponsesEndpoint(ChatEndpoint):
         assert isinstance(parsed, ResponsesRequest)
         parsed = self._decide_storing(parsed)
         caller = self._context.caller_id(request.scope) if parsed.store else None
-        kept = KeptRequest(parsed, request.live.gateway, route, caller)
+        kept = KeptRequest(parsed, caller)
         if not parsed.background:
             response, opening = super()._prepare(request, parsed, route)
             return response, self._keep(opening, response, kept)
@@ -124,9 +124,7 @@ class ResponsesEndpoint(ChatEndpoint):
 
     async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
         """Open the reply of a background response. `BackgroundRuns` stores its end."""
-        reply = KeptReply(
-            await opening, run.response, lambda _: None, run.kept.complete_finish, lambda: int(time.time())
-        )
+        reply = KeptReply(await opening, run.response, lambda _: None, lambda: int(time.time()))
         try:
             await self._background.begin(run)
         except BaseException:
@@ -162,9 +160,7 @@ class ResponsesEndpoint(ChatEndpoint):
 
     async def _keep(self, opening: PendingReply, response: ReplyResponse, kept: KeptRequest) -> Reply:
         reply = await opening
-        return KeptReply(
-            reply, response, lambda made: self._save(made, kept), kept.complete_finish, lambda: int(time.time())
-        )
+        return KeptReply(reply, response, lambda made: self._save(made, kept), lambda: int(time.time()))
 
     def _save(self, response: dict[str, Any], kept: KeptRequest) -> Coroutine[Any, Any, None] | None:
         if kept.caller is None:

@@ -30,15 +30,12 @@ class KeptReply(ForwardedReply):
         reply: Reply,
         response: ReplyResponse,
         save: Save,
-        complete_finish: Callable[[Finish, ResponseEventEncoder], Finish],
         now: Callable[[], int | None],
     ) -> None:
-        """`complete_finish` adds what a server left out of its last event. `now` returns Unix seconds, None if the
-        time of the end is not known."""
+        """`now` returns Unix seconds, None if the time of the end is not known."""
         super().__init__(reply)
         self._response = response
         self._save = save
-        self._complete_finish = complete_finish
         self._now = now
         self._saving: asyncio.Task[object] | None = None
 
@@ -71,8 +68,7 @@ class KeptReply(ForwardedReply):
             receiver.on_events(events[:-1])
         try:
             encoder.completed_at = self._now()
-            finish = self._complete_finish(last, encoder)
-            saving = self._save(encoder.write_ahead(finish))
+            saving = self._save(encoder.write_ahead(last))
         except RecordTooLarge as error:
             encoder.report_unstored(f"store: {error}, so store is false")
             saving = None
@@ -80,7 +76,7 @@ class KeptReply(ForwardedReply):
             receiver.on_crash(error)
             return
         if saving is None:
-            receiver.on_events([finish])
+            receiver.on_events([last])
             return
         self._saving = asyncio.get_running_loop().create_task(saving)
-        self._saving.add_done_callback(lambda _: receiver.on_events([finish]))
+        self._saving.add_done_callback(lambda _: receiver.on_events([last]))

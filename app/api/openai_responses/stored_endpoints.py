@@ -6,20 +6,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
-from msgspec.structs import replace
-
 from app.api.asgi import Receive, Scope, send_error, send_json
 from app.api.context import AppContext
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns
 from app.api.openai_responses.kept_reply import KeptReply
-from app.api.openai_responses.kept_request import ESTIMATED
 from app.api.openai_responses.stored import RUNNING, ResponseRecord, StoredResponses
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import ReplyResponse
 from app.api.resumable import ResumableReply, make_other_frames_error
 from app.api.resume import has_read_frames, keep_open
 from app.cache import ALL, ReplaySource
-from app.chat.events import Finish
 from app.chat.stream import Reply
 from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.responses import RESPONSES
@@ -187,17 +183,9 @@ class StoredResponseHandlers:
         if record is None:
             return reply
         if record.status in RUNNING:
-            return KeptReply(
-                reply, response, lambda _: self._read_end(caller, id_), lambda finish, _: finish, lambda: None
-            )
+            return KeptReply(reply, response, lambda _: self._read_end(caller, id_), lambda: None)
         stored = record.response
-        return KeptReply(
-            reply,
-            response,
-            lambda _: None,
-            lambda finish, _: _add_stored_usage(finish, stored["usage"]),
-            lambda: stored["completed_at"],
-        )
+        return KeptReply(reply, response, lambda _: None, lambda: stored["completed_at"])
 
     async def _follow(self, run: BackgroundRun, skip: int, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the events of a background response of this gateway that has not ended."""
@@ -205,15 +193,6 @@ class StoredResponseHandlers:
         follower = self._context.create_event_stream(writer, made.info, made.format, made.mode, skip_frames=skip)
         follower.start_stream()
         await self._context.run_response(follower, run.follow(follower), receive)
-
-
-def _add_stored_usage(finish: Finish, usage: dict[str, Any] | None) -> Finish:
-    """Add the usage of the stored Response if the server sent none."""
-    if finish.usage is not None or usage is None:
-        return finish
-    names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens", "total_tokens": "total_tokens"}
-    estimate = {name: usage[stored_name] for name, stored_name in names.items()}
-    return replace(finish, usage=estimate, warnings=(*finish.warnings, ESTIMATED))
 
 
 def _make_page(items: list[Any], limit: int, after: str | None) -> dict[str, Any]:

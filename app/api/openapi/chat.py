@@ -71,11 +71,14 @@ class TokenNumbers(Described):
     completion_tokens: int | None = None
     total_tokens: int | None = None
     reasoning_tokens: int | None = None
-    """Those of `completion_tokens` that are reasoning."""
+    """Those of `completion_tokens` that are reasoning; in OpenAI's format only in `completion_tokens_details`."""
     cached_tokens: int | None = None
-    """Those of `prompt_tokens` that the model server read from its own cache."""
+    """Those of `prompt_tokens` that the model server read from its own cache; in OpenAI's format only in
+    `prompt_tokens_details`."""
     cost: float | None = None
-    """If the model has a price."""
+    """If the model has a price, or the model server reports it."""
+    estimated: bool | None = None
+    """True if one of the totals is an estimate, because the model server sent only the others."""
 
 
 class ChatReply(Described):

@@ -64,6 +64,8 @@ class ErrorDetail(Described):
     """Only if a model server failed."""
     retry_after_seconds: float | None = None
     """How long to wait; also in the header `Retry-After`."""
+    usage: dict[str, Any] | None = None
+    """What the reply had used before it failed, if the model server has told it."""
     input_tokens: int | None = None
     """With `context_length_exceeded`: the tokens of the conversation."""
     max_input_tokens: int | None = None
@@ -104,6 +106,7 @@ class AnthropicErrorDetail(Described):
     violations: list[ViolationBody] | None = None
     upstream: UpstreamError | None = None
     retry_after_seconds: float | None = None
+    usage: dict[str, Any] | None = None
     details: dict[str, Any] | None = None
 
 

@@ -15,7 +15,7 @@ _TYPES = {
     "too_large": "request_too_large",
 }
 _STATUS_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
-_FIELDS = ("param", "violations", "upstream", "retry_after_seconds")
+_FIELDS = ("param", "violations", "upstream", "retry_after_seconds", "usage")
 
 
 def write_error(error: dict[str, Any]) -> dict[str, Any]:

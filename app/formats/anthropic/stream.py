@@ -16,7 +16,7 @@ from typing_extensions import override
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish
 from app.formats.anthropic.errors import WRITE_ERROR
-from app.formats.base import ReplyInfo
+from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.seal import Seal, write_seal
 from app.formats.sse import encode_json, escape_line_separators
@@ -32,17 +32,10 @@ _DELTAS = {
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 _REFUSAL = {"type": "refusal", "category": None, "explanation": None}
-_BYTES_PER_TOKEN = 4
 
 
 def make_message_id(response_id: str) -> str:
     return f"msg_{response_id.removeprefix('chat-')}"
-
-
-def estimate_tokens(text: str) -> int:
-    """Estimate tokens by the length of the text, for a server that counts none and for the start of a stream."""
-    size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
-    return -(-size // _BYTES_PER_TOKEN)
 
 
 class AnthropicStreamEncoder(DeltaEncoder):
@@ -146,7 +139,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
             delta["stop_details"] = _REFUSAL
         warnings = _list_warnings(finish, self._info)
         warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
-        usage = write_usage(finish, self._info, messages)
+        usage = write_usage(finish)
         body = {"delta": delta, "usage": usage, **_write_beside(warnings, self._accumulator)}
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
 
@@ -167,7 +160,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         info, messages = self._info, self._accumulator.messages
         reason, word = _choose_stop_reason(finish, messages, info)
         blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking)
-        usage = write_usage(finish, info, messages)
+        usage = write_usage(finish)
         message = write_message(info, blocks, reason, word, usage)
         return message | _write_beside(_list_warnings(finish, info), self._accumulator)
 
@@ -258,18 +251,19 @@ def _choose_stop_reason(finish: Finish, messages: Sequence[ReplyMessage], info: 
     return _STOP_REASONS[finish.reason], None
 
 
-def write_usage(finish: Finish, info: ReplyInfo, messages: Sequence[ReplyMessage]) -> Json:
-    """Write the usage; the three counts of input tokens are a sum. Without a server's usage it is an estimate."""
-    usage = finish.usage
-    if usage is None:
-        output = sum(estimate_tokens(message.text) for message in messages)
-        return _write_counts(info.options.input_tokens, 0, 0, output)
+def write_usage(finish: Finish) -> Json:
+    """Write the usage; the three counts of input tokens are a sum."""
+    usage: Json = finish.usage or finish.estimated_usage or {}
     details = usage.get("prompt_tokens_details")
     details = details if isinstance(details, dict) else {}
-    cached = _count(details.get("cached_tokens")) or _count(usage.get("cached_tokens"))
-    written = _count(details.get("cache_write_tokens")) or _count(usage.get("cache_creation_input_tokens"))
+    cached, written = _count(details.get("cached_tokens")), _count(details.get("cache_write_tokens"))
     prompt = _count(usage.get("prompt_tokens"))
-    out = _write_counts(max(prompt - cached - written, 0), written, cached, _count(usage.get("completion_tokens")))
+    out: Json = {
+        "input_tokens": max(prompt - cached - written, 0),
+        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": cached,
+        "output_tokens": _count(usage.get("completion_tokens")),
+    }
     details = usage.get("completion_tokens_details")
     thinking = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
     if thinking:
@@ -277,15 +271,6 @@ def write_usage(finish: Finish, info: ReplyInfo, messages: Sequence[ReplyMessage
     if usage.get("cost") is not None:
         out["cost"] = usage["cost"]
     return out
-
-
-def _write_counts(prompt: int, written: int, cached: int, completion: int) -> Json:
-    return {
-        "input_tokens": prompt,
-        "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": cached,
-        "output_tokens": completion,
-    }
 
 
 def _count(value: Any) -> int:
@@ -298,8 +283,8 @@ _BESIDE = ("annotations", "citations", "search_results")
 
 def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
     warnings = info.warnings_with(finish)
-    if finish.usage is None:
-        warnings.append("usage_estimated: the model server sent no usage, so its numbers are an estimate")
+    if is_usage_estimated(finish):
+        warnings.append(USAGE_ESTIMATED)
     return warnings
 
 

@@ -123,7 +123,7 @@ class ChunkEncoder(DeltaEncoder):
         suffix = b',"warnings":%b' % escape_line_separators(_json(warnings)) if warnings else b""
         out = self._details(self._accumulator.loose_extra) + self._delta(b"{}", _json(finish.reason), suffix)
         if self._info.include_usage:
-            out += b'%b],"usage":%b}\n\n' % (self._head, _json(finish.usage))
+            out += b'%b],"usage":%b}\n\n' % (self._head, _json(_write_usage(finish.usage)))
         return out + b"data: [DONE]\n\n"
 
     @override
@@ -150,7 +150,7 @@ class CompletionEncoder(WholeEncoder):
             "choices": [
                 {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish.reason},
             ],
-            "usage": finish.usage,
+            "usage": _write_usage(finish.usage),
             **({"warnings": warnings} if warnings else {}),
         }
 
@@ -175,6 +175,17 @@ class CompletionEncoder(WholeEncoder):
         if calls:
             message["tool_calls"] = calls
         return message
+
+
+_NESTED_COUNTS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens"))
+
+
+def _write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return the usage with the parts of its totals only where OpenAI has them: clients count what stands beside the
+    totals once more."""
+    if usage is None or _NESTED_COUNTS.isdisjoint(usage):
+        return usage
+    return {name: value for name, value in usage.items() if name not in _NESTED_COUNTS}
 
 
 def _call(message: ReplyMessage) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
 from app.chat.events import Event, Finish
-from app.formats.base import HEARTBEAT, ReplyInfo
+from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
 from app.formats.responses.paths import rename_error_paths, rename_paths
 from app.formats.responses.tools import SEARCH_NAME, read_object, unwrap_input
@@ -194,11 +194,6 @@ class ResponseEventEncoder(DeltaEncoder):
         self._number -= 1
         self._ahead = self._ahead.removesuffix(self._end) + self._write_end(self.response)
 
-    @property
-    def texts(self) -> list[str]:
-        """The text of each message of the reply so far."""
-        return [message.text for message in self._accumulator.messages]
-
     @override
     def feed(self, events: list[Event]) -> bytes:
         if self._ahead is not None:
@@ -259,8 +254,11 @@ class ResponseEventEncoder(DeltaEncoder):
             out += self._write_summary()
         out += b"".join(map(self._write_opaque_fields, self._accumulator.messages))
         out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
-        fields: dict[str, Any] = {"usage": write_usage(finish.usage), "completed_at": self.completed_at}
+        usage = write_usage(finish.usage or finish.estimated_usage)
+        fields: dict[str, Any] = {"usage": usage, "completed_at": self.completed_at}
         warnings = [rename_paths(text, self._options) for text in self._info.warnings_with(finish)]
+        if is_usage_estimated(finish):
+            warnings.append(USAGE_ESTIMATED)
         if warnings:
             fields["parley"] = {"warnings": warnings}
         if unfinished:
@@ -277,10 +275,11 @@ class ResponseEventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         error = rename_error_paths(error, self._options)
         code = _FAILURES.get(error["code"], "server_error")
-        fields = {key: value for key, value in error.items() if key not in ("code", "message", "status")}
+        fields = {key: value for key, value in error.items() if key not in ("code", "message", "status", "usage")}
         failure = {"code": code, "message": error["message"], "parley_code": error["code"], **fields}
         status = "cancelled" if error["code"] == "cancelled" else "failed"
-        self.response = make_response(self._info, status, self._output, error=failure)
+        usage = write_usage(error.get("usage"))
+        self.response = make_response(self._info, status, self._output, error=failure, usage=usage)
         return self._frame("response.failed", response=self.response)
 
     def _write_summary(self) -> bytes:

@@ -31,7 +31,7 @@ from app.upstream.reply.reasoning_details import ReasoningDetails, get_details_t
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
-from app.upstream.reply.usage import normalize_usage
+from app.upstream.reply.usage import merge_usage, normalize_usage
 
 _NOTHING = ChunkDelta()
 _QUIET_KEYS = frozenset(
@@ -132,7 +132,7 @@ class Assembler:
         if text is None or not self._feed_text(text, out):
             return False
         if chunk.usage:
-            self._usage = chunk.usage
+            self._add_usage(chunk.usage)
         return True
 
     def _feed_text(self, text: ChunkText, out: list[Event]) -> bool:
@@ -153,7 +153,7 @@ class Assembler:
 
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:
-            self._usage = chunk.usage
+            self._add_usage(chunk.usage)
         if chunk.error or chunk.object == "error":
             self._on_error(faults.from_object(chunk.whole, None), out)
             return
@@ -383,7 +383,17 @@ class Assembler:
 
     def _update_usage(self, chunk: Chunk, choice: ChunkChoice) -> None:
         nested = chunk.x_groq.get("usage") if chunk.x_groq else None
-        self._usage = chunk.usage or choice.usage or (nested if isinstance(nested, dict) else None) or self._usage
+        usage = choice.usage or nested
+        if not chunk.usage and isinstance(usage, dict) and usage:
+            self._add_usage(usage)
+
+    def _add_usage(self, usage: dict[str, Any]) -> None:
+        """Rule 9: servers send the usage once, in parts, or with each chunk what it is so far."""
+        self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
+
+    def read_usage(self) -> dict[str, Any] | None:
+        """Return what the server has told of the usage so far, normalized."""
+        return normalize_usage(self._usage)
 
     def _set_finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:
         if self.ended:  # a tool call of an unsupported type has failed the reply
@@ -429,7 +439,7 @@ class Assembler:
         out.append(
             Finish(
                 reason,
-                normalize_usage(self._usage),
+                self.read_usage(),
                 native,
                 warnings,
                 cacheable=self._cacheable,

@@ -44,10 +44,11 @@ _NULL_OBSERVER = _NullObserver()
 class UsageMeter(Protocol):
     """Learns what a reply used: exactly one method is called, when it ends."""
 
-    def end(self, events: list[Event], count: int) -> list[Event]:
-        """Return the last events of the reply, which has had `count` events, with what it cost."""
+    def end(self, events: list[Event], count: int, told: dict[str, Any] | None) -> list[Event]:
+        """Return the last events of the reply, which has had `count` events, with what it used and cost. `told` is what
+        the server has told of the usage, where the last event has none."""
 
-    def stop(self, count: int) -> None:
+    def stop(self, count: int, told: dict[str, Any] | None) -> object:
         """The reply was closed, or the gateway has a defect, after `count` events."""
 
 
@@ -133,7 +134,7 @@ class UpstreamStream:
     def _report_closed(self) -> None:
         self._take_observer().on_closed()
         if self._meter is not None:
-            self._meter.stop(self._event_count)
+            self._meter.stop(self._event_count, self._assembler.read_usage())
 
     def _take_observer(self) -> StreamObserver:
         """Return the observer for its last call. Without it, the stream is freed without the garbage collector."""
@@ -236,7 +237,11 @@ class UpstreamStream:
         warning if the reply is empty."""
         if not self.has_answer:
             events = self._warn_if_empty(events)
-        return events if self._meter is None else self._meter.end(events, self._event_count)
+        if self._meter is None:
+            return events
+        last = events[-1] if events else None
+        told = None if type(last) is Finish and last.usage is not None else self._assembler.read_usage()
+        return self._meter.end(events, self._event_count, told)
 
     def _warn_if_empty(self, events: list[Event]) -> list[Event]:
         """Add a warning to a reply that ends well without an answer, unless it may."""

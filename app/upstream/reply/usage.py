@@ -1,4 +1,4 @@
-"""Normalize the usage of a reply: the numbers that servers call by many names get those of OpenAI."""
+"""Put together the usage of a reply and normalize it: the numbers that servers call by many names get OpenAI's."""
 
 import re
 from collections.abc import Iterable
@@ -62,17 +62,53 @@ _RARE_KEYS = frozenset(("cost", "cost_in_usd_ticks")).union(*_PART_KEYS.values()
 _COUNTS = frozenset((*_TOTALS, *(name for _, name in _PARTS), "audio_tokens"))
 """OpenAI's names for numbers of tokens."""
 _DETAILS = frozenset(details for details, _ in _PARTS)
+_ALL_COUNTS = _COUNTS.union(*_TOTALS.values(), (path.rpartition(".")[2] for paths in _PARTS.values() for path in paths))
+"""All names of numbers of tokens."""
+_PARTS_OF_TOTAL = frozenset((*_TOTALS["prompt_tokens"], *_TOTALS["completion_tokens"]))
+
+
+def merge_usage(known: dict[str, Any], later: dict[str, Any]) -> dict[str, Any]:
+    """Return the usage in which each number is the last one that the server sent.
+
+    Null does not replace a number, and neither does zero, by which relays mean that they do not know it, nor what
+    cannot be a number of tokens. A total that the later numbers do not have is left out if one of its parts changed.
+    """
+    merged = dict(known)
+    changed = False
+    for name, value in later.items():
+        before = known.get(name)
+        if type(value) is dict and type(before) is dict:
+            merged[name] = merge_usage(before, value)
+        elif before is None or _replaces(name, value):
+            merged[name] = value
+            changed = changed or (value != before and name in _PARTS_OF_TOTAL)
+    if changed and not any(later.get(name) for name in _TOTALS["total_tokens"]):
+        for name in _TOTALS["total_tokens"]:
+            merged.pop(name, None)
+    return merged
+
+
+def _replaces(name: str, value: Any) -> bool:
+    """Whether a value is to replace an earlier one that was not null."""
+    if name in _ALL_COUNTS:
+        return bool(read_count(value))
+    return value is not None if type(value) not in (int, float) else value > 0
 
 
 def normalize_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     """Add OpenAI's names for the numbers that the server calls otherwise. Its own fields stay unchanged, but one
-    with OpenAI's name for a number of tokens is left out if it cannot be one. None if nothing is left.
+    with OpenAI's name for a number of tokens is left out if it cannot be one. None if none of OpenAI's
+    three totals is known.
 
-    Cached, written and reasoning tokens are added both where OpenAI nests them and at the top level. `cost` is always a
-    number, as OpenRouter sends it: a decimal string becomes one, an object moves to `cost_details`, and what cannot be
-    a cost is left out.
+    Cached, written and reasoning tokens are added both where OpenAI nests them and at the top level. The number of the
+    prompt or of the reply follows from the total, if that is the only one that is missing. `cost` is always a number,
+    as OpenRouter sends it: a decimal string becomes one, an object moves to `cost_details`, and what cannot be a cost
+    is left out.
     """
-    return usage if usage is None or _is_normal(usage) else _add_openai_names(usage) or None
+    if usage is None or _is_normal(usage):
+        return usage
+    normalized = _add_openai_names(usage)
+    return None if all(normalized.get(name) is None for name in _TOTALS) else normalized
 
 
 def _correct_counts(usage: dict[str, Any]) -> dict[str, Any]:
@@ -97,10 +133,7 @@ def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
             added[name] = value
     if "prompt_tokens" in added:
         added["prompt_tokens"] += _count_cached_input_tokens(usage)
-    if usage.get("total_tokens") is None and "total_tokens" not in added and added:
-        both = [(usage | added).get(name) for name in ("prompt_tokens", "completion_tokens")]
-        if None not in both:
-            added["total_tokens"] = sum(filter(None, both))
+    added |= _derive_total(usage | added)
     for (details, name), paths in _PART_PATHS.items():
         value = None if _PART_KEYS[details, name].isdisjoint(usage) else _find_first(usage, paths)
         if value is None:
@@ -113,6 +146,19 @@ def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
             added[details] = {**nested, name: value}
             usage = usage | {details: added[details]}
     return _normalize_cost(usage | added)
+
+
+def _derive_total(usage: dict[str, Any]) -> dict[str, Any]:
+    """Return the number that follows from the two others, if exactly one of the prompt's, the reply's and the total is
+    missing."""
+    prompt, completion, total = (read_count(usage.get(name)) for name in _TOTALS)
+    if prompt is not None and completion is not None:
+        return {"total_tokens": prompt + completion} if total is None else {}
+    if prompt is not None and total is not None and total >= prompt:
+        return {"completion_tokens": total - prompt}
+    if completion is not None and total is not None and total >= completion:
+        return {"prompt_tokens": total - completion}
+    return {}
 
 
 def _normalize_cost(usage: dict[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What is reported of a reply that a defect of the gateway ends."""
 
+from typing import Any
+
 from app.chat.events import Event
 from app.upstream.reply.stream import UpstreamStream
 
@@ -35,11 +37,11 @@ class Meter:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    def end(self, events: list[Event], count: int) -> list[Event]:
+    def end(self, events: list[Event], count: int, told: dict[str, Any] | None) -> list[Event]:
         self.calls.append(("end", count))
         return events
 
-    def stop(self, count: int) -> None:
+    def stop(self, count: int, told: dict[str, Any] | None) -> None:
         self.calls.append(("stop", count))
 
 

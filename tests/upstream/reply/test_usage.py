@@ -1,11 +1,12 @@
 """What a reply cost, in OpenAI's names, whatever the server calls it."""
 
+import functools
 import json
 from typing import Any
 
 import pytest
 from app.chat.token_usage import MAX_COST
-from app.upstream.reply.usage import normalize_usage
+from app.upstream.reply.usage import merge_usage, normalize_usage
 
 from tests.each_case import each_case
 
@@ -72,6 +73,62 @@ def test_a_total_of_which_a_part_is_unknown_is_not_made_up() -> None:
     assert normalize_usage({"eval_count": 5}) == {"eval_count": 5, "completion_tokens": 5}
 
 
+@each_case(
+    ("own", "want"),
+    [
+        ({"prompt_tokens": 10, "total_tokens": 15}, BASE),
+        ({"completion_tokens": 5, "total_tokens": 15}, BASE),
+        ({"prompt_tokens": 10, "completion_tokens": None, "total_tokens": 15}, BASE),
+        ({"prompt_tokens": 10, "completion_tokens": -1, "total_tokens": 9}, {"prompt_tokens": 10, "total_tokens": 9}),
+        ({"total_tokens": 15}, {"total_tokens": 15}),
+    ],
+)
+def test_a_number_that_follows_from_the_others_is_known(own: dict[str, Any], want: dict[str, Any]) -> None:
+    assert normalize_usage(own) == want
+
+
+DETAILS = {"prompt_tokens_details": {"cached_tokens": 4}}
+NULLS = dict.fromkeys(BASE)
+
+
+@each_case(
+    ("parts", "want"),
+    [
+        ([BASE | DETAILS, DETAILS], BASE | DETAILS),
+        ([BASE, NULLS], BASE),
+        ([NULLS, BASE], BASE),
+        ([BASE, dict.fromkeys(BASE, 0)], BASE),
+        ([BASE, dict.fromkeys(BASE, -1)], BASE),
+        (
+            [BASE, {"prompt_tokens": 2**64 - 1, "completion_tokens": 7}],
+            BASE | {"completion_tokens": 7, "total_tokens": 17},
+        ),
+        ([BASE, {"prompt_tokens": "many"}], {"completion_tokens": 5, "total_tokens": 15, "prompt_tokens": 10}),
+        ([{"prompt_tokens": 10}, {"completion_tokens": 5, "total_tokens": 15}], BASE),
+        ([{"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}, BASE], BASE),
+        ([{"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}, {"completion_tokens": 5}], BASE),
+        ([{"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 10}, BASE], BASE),
+        ([BASE | {"prompt_tokens_details": None}, DETAILS], BASE | DETAILS),
+        ([BASE | DETAILS, BASE | {"prompt_tokens_details": {"cached_tokens": 0}}], BASE | DETAILS),
+        (
+            [BASE | DETAILS, {"prompt_tokens_details": {"audio_tokens": 1}}],
+            BASE | {"prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 1}},
+        ),
+        (
+            [{"cost": 0.1, "is_byok": True}, BASE | {"cost": 0, "is_byok": False}],
+            BASE | {"cost": 0.1, "is_byok": False},
+        ),
+        (
+            [{"input_tokens": 10, "output_tokens": 1}, {"output_tokens": 5}],
+            BASE | {"input_tokens": 10, "output_tokens": 5},
+        ),
+    ],
+)
+def test_each_number_is_the_last_one_that_the_server_sent(parts: list[dict[str, Any]], want: dict[str, Any]) -> None:
+    found = normalize_usage(functools.reduce(merge_usage, parts)) or {}
+    assert {name: value for name, value in found.items() if name != "cached_tokens"} == want
+
+
 def test_what_is_unknown_stays_unknown() -> None:
     assert normalize_usage(None) is None
     assert normalize_usage({"prompt_tokens": -1, "cost": "?"}) is None
@@ -79,6 +136,8 @@ def test_what_is_unknown_stays_unknown() -> None:
     assert normalize_usage({"prompt_tokens": 3}) == {"prompt_tokens": 3}
     odd = BASE | {"prompt_tokens_details": "x", "cached_tokens": None}
     assert normalize_usage(odd) == odd
+    assert normalize_usage({"prompt_tokens_details": {"cached_tokens": 4}}) is None
+    assert normalize_usage({"completion_tokens": None, "cost": 3}) is None
 
 
 @each_case(
@@ -86,7 +145,7 @@ def test_what_is_unknown_stays_unknown() -> None:
     [
         ({"prompt_tokens": 2**64 - 1, "completion_tokens": 5}, {"completion_tokens": 5}),
         ({"prompt_tokens": 10, "completion_tokens": -5}, {"prompt_tokens": 10}),
-        (BASE | {"total_tokens": 2**63}, {"prompt_tokens": 10, "completion_tokens": 5}),
+        (BASE | {"total_tokens": 2**63}, BASE),
         ({"prompt_tokens": "10", "input_tokens": 10}, {"prompt_tokens": 10, "input_tokens": 10}),
         (BASE | {"cached_tokens": "many", "reasoning_tokens": True}, BASE),
         (

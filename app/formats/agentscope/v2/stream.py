@@ -56,12 +56,14 @@ def error_body(error: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage(finish: Finish) -> Json:
-    details = (finish.usage or {}).get("prompt_tokens_details")
+    usage = finish.usage or finish.estimated_usage
+    details = (usage or {}).get("prompt_tokens_details")
+    details = details if isinstance(details, dict) else None
     return {
-        "input_tokens": read_token_count(finish.usage, "prompt_tokens"),
-        "output_tokens": read_token_count(finish.usage, "completion_tokens"),
-        "cache_input_tokens": read_token_count(details if isinstance(details, dict) else None, "cached_tokens"),
-        "cache_creation_input_tokens": read_token_count(finish.usage, "cache_write_tokens"),
+        "input_tokens": read_token_count(usage, "prompt_tokens"),
+        "output_tokens": read_token_count(usage, "completion_tokens"),
+        "cache_input_tokens": read_token_count(details, "cached_tokens"),
+        "cache_creation_input_tokens": read_token_count(details, "cache_write_tokens"),
     }
 
 
