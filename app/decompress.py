@@ -32,6 +32,10 @@ class ExpandsTooFar(ValueError):
     """The next bytes expand to more than the limit."""
 
 
+class NotCompressed(ValueError):
+    """The body does not begin like its encoding."""
+
+
 class Decompressor(Protocol):
     @property
     def complete(self) -> bool:
@@ -55,7 +59,8 @@ class ZlibDecompressor:
     The first two bytes tell which one it is, so a single first byte is buffered.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, encoding: str = "deflate") -> None:
+        self._encoding = encoding
         self._head = b""
         self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
 
@@ -69,6 +74,9 @@ class ZlibDecompressor:
             self._head = data[:2]
             if len(data) < 2:
                 return b""
+            if self._encoding != "deflate" and not _has_header(data):
+                name = self._encoding
+                raise NotCompressed(f"a body that is not compressed, although its Content-Encoding is {name!r}")
             self._inflate = zlib.decompressobj(wbits=_GZIP_OR_ZLIB if _has_header(data) else _BARE)
         try:
             return self._decompress(data, max_bytes)
@@ -100,7 +108,7 @@ def decompressor_for(encoding: str | None) -> Decompressor:
     if name in PLAIN:
         return IdentityDecompressor()
     if name in ("gzip", "x-gzip", "deflate"):
-        return ZlibDecompressor()
+        return ZlibDecompressor(name)
     raise ValueError(f"a body with Content-Encoding {name!r}; only identity, gzip and deflate can be read")
 
 

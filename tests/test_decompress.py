@@ -47,7 +47,7 @@ def test_what_can_be_inflated_of_a_body_that_was_cut_off_is_given() -> None:
 
 @pytest.mark.parametrize("body", [TEXT, gzip.compress(TEXT, mtime=0) + b"more"])
 def test_bytes_that_are_not_compressed_are_an_error(body: bytes) -> None:
-    with pytest.raises(ValueError, match="cannot be decompressed"):
+    with pytest.raises(ValueError, match="cannot be decompressed|is not compressed"):
         decompressor_for("gzip").feed(body)
 
 

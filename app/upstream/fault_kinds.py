@@ -19,11 +19,44 @@ def parse_retry_after(headers: Mapping[str, str], now: datetime) -> float | None
             return _cap_seconds(float(headers["retry-after-ms"]) / 1000)
     except ValueError:
         pass
-    value = headers.get("retry-after", "")
+    value = headers.get("retry-after", "").strip()
     try:
         return _cap_seconds(float(value))
     except ValueError:
-        return _seconds_until(value, now)
+        duration = _parse_duration(value)
+        return _seconds_until(value, now) if duration is None else _cap_seconds(duration)
+
+
+def parse_limit_reset(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds until a limit is renewed, from OpenAI's `x-ratelimit-reset-requests` and `-tokens` (`6m0s`,
+    `120ms`, or seconds). Of two limits it is the one of which nothing remains, else the one that is renewed first."""
+    waits: list[tuple[bool, float]] = []
+    for name in ("requests", "tokens"):
+        value = headers.get(f"x-ratelimit-reset-{name}", "").strip()
+        seconds = float(value) if _SECONDS.fullmatch(value) else _parse_duration(value)
+        if seconds is not None and seconds < _MAX_RESET:
+            waits.append((headers.get(f"x-ratelimit-remaining-{name}", "").strip() != "0", seconds))
+    return _cap_seconds(min(waits)[1]) if waits else None
+
+
+_SECONDS = re.compile(r"[0-9]{1,12}(\.[0-9]{1,12})?")
+_DURATION = re.compile(
+    r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m(?!s))?(?:([0-9]{1,9}(?:\.[0-9]{1,12})?)s)?(?:([0-9.]{1,12})ms)?"
+)
+_MAX_RESET = 86_400 * 31
+"""More seconds are a point in time."""
+
+
+def _parse_duration(text: str) -> float | None:
+    """Return the seconds of `30s`, `1m30s`, `1h0m0s` or `120ms`; None for any other text."""
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
+        return None
+    try:
+        hours, minutes, seconds, milliseconds = (float(part or 0) for part in match.groups())
+    except ValueError:
+        return None
+    return hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
 
 
 def _seconds_until(date: str, now: datetime) -> float | None:

@@ -19,6 +19,7 @@ from app.upstream.fault_kinds import (
     by_status,
     by_words,
     http_status,
+    parse_limit_reset,
     parse_retry_after,
 )
 from app.upstream.reply.chunk import is_too_deep
@@ -57,7 +58,8 @@ def make_protocol_fault(data: bytes) -> Fault:
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:
     """Parse an HTTP error response. Header names must be in lower case."""
-    return from_body(body, status, parse_retry_after(headers, now))
+    wait = parse_retry_after(headers, now)
+    return from_body(body, status, parse_limit_reset(headers) if wait is None and status == 429 else wait)
 
 
 def from_body(body: bytes, status: int | None, retry_after_seconds: float | None = None) -> Fault:
@@ -85,7 +87,11 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     error = value.get("error")
     source = error if isinstance(error, dict) else value
     message = find_message(error if isinstance(error, str) else source)
-    code, type_ = source.get("code"), source.get("type") or value.get("error_type")
+    first = source.get("errors")
+    first = first[0] if isinstance(first, list) and first else first
+    inner_error = first if isinstance(first, dict) else {}
+    code = inner_error.get("code") if source.get("code") is None else source.get("code")
+    type_ = source.get("type") or value.get("error_type") or inner_error.get("type")
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
@@ -148,7 +154,7 @@ def find_message(source: Any) -> str:
         nested = _find_nested_message(raw)
         if nested:
             return nested
-    for key in ("message", "detail", "msg", "error_description", "error", "title"):
+    for key in ("message", "detail", "msg", "error_msg", "error_description", "error", "errors", "title"):
         text = _flatten_message(source.get(key))
         if text:
             return _find_nested_message(text) if text.startswith(("{", "[")) else text

@@ -16,7 +16,7 @@ import msgspec
 
 from app import __version__
 from app.chat.events import Fault
-from app.decompress import decompressor_for
+from app.decompress import NotCompressed, decompressor_for
 from app.errors import UpstreamFailed
 from app.upstream import causes, faults
 from app.upstream.http.pool import PoolKey, ServerAddress
@@ -288,10 +288,13 @@ async def _read_body(response: httpx.Response, chunks: list[bytes], limit: int) 
 
 def _parse_fault(response: httpx.Response, body: bytes) -> Fault:
     headers: Mapping[str, str] = response.headers
+    unreadable = ""
     try:
         body = decompressor_for(headers.get("content-encoding")).feed(body)[:MAX_ERROR_BYTES]
-    except ValueError:
-        body = b""
+    except NotCompressed:
+        pass  # some servers name an encoding that they do not use for errors
+    except ValueError as error:
+        body, unreadable = b"", f"the model server gave a reason that cannot be read: {error}"
     status = response.status_code
     if 300 <= status < 400:
         text = f"the model server answered with a redirect ({status}), which is not followed; is its base_url right?"
@@ -300,7 +303,8 @@ def _parse_fault(response: httpx.Response, body: bytes) -> Fault:
         return faults.make_fault(
             "upstream_protocol", f"the model server answered {status} instead of 200", status=status
         )
-    return faults.from_response(status, headers, body, datetime.now(UTC))
+    fault = faults.from_response(status, headers, body, datetime.now(UTC))
+    return msgspec.structs.replace(fault, message=unreadable) if unreadable else fault
 
 
 def _parse_model_list(data: bytes) -> list[dict[str, Any]]:
@@ -338,5 +342,5 @@ def _explain_transport_error(error: Exception, target: Target, answered: bool) -
     cause = causes.find_exchange_cause(error, answered=answered)
     if not answered:
         return "upstream_incomplete", cause, f"no answer from the model server: {cause.text}"
-    text = "the connection to the model server broke before its reply was finished"
+    text = "connection lost: the connection to the model server broke before its reply was finished"
     return "upstream_incomplete", cause, f"{text}: {cause.text}"

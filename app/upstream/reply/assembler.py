@@ -481,7 +481,8 @@ class Assembler:
         elif junk and not self.started and self._foreign is None:
             self._fail(faults.make_protocol_fault(junk), out)
         else:
-            self._fail(self._make_incomplete_fault("the model server's reply ended before it was finished"), out)
+            text = "connection lost: the model server's reply ended before it was finished"
+            self._fail(self._make_incomplete_fault(text), out)
 
     def _make_incomplete_fault(self, message: str) -> Fault:
         """Build the fault of a reply that is not whole, in the words of the server if it has sent any."""

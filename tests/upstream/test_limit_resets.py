@@ -1,0 +1,49 @@
+"""How long to wait, in the forms in which servers say it."""
+
+from datetime import UTC, datetime
+
+from app.upstream.fault_kinds import parse_limit_reset, parse_retry_after
+from app.upstream.faults import from_response
+
+from tests.each_case import each_case
+
+NOW = datetime(2026, 11, 26, tzinfo=UTC)
+
+
+@each_case(
+    ("text", "seconds"),
+    [
+        ("30", 30.0),
+        ("30s", 30.0),
+        (" 1m30s ", 90.0),
+        ("1h0m0s", 120.0),
+        ("250ms", 0.25),
+        ("1.5s", 1.5),
+        ("", None),
+        ("soon", None),
+        ("0s", None),
+        ("m", None),
+    ],
+)
+def test_retry_after_may_have_units(text: str, seconds: float | None) -> None:
+    assert parse_retry_after({"retry-after": text}, NOW) == seconds
+
+
+@each_case(
+    ("headers", "seconds"),
+    [
+        ({"reset-requests": "20s", "remaining-requests": "0", "reset-tokens": "1s", "remaining-tokens": "7"}, 20.0),
+        ({"reset-requests": "20s", "remaining-requests": "3", "reset-tokens": "6m0s", "remaining-tokens": "0"}, 120.0),
+        ({"reset-requests": "20s", "reset-tokens": "7.66s"}, 7.66),
+        ({"reset-tokens": "12"}, 12.0),
+        ({"reset-tokens": "1795651200000"}, None),
+        ({}, None),
+    ],
+)
+def test_the_limit_of_which_nothing_remains_says_when_it_is_renewed(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    named = {f"x-ratelimit-{name}": value for name, value in headers.items()}
+    assert parse_limit_reset(named) == seconds
+    assert from_response(429, named, b"{}", NOW).retry_after_seconds == seconds
+    assert from_response(500, named, b"{}", NOW).retry_after_seconds is None
