@@ -7,7 +7,7 @@ by then the first events of each have left the processor's caches.
 import msgspec
 
 from app.cache.codec import LARGE_ENTRY, UNENCODABLE, Batch, compress
-from app.chat.accumulator import is_json
+from app.chat.accumulator import is_json_object
 from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 _encoder = msgspec.msgpack.Encoder()
@@ -56,7 +56,7 @@ class EntryBuilder:
 
     def is_cacheable(self, *, length: bool) -> bool:
         """Whether the reply may be stored: it ended normally, is not empty, and the arguments of all its calls are
-        JSON.
+        JSON objects.
 
         With `length`, a reply that ended at the token limit may be stored too.
         """
@@ -65,7 +65,7 @@ class EntryBuilder:
             return False
         if not self._arguments:
             return self._has_content
-        return all(is_json("".join(fragments)) for fragments in self._arguments.values())
+        return all(is_json_object("".join(fragments)) for fragments in self._arguments.values())
 
     def build(self, created: float) -> bytes | None:
         """Return what `codec.dump` does; None if the reply is large, or cannot be encoded. Raises NotEncodable if its

@@ -1,8 +1,8 @@
 """Accumulates reply events into messages (rules 1, 2 and 4 of docs/reference/assembly.md).
 
 A change of kind starts a new message; consecutive text of one kind is one message. Tool calls stay open until the reply
-ends, because servers send late fragments, so several can be open at once. Content that is only white space is buffered,
-and dropped as soon as another message exists.
+ends, because servers send late fragments, so several can be open at once. Content or reasoning that is only white space
+is buffered, and dropped as soon as another message exists.
 
 Nearly every event only adds text to an open message. `extend` takes those without a step for them; `feed` takes all.
 """
@@ -80,6 +80,7 @@ class MessageAccumulator:
         self._open: ReplyMessage | None = None
         self._calls: dict[int, ReplyMessage] = {}
         self._held_blanks: list[str] = []
+        self._held_blank_thoughts: list[str] = []
         self._extra: dict[str, Any] = {}
 
     def extend(self, event: Event) -> tuple[ReplyMessage, str] | None:
@@ -176,10 +177,16 @@ class MessageAccumulator:
 
     def _add_reasoning(self, event: ReasoningDelta, steps: list[Step]) -> None:
         message = self._open
+        text = event.text
         if message is None or message.kind != "reasoning_content":
+            if text.isspace():
+                self._held_blank_thoughts.append(text)
+                return
+            if self._held_blank_thoughts:
+                text = "".join((*self._held_blank_thoughts, text))
             message = self._start(ReplyMessage(len(self.messages), "reasoning_content"), steps)
-        message.add(event.text)
-        steps.append(MessageDelta(message, event.text))
+        message.add(text)
+        steps.append(MessageDelta(message, text))
 
     def _add_call(self, event: ToolCallDelta, steps: list[Step]) -> None:
         message = self._calls.get(event.index)
@@ -200,6 +207,7 @@ class MessageAccumulator:
     def _start(self, message: ReplyMessage, steps: list[Step]) -> ReplyMessage:
         self._complete(steps)
         self._held_blanks.clear()
+        self._held_blank_thoughts.clear()
         message.extra.update(self._extra)
         self._extra = {}
         self.messages.append(message)
@@ -220,9 +228,9 @@ class MessageAccumulator:
             extra[key] = known + value if isinstance(known, list) and isinstance(value, list) else value
 
     def _finish(self, event: Finish, steps: list[Step]) -> None:
-        if self._held_blanks and not self.messages:
-            blank = "".join(self._held_blanks)
-            message = self._start(ReplyMessage(0, "content"), steps)
+        if not self.messages and (self._held_blanks or self._held_blank_thoughts):
+            blank = "".join(self._held_blanks or self._held_blank_thoughts)
+            message = self._start(ReplyMessage(0, "content" if self._held_blanks else "reasoning_content"), steps)
             message.add(blank)
             steps.append(MessageDelta(message, blank))
         self._complete(steps)
@@ -232,13 +240,17 @@ class MessageAccumulator:
 
     def _mark_invalid_arguments(self) -> None:
         for call in self._calls.values():
-            if not is_json(call.text):
+            if not is_json_object(call.text):
                 call.extra["arguments_valid"] = False
 
     @property
     def loose_extra(self) -> dict[str, Any]:
         """Fields of `Extra` events that no message followed."""
         return self._extra
+
+
+def is_json_object(text: str) -> bool:
+    return text.lstrip()[:1] == "{" and is_json(text)
 
 
 def is_json(text: str) -> bool:

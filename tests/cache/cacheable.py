@@ -24,12 +24,11 @@ def recording_is_kept(expected: Expected) -> bool:
 
 
 def _ends_well(finish_reason: str, calls: list[str]) -> bool:
-    return finish_reason in ("stop", "tool_calls") and all(map(_is_json, calls))
+    return finish_reason in ("stop", "tool_calls") and all(map(_is_object, calls))
 
 
-def _is_json(text: str) -> bool:
+def _is_object(text: str) -> bool:
     try:
-        json.loads(text)
+        return isinstance(json.loads(text), dict)
     except ValueError:
         return False
-    return True

@@ -3,7 +3,7 @@
 from app.chat.events import Event, ToolCallDelta
 from app.chat.messages import PromptPolicy
 from app.chat.stage import Pipe
-from app.formats.anthropic.arguments import ObjectArgumentsStage
+from app.formats.anthropic.arguments import ArgumentsStage
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.parse import parse_messages
 from app.formats.anthropic.schema import AnthropicMessages
@@ -22,7 +22,7 @@ class _ReplyStage:
     """Checks and orders the calls of a reply. Until the first call, events pass as they are."""
 
     def __init__(self) -> None:
-        self._pipe = Pipe([ObjectArgumentsStage(), SequentialCallsStage()])
+        self._pipe = Pipe([ArgumentsStage(), SequentialCallsStage()])
         self._has_calls = False
 
     def feed(self, events: list[Event]) -> list[Event]:

@@ -1,10 +1,13 @@
-"""Fails a reply with arguments that are not a JSON object, which Anthropic's `input` cannot hold.
+"""Fails a reply with arguments that are not JSON, which Anthropic's `input` cannot hold.
 
 The SDKs raise in the middle of the stream for such arguments, or run the tool with half of them. So arguments are sent
-only as far as they can still become an object.
+only as far as they can still become a JSON value. One that is no object is sent as the model wrote it, with a warning:
+the SDKs read it, and clients that check `input` tell the model.
 """
 
 import re
+
+from msgspec.structs import replace
 
 from app.chat.events import Event, Failed, Fault, Finish, ToolCallDelta
 
@@ -30,15 +33,17 @@ _HEX = frozenset("0123456789abcdefABCDEF")
 _ESCAPES = frozenset('"\\/bfnrt')
 
 
-class JsonObjectScanner:
-    """Checks a JSON object that arrives in pieces (RFC 8259)."""
+class JsonScanner:
+    """Checks a JSON value that arrives in pieces (RFC 8259)."""
 
-    __slots__ = ("_escape", "_expects", "_partial", "_stack")
+    __slots__ = ("_escape", "_expects", "_partial", "_stack", "is_object")
 
     def __init__(self) -> None:
+        self.is_object = False
+        """Whether the value begins as an object."""
         self._stack: list[str] = []
-        self._expects = "object"
-        """What must come next: `object`, `key`, `key or end`, `colon`, `value`, `value or end`, `comma or end`, the
+        self._expects = "start"
+        """What must come next: `start`, `key`, `key or end`, `colon`, `value`, `value or end`, `comma or end`, the
         rest of a `string`, `number` or `literal`, or nothing (`end`)."""
         self._partial = ""
         """The literal so far; what a number has come to; for a string, whether it is a `key` or a `value`."""
@@ -47,10 +52,12 @@ class JsonObjectScanner:
 
     @property
     def whole(self) -> bool:
+        if self._expects == "number" and not self._stack:
+            return self._partial in _WHOLE_NUMBERS
         return self._expects == "end"
 
     def feed(self, text: str) -> bool:
-        """Return whether the text so far is an object, or the start of one. Not to be called after False."""
+        """Return whether the text so far is a JSON value, or the start of one. Not to be called after False."""
         at, size = 0, len(text)
         while at < size:
             if self._expects == "string":
@@ -82,7 +89,7 @@ class JsonObjectScanner:
         if text[at] == "\\":
             self._escape = 5
         elif text[at] == '"':
-            self._expects = "colon" if self._partial == "key" else "comma or end"
+            self._expects = "colon" if self._partial == "key" else self._behind_value()
         else:
             return -1
         return at + 1
@@ -94,18 +101,19 @@ class JsonObjectScanner:
             if not any(word.startswith(self._partial) for word in _LITERALS):
                 return -1
             if self._partial in _LITERALS:
-                self._expects = "comma or end"
+                self._expects = self._behind_value()
             return at + 1
         if char in _NUMBER_CHARS:
             self._partial = _NUMBER_STEPS[self._partial].get(char, "")
             return at + 1 if self._partial else -1
-        self._expects = "comma or end"
+        self._expects = self._behind_value()
         return at if self._partial in _WHOLE_NUMBERS else -1
 
     def _take(self, char: str, at: int) -> int:
         expects = self._expects
-        if expects == "object":
-            return at + 1 if char == "{" and self._open(char) else -1
+        if expects == "start":
+            self.is_object = char == "{"
+            return at + 1 if self._start_value(char) else -1
         if expects in ("key", "key or end") and char == '"':
             self._expects, self._partial = "string", "key"
         elif expects == "colon" and char == ":":
@@ -140,17 +148,23 @@ class JsonObjectScanner:
 
     def _end(self) -> None:
         self._stack.pop()
-        self._expects = "comma or end" if self._stack else "end"
+        self._expects = self._behind_value()
+
+    def _behind_value(self) -> str:
+        return "comma or end" if self._stack else "end"
 
 
-class ObjectArgumentsStage:
-    """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become an object.
+class ArgumentsStage:
+    """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become JSON, and warns of those
+    that are no object.
 
     A reply that was cut by its limit of tokens may end within its last call.
     """
 
     def __init__(self) -> None:
-        self._scanners: dict[int, JsonObjectScanner] = {}
+        self._scanners: dict[int, JsonScanner] = {}
+        self._calls: dict[int, ToolCallDelta] = {}
+        """The first delta of each call."""
         self._failed = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -160,19 +174,28 @@ class ObjectArgumentsStage:
             if type(event) is ToolCallDelta:
                 scanner = self._scanners.get(event.index)
                 if scanner is None:
-                    scanner = self._scanners[event.index] = JsonObjectScanner()
+                    scanner = self._scanners[event.index] = JsonScanner()
+                    self._calls[event.index] = event
                 if event.arguments and not scanner.feed(event.arguments):
                     start = [ToolCallDelta(event.index, "", event.id, event.name)] if event.name else []
                     return [*events[:place], *start, self._fail()]
-            elif type(event) is Finish and event.reason != "length" and not self._all_whole():
-                return [*events[:place], self._fail()]
+            elif type(event) is Finish:
+                if event.reason != "length" and not self._all_whole():
+                    return [*events[:place], self._fail()]
+                return [*events[:place], self._warn(event)]
         return events
 
     def _all_whole(self) -> bool:
         return all(scanner.whole for scanner in self._scanners.values())
 
+    def _warn(self, finish: Finish) -> Finish:
+        warnings = tuple(
+            f"arguments_valid: false for {call.id}: the arguments of {call.name!r} are JSON, but not an object"
+            for index, call in self._calls.items()
+            if self._scanners[index].whole and not self._scanners[index].is_object
+        )
+        return replace(finish, warnings=(*finish.warnings, *warnings)) if warnings else finish
+
     def _fail(self) -> Failed:
         self._failed = True
-        return Failed(
-            Fault("tool_use_failed", "the model called a tool with arguments that are not a JSON object", True)
-        )
+        return Failed(Fault("tool_use_failed", "the model called a tool with arguments that are not JSON", True))

@@ -1,10 +1,10 @@
-"""Arguments are sent as far as they can still become an object, however they are split, and no further."""
+"""Arguments are sent as far as they can still become JSON, however they are split, and no further."""
 
 import json
 
 import pytest
 from app.chat.events import Event, Failed, Finish, TextDelta, ToolCallDelta
-from app.formats.anthropic.arguments import MAX_NESTING, JsonObjectScanner, ObjectArgumentsStage
+from app.formats.anthropic.arguments import MAX_NESTING, ArgumentsStage, JsonScanner
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,10 +21,18 @@ OBJECTS = [
     '{"a": 1E5, "a": 2}',
     '{"a": [-1, -0, 10, 0.05, -12.50E+07, 1e-0, 0e1]}',
 ]
+OTHERS = ["[]", ' ["Paris", {"a": 1}] ', '"x"', '"\\u00e9{"', "-1.5e3", "0", "true", "null"]
+"""JSON that is no object."""
 BROKEN = [
-    "[]",
-    '"x"',
-    "1",
+    "Paris",
+    "[1",
+    '"x',
+    '"x" 1',
+    "01",
+    "1.",
+    "tru",
+    "nullx",
+    "]",
     "{}}",
     "{} x",
     '{"a": x}',
@@ -69,8 +77,8 @@ json_objects = st.dictionaries(
 
 
 def scan(pieces: list[str]) -> tuple[bool, bool]:
-    """(whether all of it can be an object, whether it is one)."""
-    scanner = JsonObjectScanner()
+    """(whether all of it can be JSON, whether it is)."""
+    scanner = JsonScanner()
     for piece in pieces:
         if not scanner.feed(piece):
             return False, False
@@ -87,9 +95,16 @@ def test_an_object_is_whole_at_its_end_and_not_before(text: str) -> None:
     assert scan(list(text)) == (True, True)
 
 
+@pytest.mark.parametrize("text", OTHERS)
+def test_json_that_is_no_object_is_whole_at_its_end(text: str) -> None:
+    assert scan([text]) == scan(list(text)) == (True, True)
+    assert not JsonScanner().is_object
+
+
 @pytest.mark.parametrize("text", BROKEN)
-def test_what_can_become_no_object_is_found(text: str) -> None:
-    assert scan([text]) == scan(list(text)) == (False, False)
+def test_what_can_become_no_json_is_found(text: str) -> None:
+    assert scan([text]) == scan(list(text))
+    assert not scan([text])[1]
 
 
 @given(json_objects, st.booleans(), st.lists(st.integers(0, 60), max_size=3))
@@ -99,13 +114,14 @@ def test_every_object_is_accepted_in_any_pieces(value: dict[str, object], ascii_
     assert scan([text[start:end] for start, end in zip(edges, edges[1:], strict=False)]) == (True, True)
 
 
-@given(st.text(st.sampled_from('{}[]",:\\ u0123truefalsn.eE-+\n'), max_size=30))
-def test_the_scanner_agrees_with_the_json_parser(text: str) -> None:
+@given(st.sampled_from(["{", "[", ""]), st.text(st.sampled_from('{}[]",:\\ u0123truefalsn.eE-+\n'), max_size=30))
+def test_the_scanner_agrees_with_the_json_parser(start: str, text: str) -> None:
     try:
-        is_object = isinstance(json.loads("{" + text), dict)
+        json.loads(start + text)
+        is_json = True
     except ValueError:
-        is_object = False
-    assert scan(["{" + text])[1] is is_object
+        is_json = False
+    assert scan([start + text])[1] is is_json
 
 
 @pytest.mark.many_cases
@@ -118,7 +134,7 @@ BAD = ToolCallDelta(0, " Paris}")
 
 
 def feed(*batches: list[Event]) -> list[list[Event]]:
-    stage = ObjectArgumentsStage()
+    stage = ArgumentsStage()
     return [stage.feed(batch) for batch in batches]
 
 
@@ -133,8 +149,19 @@ def test_a_reply_fails_at_the_delta_that_breaks_the_arguments_and_says_nothing_m
     assert third == []
 
 
+def test_arguments_that_are_no_object_are_sent_and_warned_of() -> None:
+    call = ToolCallDelta(0, '["Paris"', "c1", "f")
+    rest, good = ToolCallDelta(0, "]"), ToolCallDelta(1, "{}", "c2", "g")
+    first, [*others, end] = feed([call], [rest, good, Finish("tool_calls", warnings=("a",))])
+    assert [*first, *others] == [call, rest, good]
+    assert isinstance(end, Finish)
+    assert end.warnings[0] == "a"
+    [warning] = end.warnings[1:]
+    assert "arguments_valid: false for c1" in warning and "'f'" in warning
+
+
 def test_a_call_that_begins_broken_is_announced_without_arguments() -> None:
-    [out] = feed([ToolCallDelta(0, "[1]", "c", "f")])
+    [out] = feed([ToolCallDelta(0, "Paris", "c", "f")])
     assert out[0] == ToolCallDelta(0, "", "c", "f") and is_failed(out)
 
 
