@@ -125,9 +125,8 @@ def _reads_reasoning(text: str, mode: ThinkMode, tags: tuple[str, str]) -> bool:
 
 
 def _parse_reasoning(events: Sequence[Event], profile: Profile) -> Iterator[Event]:
-    yield from ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt).feed(
-        [*events] if events and isinstance(events[-1], Finish) else [*events, Finish("stop")]
-    )
+    stage = ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt, profile.answer_tags)
+    yield from stage.feed([*events] if events and isinstance(events[-1], Finish) else [*events, Finish("stop")])
 
 
 def _finds_call(text: str, family: str, function: str) -> bool:

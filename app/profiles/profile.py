@@ -4,7 +4,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from app.chat.messages import MediaKind, NamedMedia
 
@@ -29,7 +29,7 @@ ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "a
 EmptyReplies: TypeAlias = Literal["retry", "retry_reasoning", "accept"]
 
 
-def _parse_none(value: str | None) -> str | None:
+def _parse_none(value: Any) -> Any:
     """Replace `"none"` with None, because TOML has no null."""
     return None if value == "none" else value
 
@@ -54,6 +54,10 @@ class Profile(BaseModel):
     """The tags around reasoning inside the content, in replies and in the history."""
     think_interrupt: str | None = Field(default=None, min_length=1)
     """A marker (`<tool_call>`) that ends the reasoning if it starts a line, for models that forget the closing tag."""
+
+    answer_tags: Annotated[tuple[str, str] | None, BeforeValidator(_parse_none)] = ("<response>", "</response>")
+    """The tags around the answer directly behind reasoning in tags, which are removed (Granite 3.3); `"none"` if such
+    tags are content."""
 
     native_tools: bool = True
     """The server accepts `tools`. If false, the prompt explains the functions and calls are parsed from the text."""
@@ -226,6 +230,7 @@ READS_REPLIES = frozenset(
         "inline_think",
         "think_tags",
         "think_interrupt",
+        "answer_tags",
         "native_tools",
         "fncall_prompt_type",
         "special_code_mode",

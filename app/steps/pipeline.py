@@ -148,7 +148,9 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     """
     stages: list[Stage | None] = []
     if profile.inline_think != "off":
-        stages.append(ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt))
+        stages.append(
+            ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt, profile.answer_tags)
+        )
     prompted = uses_prompted_tools(request, profile) is not None
     if (prompted or request.params) and (words := stop_words(request.params, prompt_stop_words(request, profile))):
         stages.append(StopWordStage(words))

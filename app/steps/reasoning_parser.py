@@ -1,11 +1,15 @@
 """Parses reasoning between tags in the content (rule 5 of docs/reference/assembly.md).
 
 States: START, before it is known whether the reply starts with reasoning; SEEK, where a closing tag would show that it
-did; THINK, inside reasoning; AFTER, after a closing tag, where line breaks are trimmed; TEXT, where everything passes
-(or, interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks
-that would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately,
-so that no text is searched twice. A state reads on from `_at`, and the rest is copied once for each event: a reply may
-have many thoughts in one event. Once a server sends reasoning in a field of its own, tags in the content are content.
+did; BLOCK, between the tags of reasoning or of the answer; AFTER, after a closing tag, where line breaks are trimmed
+and the answer can have tags of its own; FIELD, after reasoning in a field; TEXT, where everything passes (or,
+interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks that
+would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately, so
+that no text is searched twice; of the rest, `_at` says what is read, so that no text is copied again and again when one
+event has many thoughts.
+
+Once a server sends reasoning in a field of its own, tags in the content are content. Only a closing tag with which the
+content begins is none: the server has parsed the reasoning, and left that tag of the template behind.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -29,14 +33,14 @@ _BLANKS = " \t\r\n"
 
 
 @lru_cache(maxsize=32)
-def _special_characters(opening: str, closing: str) -> re.Pattern[str]:
+def _special_characters(*tags: str) -> re.Pattern[str]:
     """Return a pattern for characters that can begin a tag, and for line breaks, which are trimmed beside tags."""
-    return re.compile(f"[{re.escape(opening[:1] + closing[:1])}{_BREAKS}]")
+    return re.compile(f"[{re.escape(''.join(tag[:1] for tag in tags))}{_BREAKS}]")
 
 
 @lru_cache(maxsize=32)
-def _thought_ends(closing: str, interrupt: str) -> re.Pattern[str]:
-    """Return a pattern for what ends a thought: the closing tag, or a line break before the interrupt."""
+def _block_ends(closing: str, interrupt: str) -> re.Pattern[str]:
+    """Return a pattern for what ends a block: the closing tag, or a line break before the interrupt."""
     return re.compile(re.escape(closing) + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
 
 
@@ -44,26 +48,44 @@ _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
 
 class ReasoningStage:
-    def __init__(self, mode: ThinkMode, tags: tuple[str, str], interrupt: str | None = None) -> None:
+    """`answer_tags` are those around the answer behind a thought in tags (Granite), None if it has none."""
+
+    def __init__(
+        self,
+        mode: ThinkMode,
+        tags: tuple[str, str],
+        interrupt: str | None = None,
+        answer_tags: tuple[str, str] | None = None,
+    ) -> None:
         self._mode = mode
         self._open, self._close = tags
+        self._answer_tags = answer_tags
+        """None once the answer has begun."""
         self._interrupt = interrupt or ""
+        self._has_field = False
+        """The server has sent reasoning in a field."""
+        self._has_blank_field = False
+        """The server has sent white space in a field of reasoning."""
+        self._end_tag = self._close
+        """The closing tag of the open block."""
+        self._in_answer = False
+        """The open block is the answer."""
         self._held = ""
         """The end of the text, which could still become a tag."""
         self._at = 0
         """What of `_held` is read. 0 between two events."""
         self._kept: list[str] = []
         """The buffered text before `_held`, which cannot become a tag."""
-        self._has_thought_text = False
-        """The open reasoning has text, so that line breaks are no longer trimmed from its start."""
+        self._has_block_text = False
+        """The open block has text, so that line breaks are no longer trimmed from its start."""
         self._state: Callable[[ReasoningStage, list[Event]], bool] = ReasoningStage._start
         """An unbound function: a bound method would make a reference cycle, which only the collector frees."""
         self._passing = mode == "off"
-        self._find_special = _special_characters(*tags).search
-        self._find_thought_end = _thought_ends(self._close, self._interrupt).search
+        self._find_special = _special_characters(*tags, *(answer_tags or ())).search
+        self._find_block_end = self._find_thought_end = _block_ends(self._close, self._interrupt).search
 
     def feed(self, events: list[Event]) -> list[Event]:
-        if self._passing:
+        if self._passing or (self._state is ReasoningStage._field and self._holds_nothing() and _has_no_text(events)):
             return events
         out: list[Event] = []
         for event in events:
@@ -80,13 +102,16 @@ class ReasoningStage:
                 out.append(event)
         return out
 
+    def _holds_nothing(self) -> bool:
+        return not self._held and not self._kept
+
     def _feed_plain(self, event: TextDelta, out: list[Event]) -> bool:
         """Take a text that is passed on or kept as a whole. Nothing may be held. Any other is left alone: False."""
         state = self._state
         if self._find_special(event.text):
             return False
-        if state is ReasoningStage._think and self._has_thought_text:
-            self._think_text(event.text, out)
+        if state is ReasoningStage._block and self._has_block_text:
+            self._add_block_text(event.text, out)
         elif state is ReasoningStage._seek:
             self._kept.append(event.text)
         elif state is ReasoningStage._text and self._mode == "interleaved" and event.text:
@@ -97,22 +122,30 @@ class ReasoningStage:
 
     def _end_search(self, event: Event, out: list[Event]) -> None:
         """Flush the buffer before a non-text event. A reasoning event, or a call before any tag, ends the search."""
+        state = self._state
         self._flush(out)
-        if (
-            isinstance(event, ReasoningDelta)
-            or isinstance(event, ToolCallDelta)
-            and self._state in (ReasoningStage._start, ReasoningStage._seek)
+        if type(event) is ReasoningDelta:
+            if state is ReasoningStage._start and event.text.isspace():
+                self._has_blank_field = True
+            elif state is ReasoningStage._start or state is ReasoningStage._field:
+                self._has_field = True
+                self._state = ReasoningStage._field
+            else:
+                self._start_passing()
+        elif (
+            type(event) is ToolCallDelta
+            and (state is ReasoningStage._start or state is ReasoningStage._seek)
             and self._mode in ("leading", "auto_close")
         ):
             self._start_passing()
 
     def _flush(self, out: list[Event]) -> None:
         held, self._held = self._take_kept(self._held), ""
-        if held and self._state == ReasoningStage._think:
-            self._think_text(held, out)
+        if held and self._state is ReasoningStage._block:
+            self._add_block_text(held, out)
         elif held:
             out.append(TextDelta(held))
-        if self._state == ReasoningStage._seek:
+        if self._state is ReasoningStage._seek:
             self._state = ReasoningStage._start
 
     def _start_passing(self) -> None:
@@ -127,9 +160,13 @@ class ReasoningStage:
             self._kept.clear()
             self._begin(len(self._open))
             return True
-        if self._open.startswith(text):
+        if self._has_blank_field and self._remove_stray_tag(text):
+            return True
+        if self._open.startswith(text) or (self._has_blank_field and self._close.startswith(text)):
             return False
         self._held = self._take_kept(text)
+        if self._has_blank_field:
+            self._held = self._held.lstrip(_BREAKS)
         if self._mode == "auto_close":
             self._state = ReasoningStage._seek
         elif self._mode == "forced_open":
@@ -138,12 +175,30 @@ class ReasoningStage:
             self._state = ReasoningStage._text
         return True
 
+    def _field(self, out: list[Event]) -> bool:
+        text = self._held.lstrip(_BLANKS)
+        self._keep(len(self._held) - len(text))
+        if self._remove_stray_tag(text):
+            return True
+        if self._close.startswith(text):
+            return False
+        self._held = self._take_kept(text)
+        self._start_passing()
+        return True
+
+    def _remove_stray_tag(self, text: str) -> bool:
+        """Remove a closing tag with which the content begins. `text` is all of `_held`."""
+        if not text.startswith(self._close):
+            return False
+        self._end(len(self._close))
+        return True
+
     def _seek(self, out: list[Event]) -> bool:
         place = self._held.find(self._close)
         if place < 0:
             self._keep(len(self._held) - partial_tag_length(self._held, (self._close,)))
             return False
-        self._think_text(self._take_kept(self._held[:place]).strip(_BREAKS), out)
+        self._add_block_text(self._take_kept(self._held[:place]).strip(_BREAKS), out)
         self._end(place + len(self._close))
         return True
 
@@ -166,30 +221,37 @@ class ReasoningStage:
         return text
 
     def _begin(self, place: int) -> None:
-        """Begin a thought at this place of `_held`."""
+        """Begin a block at this place of `_held`."""
         self._at = place
-        self._has_thought_text = False
-        self._state = ReasoningStage._think
+        self._has_block_text = False
+        self._state = ReasoningStage._block
+
+    def _begin_answer(self, place: int, end_tag: str) -> None:
+        self._in_answer, self._answer_tags, self._end_tag = True, None, end_tag
+        self._find_block_end = _block_ends(end_tag, "").search
+        self._begin(place)
 
     def _end(self, place: int) -> None:
-        """End a thought; the text after it begins at this place of `_held`."""
+        """End a block; the text after it begins at this place of `_held`."""
         self._kept.clear()
+        if self._in_answer:
+            self._in_answer, self._end_tag, self._find_block_end = False, self._close, self._find_thought_end
         self._at = place
         self._state = ReasoningStage._after
 
-    def _think(self, out: list[Event]) -> bool:
-        if not self._has_thought_text:
+    def _block(self, out: list[Event]) -> bool:
+        if not self._has_block_text:
             self._skip_breaks()
-        place, after = self._thought_end()
+        place, after = self._block_end()
         if place >= 0:
-            self._think_text(self._held[self._at : place].rstrip(_BREAKS), out)
+            self._add_block_text(self._held[self._at : place].rstrip(_BREAKS), out)
             self._end(after)
             return True
         self._drop_read()
-        keep = max(partial_tag_length(self._held, (self._close,)), self._held_interrupt())
+        keep = max(partial_tag_length(self._held, (self._end_tag,)), self._held_interrupt())
         passable = len(self._held) - keep
         ready = self._held[:passable].rstrip(_BREAKS)
-        self._think_text(ready, out)
+        self._add_block_text(ready, out)
         self._held = self._held[len(ready) :]
         self._keep(passable - len(ready))
         return False
@@ -199,37 +261,47 @@ class ReasoningStage:
         assert found is not None
         self._at = found.start()
 
-    def _thought_end(self) -> tuple[int, int]:
-        """Return the end of the reasoning and the start of the text after it, or (-1, -1) if it has not ended."""
-        if self._interrupt and not self._has_thought_text and self._held.startswith(self._interrupt, self._at):
+    def _block_end(self) -> tuple[int, int]:
+        """Return the end of the block and the start of the text after it, or (-1, -1) if it has not ended."""
+        leads = not self._has_block_text and not self._in_answer
+        if leads and self._interrupt and self._held.startswith(self._interrupt, self._at):
             return self._at, self._at
-        found = self._find_thought_end(self._held, self._at)
+        found = self._find_block_end(self._held, self._at)
         if found is None:
             return -1, -1
         end = found.end()
         return (end, end) if found.group() == "\n" else (found.start(), end)
 
     def _held_interrupt(self) -> int:
-        if not self._interrupt:
+        if not self._interrupt or self._in_answer:
             return 0
-        if not self._has_thought_text and self._interrupt.startswith(self._held):
+        if not self._has_block_text and self._interrupt.startswith(self._held):
             return len(self._held)
         return partial_tag_length(self._held, ("\n" + self._interrupt,))
 
-    def _think_text(self, text: str, out: list[Event]) -> None:
+    def _add_block_text(self, text: str, out: list[Event]) -> None:
         if text:
-            self._has_thought_text = True
-            out.append(ReasoningDelta(self._take_kept(text)))
+            self._has_block_text = True
+            text = self._take_kept(text)
+            out.append(TextDelta(text) if self._in_answer else ReasoningDelta(text))
 
     def _after(self, out: list[Event]) -> bool:
         self._skip_breaks()
+        tags = self._answer_tags
+        if tags is not None:
+            start = self._held[self._at : self._at + len(tags[0])]
+            if start == tags[0]:
+                self._begin_answer(self._at + len(start), tags[1])
+                return True
+            if tags[0].startswith(start):
+                return False
         if self._at < len(self._held):
             self._state = ReasoningStage._text
             return True
         return False
 
     def _text(self, out: list[Event]) -> bool:
-        if self._mode != "interleaved":
+        if self._mode != "interleaved" or self._has_field:
             self._passing = True
             out.append(TextDelta(self._held[self._at :]))
             self._at = len(self._held)
@@ -247,3 +319,7 @@ class ReasoningStage:
             out.append(TextDelta(ready))
         self._at = len(ready)
         return False
+
+
+def _has_no_text(events: list[Event]) -> bool:
+    return all(type(event) is not TextDelta for event in events)

@@ -189,6 +189,7 @@ def _others(name: str) -> list[Any]:
 SPECIAL: dict[str, list[Any]] = {
     "think_tags": [("<t>", "</t>")],
     "think_interrupt": ["<tool_call>"],
+    "answer_tags": ["none", ("<answer>", "</answer>")],
     "text_tools": ["hermes", "harmony"],
     "continuation": ["partial"],
     "name_media": ["never", "untaken", "with_tools"],
