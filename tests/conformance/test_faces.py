@@ -8,9 +8,9 @@ from tests.reply_pipeline import read_reply
 
 LOST: dict[str, dict[str, int]] = {
     "/v1/messages": {
-        "the reply: it becomes an error": 2,
+        "the reply: it becomes an error": 3,
         "calls of a reply that reached its length": 1,
-        "the finish reason: stop becomes content_filter": 2,
+        "the finish reason: stop becomes content_filter": 3,
     },
     "/v1/responses": {},
 }

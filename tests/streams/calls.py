@@ -58,7 +58,9 @@ class Calls:
             identity, name, arguments = _parts(fragment)
             slot = _slot(fragment.get("index"), place, len(fragments))
             call = self._find(identity, slot)
-            if call is None or (identity not in call.ids and _begins_another(call, identity, name, arguments)):
+            renamed = call is not None and bool(name) and name != call.name and call.complete
+            begins = call is not None and identity not in call.ids and _begins_another(call, identity, name, arguments)
+            if call is None or begins or renamed:
                 if not (identity or name or arguments):
                     continue
                 call = Call(slot, self.run)
@@ -73,6 +75,11 @@ class Calls:
             return self.opened[-1] if self.opened else None
         there = [call for call in self.opened if call.slot == slot]
         return there[-1] if there else None
+
+    def drop(self, identity: str | None) -> None:
+        """Leave out the call with this id, or all of them: the server ran them."""
+        known = [call for call in self.opened if identity in call.ids]
+        self.opened = [call for call in self.opened if known and call not in known]
 
     def in_order(self, closed: bool) -> list[tuple[str, str]]:
         """Name and arguments of each call; neighbours stand by index when all their indices differ.
@@ -91,11 +98,13 @@ class Calls:
 
 def _parts(fragment: Json) -> tuple[str | None, str, str]:
     function = fragment.get("function") or {}
+    if isinstance(function, str):
+        function = {"name": function}
     identity = fragment.get("id")
-    arguments = function.get("arguments")
-    if isinstance(arguments, dict):
+    name, arguments = (function.get(key, fragment.get(key)) for key in ("name", "arguments"))
+    if arguments is not None and not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return (str(identity) if identity not in (None, "") else None), function.get("name") or "", arguments or ""
+    return (str(identity) if identity not in (None, "") else None), name or "", arguments or ""
 
 
 def _slot(index: object, place: int, count: int) -> Slot:
@@ -109,26 +118,54 @@ def _begins_another(call: Call, identity: str | None, name: str, arguments: str)
         return False
     if identity and call.ids:
         return not call.arguments.strip() or call.complete or name != call.name
-    return call.complete and arguments.lstrip().startswith("{")
+    if isinstance(call.slot, int) and name == call.name and call.arguments.strip() == "{}":
+        return False
+    return call.complete and arguments.lstrip().startswith("{") and _meaning(arguments) != _meaning(call.arguments)
 
 
 def _extend(call: Call, identity: str | None, name: str, arguments: str) -> None:
-    repeated = identity is not None and identity in call.ids and arguments == call.arguments and call.complete
     if identity is not None:
         call.ids.add(identity)
     if name != call.name and not call.arguments:
         call.name += name
     elif not call.name:
         call.name = name
-    if not repeated:
-        call.arguments += arguments
+    call.arguments += arguments
 
 
 def _final(arguments: str) -> str:
-    if not arguments.strip():
-        return "{}"
-    if not is_json(arguments):
+    """The arguments that are sent first and say something, if all behind them say the same; else as they came."""
+    texts = _documents(arguments)
+    if texts is None:
         return arguments
-    inner = json.loads(arguments)
-    unwrapped = isinstance(inner, str) and is_json(inner) and isinstance(json.loads(inner), dict)
-    return str(inner) if unwrapped else arguments
+    told = [text for text in texts if _meaning(text) not in EMPTY]
+    if any(_meaning(text) != _meaning(told[0]) for text in told):
+        return arguments
+    if not told:
+        return "{}"
+    meaning = _meaning(told[0])
+    return json.dumps(meaning) if told[0][0] == '"' and isinstance(meaning, dict) else told[0]
+
+
+EMPTY: tuple[object, ...] = ({}, [], None, "")
+
+
+def _meaning(text: str) -> object:
+    """What a JSON text says, also in strings."""
+    value: object = text
+    while isinstance(value, str) and is_json(value):
+        value = json.loads(value)
+    return value
+
+
+def _documents(text: str) -> list[str] | None:
+    """The JSON documents that stand one behind the other in a text; None if it has anything else."""
+    texts, rest = [], text.strip()
+    while rest:
+        try:
+            end = json.JSONDecoder().raw_decode(rest)[1]
+        except ValueError:
+            return None
+        texts.append(rest[:end])
+        rest = rest[end:].strip()
+    return texts

@@ -18,7 +18,10 @@ from tests.streams.calls import Calls, is_json
 Json = dict[str, Any]
 
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+ANSWER_OPEN, ANSWER_CLOSE = "<response>", "</response>"
+REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+THOUGHTS = ("thinking", "reasoning")
+TEXTS = ("text", "thinking", "reasoning", "summary", "content")
 TOTAL = re.compile(r"tokens$|_eval_count|^eval_count|TokenCount")
 """The names of numbers of tokens."""
 LENGTH = {"length", "max_new_tokens", "max_tokens", "model_context_window_exceeded"}
@@ -51,6 +54,8 @@ class Reading:
 
     structured: str = ""
     text: str = ""
+    spoken: str = ""
+    """The transcript."""
     calls: Calls = field(default_factory=Calls)
     own: int = 0
     """The index of the choice that is the reply."""
@@ -87,7 +92,7 @@ def read_body(body: bytes) -> Expected:
 def _find_own(documents: list[Any]) -> int:
     """The index of the choice that is the reply: 0, or the first that comes if there is no choice 0."""
     choices = [
-        choice for document in documents if isinstance(document, dict) for choice in document.get("choices") or []
+        choice for document in documents if isinstance(document, dict) for choice in _items(document.get("choices"))
     ]
     indices = [choice.get("index") or 0 for choice in choices]
     return 0 if 0 in indices or not indices else int(indices[0])
@@ -132,7 +137,7 @@ def _take_object(reading: Reading, document: Any, whole: bool) -> None:
         return
     places = [document, document.get("x_groq") or {}]
     met: list[int] = []
-    for choice in document.get("choices") or []:
+    for choice in _items(document.get("choices")):
         index = choice.get("index") or 0
         if index == reading.own and index not in met:
             _take_choice(reading, choice, whole)
@@ -161,8 +166,16 @@ def _take_choice(reading: Reading, choice: Json, whole: bool) -> None:
     if choice.get("error"):
         reading.failed = True
     delta, message = choice.get("delta"), choice.get("message")
+    delta = delta[0] if isinstance(delta, list) else delta
+    if delta is None and message is None:
+        answers = [one for one in choice.get("messages") or [] if one["role"] == "assistant"]
+        message = answers[-1] if answers else None
+        delta = None if answers else {"content": choice.get("text")}
+    if (delta or message or {}).get("role") == "tool":
+        reading.calls.drop((delta or message or {}).get("tool_call_id"))
+        return
     if message and (whole or delta is None):
-        if not (reading.text or reading.structured or reading.calls.opened):
+        if not (reading.text or reading.spoken or reading.structured or reading.calls.opened):
             _take_message(reading, message, whole=True)
     elif delta:
         _take_message(reading, delta, whole=False)
@@ -178,12 +191,14 @@ def _take_message(reading: Reading, message: Json, whole: bool) -> None:
     for kind, text in _content_parts(message.get("content")):
         reasoning += text if kind == "thinking" else ""
         content += text if kind == "text" else ""
-    content += message.get("refusal") or ""
+    refusal = message.get("refusal") or ""
+    content += refusal if isinstance(refusal, str) else json.dumps(refusal)
+    reading.spoken += (message.get("audio") or {}).get("transcript") or ""
     if reasoning.strip() or content.strip():
         reading.calls.interrupt()
     reading.structured += reasoning
     reading.text += content
-    fragments = message.get("tool_calls") or []
+    fragments = _items(message.get("tool_calls"))
     legacy = message.get("function_call") or {}
     if legacy.get("name") or legacy.get("arguments"):
         fragments = [*fragments, {"index": 0, "function": legacy}]
@@ -197,29 +212,46 @@ def _later(known: Any, told: Any) -> Any:
     return known if known is not None and (told is None or told == 0) else told
 
 
+def _items(value: Any) -> list[Json]:
+    """A list, or the object or objects that stand in its place."""
+    if isinstance(value, dict):
+        return list(value.values()) if "0" in value else [value]
+    return value or []
+
+
 def _reasoning(message: Json) -> str:
     fields = [message.get(name) for name in REASONING_FIELDS]
-    texts = [text for text in fields if isinstance(text, str) and text]
-    if texts:
-        return texts[0]
-    details = message.get("reasoning_details") or []
-    return "".join(detail.get("text") or detail.get("summary") or "" for detail in details)
+    fields += [(message.get("provider_specific_fields") or {}).get("reasoning_content")]
+    fields += [message.get("reasoning_details"), message.get("thinking_blocks")]
+    return next((text for text in map(_texts, fields) if text), "")
+
+
+def _texts(value: Any) -> str:
+    """The texts in a value of reasoning."""
+    if isinstance(value, dict):
+        return next((_texts(value[name]) for name in TEXTS if value.get(name)), "")
+    return "".join(map(_texts, value)) if isinstance(value, list) else value or ""
 
 
 def _content_parts(content: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(content, str):
-        yield "text", content
-    for part in [content] if isinstance(content, dict) else content if isinstance(content, list) else []:
-        if part.get("type") == "thinking":
-            yield from (("thinking", text) for _, text in _content_parts(part.get("thinking")))
-        else:
-            yield "text", part.get("text") or ""
+    parts = content if isinstance(content, list) else [content]
+    if content is None or isinstance(content, str):
+        yield "text", content or ""
+    elif any(isinstance(part, dict) and "type" in part and {*part} & {*TEXTS} for part in parts):
+        yield from (("thinking" if part["type"] in THOUGHTS else "text", _texts(part)) for part in parts)
+    else:
+        yield "text", json.dumps(content, ensure_ascii=False)
 
 
 def _conclude(reading: Reading) -> Expected:
     reasoning, content = _split_think(reading.structured, reading.text)
+    if not content.startswith(reading.spoken):
+        content = "" if reading.spoken.startswith(content) else content
+        content += reading.spoken
     opened = reading.calls.opened or any(calls.opened for calls in reading.others.values())
-    complete = reading.reason is not None or (reading.done and bool(reading.structured or reading.text or opened))
+    complete = reading.reason is not None or (
+        reading.done and bool(reading.structured or reading.text or reading.spoken or opened)
+    )
     error = reading.failed or not complete or bool(_parts(reading.reason or "") & FAILED)
     calls = reading.calls.in_order(closed=not error)
     if not reading.calls.opened:
@@ -236,9 +268,13 @@ def _conclude(reading: Reading) -> Expected:
 
 
 def _split_think(structured: str, text: str) -> tuple[str, str]:
-    if structured or not text.lstrip().startswith(THINK_OPEN):
+    if structured:
+        text = text if not text.lstrip().startswith(THINK_CLOSE) else text.lstrip().removeprefix(THINK_CLOSE)
+    if structured.strip() or not text.lstrip().startswith(THINK_OPEN):
         return structured, text
     thought, _, answer = text.lstrip().removeprefix(THINK_OPEN).partition(THINK_CLOSE)
+    if answer.lstrip().startswith(ANSWER_OPEN):
+        answer = answer.lstrip().removeprefix(ANSWER_OPEN).replace(ANSWER_CLOSE, "", 1)
     return thought, answer
 
 

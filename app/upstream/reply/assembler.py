@@ -62,6 +62,8 @@ class Assembler:
     _details: ReasoningDetails | None = None
     _cacheable = True
     """False once something came that may mean that the reply is not whole."""
+    _first_content = ""
+    """The first text of the content."""
     _has_message = False
     """Whether a complete message came, which needs no finish reason."""
     _text_kind: type[TextDelta | ReasoningDelta] | None = None
@@ -137,13 +139,17 @@ class Assembler:
 
     def _feed_text(self, text: ChunkText, out: list[Event]) -> bool:
         """Take the only part of a chunk. False: it was not taken, because more than adding it is to be done."""
-        if self._surrogates.held or self._choices.own_index:
+        if self._surrogates.held or self._choices.own_index or self._audio is not None:
             return False
         if type(text) is TextDelta or type(text) is ReasoningDelta:
             if self._calls.opened:
                 self._calls.seal_last_call(text.text, out)
             out.append(text)
-            self._seen_fields.add("content" if type(text) is TextDelta else "reasoning")
+            if type(text) is ReasoningDelta:
+                self._seen_fields.add("reasoning")
+            elif not self._first_content:
+                self._first_content = text.text
+                self._seen_fields.add("content")
             if not self._calls.opened or not self._calls.has_unsealed:
                 self._text_kind = type(text)
         elif type(text) is not ToolCallFragment or not self._calls.add_arguments(text, out):
@@ -175,6 +181,10 @@ class Assembler:
     def _feed_choice(self, chunk: Chunk, choice: ChunkChoice, out: list[Event]) -> None:
         """Take what a chunk has for the choice that is the reply."""
         self._choices.own_came = True
+        if choice.text and choice.message is None and (choice.delta is None or choice.delta == _NOTHING):
+            choice.delta = ChunkDelta(content=choice.text)
+        if self._skip_tool_result(choice):
+            return
         if chunk.ragged or self._surrogates.held:
             self._join_surrogates(choice)
         if choice.delta is not None and choice.delta != _NOTHING:
@@ -271,6 +281,16 @@ class Assembler:
         if choice.message is not None:
             self._surrogates.join_whole(choice.message)
 
+    def _skip_tool_result(self, choice: ChunkChoice) -> bool:
+        """Leave out the result of a tool that the server ran itself (MiniMax's web search), and return whether it is
+        one. Its finish reason is that of the tool's turn, not of the reply."""
+        message = choice.delta or choice.message
+        if message is None or not message.is_tool_result:
+            return False
+        self._calls.answer(message.tool_call_id)
+        self._warn("the model server ran a tool of its own within the reply: its call and its result are left out")
+        return True
+
     def _feed_delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
         reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         details = delta.reasoning_details
@@ -282,16 +302,21 @@ class Assembler:
             self._seen_fields.add("reasoning")
         if details:
             self._feed_details(details, out, whole=whole)
-        if delta.content:
-            self._calls.seal_last_call(delta.content, out)
-            out.append(TextDelta(delta.content))
+        if delta.signed_blocks:
+            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+        has_begun = bool(self._first_content)
+        if content := delta.content:
+            self._first_content = self._first_content or content
+            self._add_text(content if self._audio is None else self._audio.add_content(content), out)
             self._seen_fields.add("content")
         if delta.refusal:
             self._calls.seal_last_call(delta.refusal, out)
             out.append(TextDelta(delta.refusal, refusal=True))
             self._seen_fields.add("refusal")
         if delta.audio or delta.annotations or delta.images or delta.extra_content is not None or delta.unread:
-            self._feed_other_parts(delta, out, whole=whole)
+            if delta.audio and self._audio is None:
+                self._audio = AudioParts(self._first_content, is_all=not has_begun)
+            self._feed_other_parts(delta, out)
         if delta.tool_calls:
             self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
@@ -304,6 +329,11 @@ class Assembler:
         if items:
             out.append(Extra({"reasoning_details": items}))
 
+    def _add_text(self, text: str, out: list[Event]) -> None:
+        if text:
+            self._calls.seal_last_call(text, out)
+            out.append(TextDelta(text))
+
     def _feed_calls(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool) -> None:
         self._seen_fields.add("calls")
         for fragment in fragments:
@@ -312,13 +342,10 @@ class Assembler:
                 return
         self._calls.feed(fragments, out, whole=whole)
 
-    def _feed_other_parts(self, delta: ChunkDelta, out: list[Event], *, whole: bool) -> None:
+    def _feed_other_parts(self, delta: ChunkDelta, out: list[Event]) -> None:
         """Emit what a delta has beside text, reasoning and calls, as part of the current message."""
-        if delta.audio:
-            self._audio = self._audio or AudioParts()
-            if transcript := self._audio.add(delta.audio):
-                self._calls.seal_last_call(transcript, out)
-                out.append(TextDelta(transcript))
+        if delta.audio and self._audio is not None:
+            self._add_text(self._audio.add(delta.audio), out)
             self._seen_fields.add("audio")
         if delta.annotations:
             out.append(Extra({"annotations": delta.annotations}))
@@ -332,8 +359,8 @@ class Assembler:
                 out.append(picture)
         if delta.extra_content is not None:
             out.append(Extra({"extra_content": delta.extra_content}))
-        for type_ in delta.unread or ():
-            self._warn(f"the model server's reply has a content part of type {type_!r}, which is left out: unsupported")
+        for part in delta.unread or ():
+            self._warn(f"left out of the model server's reply, because the gateway cannot read it: {part}")
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
@@ -347,7 +374,8 @@ class Assembler:
         """Take a whole message. Fields that deltas already brought are skipped: Perplexity repeats them here."""
         seen = frozenset(self._seen_fields)
         if "reasoning" in seen:
-            message.reasoning_content = message.reasoning = message.reasoning_text = message.reasoning_details = None
+            message.reasoning_content = message.reasoning = message.reasoning_text = None
+            message.reasoning_details = message.signed_blocks = None
         if "details" in seen:
             message.reasoning_details = None
         if "content" in seen:
@@ -427,6 +455,7 @@ class Assembler:
         if self._sources:
             out.append(Extra(self._sources))
         if self._audio is not None:
+            self._add_text(self._audio.take_rest(), out)
             out += self._audio.close(self._warn)
         self._calls.close(out)
         native = self._reason
@@ -454,6 +483,8 @@ class Assembler:
         if self.ended:
             return
         self._feed_delta(self._surrogates.close(), out)
+        if self._audio is not None:
+            self._add_text(self._audio.take_rest(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True

@@ -2,10 +2,12 @@
 
 Rule 11 of `docs/reference/assembly.md`: every other field is skipped. Nesting is limited because the code that
 later reads and writes these values is recursive.
+
+A field of type None is one that only the lenient decoder reads: a chunk that has it is refused by the strict one.
 """
 
 import re
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -40,14 +42,22 @@ class ToolCallFragment(Struct, gc=False):
     extra_content: Any = None
     type: str | None = None
     custom: Any = None
+    name: None = None
+    """Of a call without `function` (Cloudflare Workers AI), like `arguments`."""
+    arguments: None = None
 
 
 class ChunkDelta(Struct, gc=False):
+    role: Literal["assistant", "user", "system", "developer", "model", ""] | None = None
+    """Any other one is read by the lenient decoder, which sets `is_tool_result`."""
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_text: str | None = None
+    thinking: None = None
+    provider_specific_fields: None = None
     reasoning_details: list[Any] | None = None
+    thinking_blocks: None = None
     tool_calls: list[ToolCallFragment] | None = None
     function_call: FunctionFragment | None = None
     refusal: str | None = None
@@ -55,14 +65,25 @@ class ChunkDelta(Struct, gc=False):
     annotations: list[Any] | None = None
     images: list[Any] | None = None
     extra_content: Any = None
+    tool_call_id: str | None = None
+    text: None = None
+    is_odd: bool = False
+    """Whether the lenient decoder found any of the following."""
+    is_tool_result: bool = False
+    """It is not the assistant's: a tool that the server ran itself has answered."""
+    signed_blocks: list[Any] | None = None
+    """Parts of reasoning with a signature or encrypted data, as the server wrote them."""
     unread: list[str] | None = None
-    """The types of content parts that are neither text nor reasoning nor an image."""
+    """What could not be read, in words."""
 
 
 class ChunkChoice(Struct, gc=False):
     index: int | None = 0
     delta: ChunkDelta | None = None
     message: ChunkDelta | None = None
+    text: str | None = None
+    """In text completions, which have neither `delta` nor `message`. Together sends it beside `delta`."""
+    messages: None = None
     finish_reason: str | None = None
     native_finish_reason: Any = None
     """OpenRouter: the word of the provider behind it."""
@@ -104,7 +125,7 @@ def get_text(chunk: Chunk) -> ChunkText | None:
         return None
     if choice.usage or choice.error or chunk.x_groq or chunk.citations or chunk.search_results:
         return None
-    if delta.reasoning or delta.reasoning_text or delta.reasoning_details or delta.refusal or delta.unread:
+    if delta.reasoning or delta.reasoning_text or delta.reasoning_details or delta.refusal or delta.is_odd:
         return None
     if delta.audio or delta.annotations or delta.images or delta.extra_content is not None:
         return None

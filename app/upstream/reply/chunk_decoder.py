@@ -1,7 +1,8 @@
 """Decode one JSON value of a reply into a typed chunk.
 
 The strict decoder accepts what nearly all servers send and takes about a microsecond. What it refuses (a list of
-content parts, an object for arguments, NaN, invalid UTF-8, half a surrogate pair) is decoded again by the lenient one.
+content parts, an object for arguments, a call without `function`, NaN, invalid UTF-8, half a surrogate pair) is decoded
+again by the lenient one.
 
 Nearly all chunks of a long reply differ from each other only in one text. `ChunkDecoder` remembers the bytes before and
 after the text of such a chunk. Where a later one has the same bytes there, and one JSON string between them, only that
@@ -34,6 +35,8 @@ MIN_WAIT, MAX_WAIT = 6, 4096
 be in vain, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
 _PROBE, _PROBE_JSON = "another text", b'"another text"'
 MAX_PATTERN_BYTES = 4096
+_MAX_DIGITS = 4000
+"""An integer with more digits is read as 0: Python refuses it, and it takes quadratic time."""
 _PREFIX, _SUFFIX = b"data: ", b"\n\n"
 _CONTENT, _REASONING, _ARGUMENTS = (
     re.compile(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*+")' % key, re.DOTALL)
@@ -78,7 +81,7 @@ def _load(data: bytes) -> Any:
 
 
 def _integer(digits: str) -> int:
-    return int(digits) if len(digits) < 20 else 0
+    return int(digits) if len(digits) <= _MAX_DIGITS else 0
 
 
 class ChunkDecoder:

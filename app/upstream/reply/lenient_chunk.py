@@ -1,9 +1,29 @@
-"""Decode chunks whose fields have unusual types, by conversions that lose nothing."""
+"""Decode chunks whose fields have unusual types, by conversions that lose nothing.
+
+What cannot be converted is named in `unread`, from which the assembler makes a warning.
+"""
 
 import json
 from typing import Any
 
-from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, FunctionFragment, ToolCallFragment
+from app.upstream.reply.chunk import (
+    Chunk,
+    ChunkChoice,
+    ChunkDelta,
+    FunctionFragment,
+    ToolCallFragment,
+)
+from app.upstream.reply.reasoning_details import get_details_text
+
+_THOUGHT_TYPES = ("thinking", "reasoning")
+_TEXT_TYPES = ("text", "output_text", "input_text")
+_TOOL_ROLES = ("tool", "function")
+_REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_CHOICE_FIELDS = frozenset({"index", "delta", "message", "messages", "text", "finish_reason"})
+_CALL_FIELDS = frozenset({"index", "id", "function", "name", "custom"})
+_TYPE_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false", int: "a number"}
+_MAX_INTEGER = 2**64 - 1
+"""The largest integer that can be written again as an integer outside of text."""
 
 
 def decode_leniently(value: Any) -> Chunk | None:
@@ -11,18 +31,16 @@ def decode_leniently(value: Any) -> Chunk | None:
     value = _find_object(value)
     if value is None:
         return None
-    choices = value.get("choices")
+    choices = _to_items(value.get("choices"), _CHOICE_FIELDS)
     return Chunk(
-        choices=[_parse_choice(item) for item in choices if isinstance(item, dict)]
-        if isinstance(choices, list)
-        else None,
+        choices=None if choices is None else [_parse_choice(item) for item in choices if isinstance(item, dict)],
         usage=_to_mapping(value.get("usage")),
-        error=_replace_surrogates(value.get("error")),
+        error=_clean(value.get("error")),
         x_groq=_to_mapping(value.get("x_groq")),
         base_resp=_to_mapping(value.get("base_resp")),
         object=value.get("object") if isinstance(value.get("object"), str) else None,
-        citations=_replace_surrogates(value.get("citations")),
-        search_results=_replace_surrogates(value.get("search_results")),
+        citations=_clean(value.get("citations")),
+        search_results=_clean(value.get("search_results")),
     )
 
 
@@ -39,76 +57,179 @@ def _find_object(value: Any) -> dict[str, Any] | None:
 
 def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
     reason = value.get("finish_reason")
+    message = value.get("message")
+    if message is None and value.get("delta") is None:
+        message = _find_answer(value.get("messages"))
     return ChunkChoice(
         index=_parse_index(value.get("index")) or 0,
         delta=_parse_delta(value.get("delta")),
-        message=_parse_delta(value.get("message")),
+        message=_parse_delta(message),
+        text=_find_text(value.get("text")),
         finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
-        native_finish_reason=_replace_surrogates(value.get("native_finish_reason")),
+        native_finish_reason=_clean(value.get("native_finish_reason")),
         usage=_to_mapping(value.get("usage")),
-        error=_replace_surrogates(value.get("error")),
-        stop_reason=_replace_surrogates(value.get("stop_reason")),
-        matched_stop=_replace_surrogates(value.get("matched_stop")),
+        error=_clean(value.get("error")),
+        stop_reason=_clean(value.get("stop_reason")),
+        matched_stop=_clean(value.get("matched_stop")),
     )
 
 
+def _find_answer(messages: Any) -> Any:
+    """Return the answer in `messages`, which MiniMax sends after a search of its own: question, search, result and
+    answer."""
+    for message in reversed(messages) if isinstance(messages, list) else ():
+        if isinstance(message, dict) and message.get("role") in ("assistant", None):
+            return message
+    return None
+
+
 def _parse_delta(value: Any) -> ChunkDelta | None:
-    if isinstance(value, str):
-        return ChunkDelta(content=value)
-    if not isinstance(value, dict):
+    unread: list[str] = []
+    if isinstance(value, list):
+        if len(value) > 1:
+            unread.append(f"a delta that is a list of {len(value)}, of which the first one is read")
+        value = value[0] if value else None
+    if value is None:
         return None
-    thought, content = _parse_content(value.get("content"))
-    pictures, unread = _find_other_parts(value.get("content"))
-    images = _to_list(value.get("images")) + pictures
-    annotations = _to_list(value.get("annotations"))
-    calls = value.get("tool_calls")
-    details = value.get("reasoning_details")
-    calls = [calls] if isinstance(calls, dict) else calls
+    if isinstance(value, str):
+        return ChunkDelta(content=value, is_odd=bool(unread), unread=unread or None)
+    if not isinstance(value, dict):
+        return ChunkDelta(is_odd=True, unread=[f"a delta that is {_name_type(value)}"])
+    content = value.get("content")
+    parts = _Parts(value.get("text") if content is None else content, unread)
+    details = [_clean_detail(item) for item in _to_list(value.get("reasoning_details"), "reasoning_details", unread)]
+    reasoning = {key: _find_thought(value.get(key), key, unread) for key in _REASONING_FIELDS}
+    blocks = _to_list(value.get("thinking_blocks"), "thinking_blocks", unread)
+    reasoning["reasoning_content"] = reasoning["reasoning_content"] or parts.thought or None
+    if not any(reasoning.values()):
+        reasoning["reasoning_content"] = _find_late_thought(value, details, blocks)
+    signed = [_clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
+    calls = _to_items(value.get("tool_calls"), _CALL_FIELDS)
+    if calls is None and value.get("tool_calls"):
+        unread.append(f"tool_calls that are {_name_type(value['tool_calls'])}")
+    role = value.get("role")
     return ChunkDelta(
-        content=content,
-        reasoning_content=_find_text(value.get("reasoning_content")) or thought or None,
-        reasoning=_find_text(value.get("reasoning")),
-        reasoning_text=_find_text(value.get("reasoning_text")),
-        reasoning_details=[_clean_detail(item) for item in details] if isinstance(details, list) else None,
-        tool_calls=[_parse_call(item) for item in calls if isinstance(item, dict)] if isinstance(calls, list) else None,
-        function_call=_parse_function(value.get("function_call")),
-        refusal=_find_text(value.get("refusal")),
+        content=parts.text,
+        reasoning_content=reasoning["reasoning_content"],
+        reasoning=reasoning["reasoning"],
+        reasoning_text=reasoning["reasoning_text"],
+        reasoning_details=details or None,
+        tool_calls=[call for item in calls or () if (call := _parse_call(item, unread)) is not None] or None,
+        function_call=_parse_function(value.get("function_call"), {}, unread),
+        refusal=_find_value_text(value.get("refusal")),
         audio=_to_mapping(value.get("audio")),
-        annotations=annotations or None,
-        images=images or None,
-        extra_content=_replace_surrogates(value.get("extra_content")),
+        annotations=[_clean(item) for item in _to_list(value.get("annotations"), "annotations", unread)] or None,
+        images=[_clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
+        extra_content=_clean(value.get("extra_content")),
+        tool_call_id=_parse_id(value.get("tool_call_id")),
+        is_odd=role in _TOOL_ROLES or bool(signed) or bool(unread),
+        is_tool_result=role in _TOOL_ROLES,
+        signed_blocks=signed or None,
         unread=unread or None,
     )
 
 
-def _parse_content(value: Any) -> tuple[str, str]:
-    """Return (thinking, text) of a `content` that may be a list of typed parts (Mistral)."""
-    if not isinstance(value, list):
-        return "", _find_text(value) or ""
-    thought = content = ""
-    for part in value:
-        if isinstance(part, dict) and part.get("type") in ("thinking", "reasoning"):
-            thought += _find_text(part.get("thinking")) or _find_text(part) or ""
+def _find_late_thought(delta: dict[str, Any], details: list[Any], blocks: list[Any]) -> str | None:
+    """Return the reasoning of a delta that has none in the usual fields of text."""
+    fields = delta.get("provider_specific_fields")
+    text = _find_text(delta.get("thinking")) or (
+        _find_text(fields.get("reasoning_content")) if isinstance(fields, dict) else None
+    )
+    if text or get_details_text(details):
+        return text
+    return "".join(_find_part_thought(block) for block in blocks) or None
+
+
+class _Parts:
+    """What a `content` is made of: a text, a list of typed parts (Mistral, Databricks), or any other JSON value, which
+    is its JSON text (Cloudflare's JSON mode)."""
+
+    def __init__(self, content: Any, unread: list[str]) -> None:
+        self.text = self.thought = ""
+        self.pictures: list[Any] = []
+        self.thoughts: list[Any] = []
+        if isinstance(content, list):
+            if any(_is_part(item) for item in content):
+                for item in content:
+                    self._add(item, unread)
+            elif any(item is not None for item in content):
+                self.text = _write_json(content)
+        elif isinstance(content, dict) and _is_part(content):
+            self._add(content, unread)
         else:
-            content += _find_text(part) or ""
-    return thought, content
+            self.text = _find_value_text(content) or ""
+
+    def _add(self, part: Any, unread: list[str]) -> None:
+        if not isinstance(part, dict):
+            self.text += _find_value_text(part) or ""
+        elif part.get("type") in _THOUGHT_TYPES:
+            self.thought += _find_part_thought(part)
+            self.thoughts.append(part)
+        elif "image_url" in part:
+            self.pictures.append(_clean(part))
+        elif (text := _find_text(part)) is not None:
+            self.text += text
+        elif not isinstance(part.get("type"), str):
+            self.text += _write_json(part)
+        elif part["type"] not in _TEXT_TYPES:
+            unread.append(f"a content part of type {part['type']!r}")
 
 
-def _find_other_parts(value: Any) -> tuple[list[Any], list[str]]:
-    """Return (image parts, types of unsupported parts) of a `content` that is a list."""
-    parts = [part for part in value if isinstance(part, dict)] if isinstance(value, list) else []
-    pictures = [_replace_surrogates(part) for part in parts if "image_url" in part]
-    return pictures, [
-        str(part.get("type"))
-        for part in parts
-        if "image_url" not in part
-        and _find_text(part) is None
-        and part.get("type") not in ("thinking", "reasoning", "text", None)
-    ]
+def _is_part(value: Any) -> bool:
+    """Whether a value is a text, or an object that servers send as a part of the content."""
+    if not isinstance(value, dict):
+        return isinstance(value, str)
+    if value.get("type") in (*_THOUGHT_TYPES, *_TEXT_TYPES) or "image_url" in value:
+        return True
+    return _find_text(value) is not None and (isinstance(value.get("type"), str) or len(value) == 1)
 
 
-def _to_list(value: Any) -> list[Any]:
-    return [_replace_surrogates(item) for item in value] if isinstance(value, list) else []
+def _is_signed(part: Any) -> bool:
+    """Whether a part of reasoning, or an item of its summary (Databricks), has a signature or encrypted data."""
+    if not isinstance(part, dict):
+        return False
+    summary = part.get("summary")
+    items = [part, *summary] if isinstance(summary, list) else [part]
+    return any(isinstance(item, dict) and (item.get("signature") or item.get("data")) for item in items)
+
+
+def _find_part_thought(part: Any) -> str:
+    """Return the text of a part of reasoning, or of an item of `thinking_blocks`."""
+    if not isinstance(part, dict):
+        return ""
+    texts = (_find_text(part.get(key)) for key in ("thinking", "text", "reasoning", "summary", "content"))
+    return next((text for text in texts if text), "")
+
+
+def _find_thought(value: Any, name: str, unread: list[str]) -> str | None:
+    """Return the text of a reasoning field."""
+    text = _find_text(value)
+    if text is None and isinstance(value, dict):
+        text = _find_part_thought(value) or None
+    if text is None and value:
+        unread.append(f"{name} that is {_name_type(value)}")
+    return text
+
+
+def _name_type(value: Any) -> str:
+    return _TYPE_NAMES.get(type(value), "a number")
+
+
+def _to_list(value: Any, name: str, unread: list[str]) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict):
+        return [value]
+    if value:
+        unread.append(f"{name} that is {_name_type(value)}")
+    return []
+
+
+def _to_items(value: Any, fields: frozenset[str]) -> list[Any] | None:
+    """Return the items of a list, of an object that has them by number, or the one item that is there instead."""
+    if isinstance(value, dict):
+        return [value] if fields & value.keys() else list(value.values())
+    return value if isinstance(value, list) else None
 
 
 def _find_text(value: Any) -> str | None:
@@ -126,30 +247,57 @@ def _find_text(value: Any) -> str | None:
     return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _find_value_text(value: Any) -> str | None:
+    """Return a text, or that of a part; of any other JSON value its JSON text."""
+    if value is None or isinstance(value, str):
+        return value
+    if _is_part(value) or (isinstance(value, list) and (not value or any(_is_part(item) for item in value))):
+        return _find_text(value)
+    return _write_json(value)
+
+
+def _write_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
 def join_surrogates(text: str) -> str:
     """Join escaped surrogate pairs to characters; half a pair becomes U+FFFD, because UTF-8 cannot encode it."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _parse_call(value: dict[str, Any]) -> ToolCallFragment:
-    function = value.get("function") if "function" in value else value
-    id_ = value.get("id")
+def _parse_call(value: Any, unread: list[str]) -> ToolCallFragment | None:
+    if not isinstance(value, dict):
+        unread.append(f"a tool call that is {_name_type(value)}")
+        return None
     return ToolCallFragment(
         index=_parse_index(value.get("index")),
-        id=join_surrogates(id_) if isinstance(id_, str) else str(id_) if isinstance(id_, int) else None,
-        function=_parse_function(function),
-        extra_content=_replace_surrogates(value.get("extra_content")),
+        id=_parse_id(value.get("id")),
+        function=_parse_function(value.get("function"), value, unread),
+        extra_content=_clean(value.get("extra_content")),
         type=value.get("type") if isinstance(value.get("type"), str) else None,
-        custom=_replace_surrogates(value.get("custom")),
+        custom=_clean(value.get("custom")),
     )
 
 
-def _parse_function(value: Any) -> FunctionFragment | None:
-    if not isinstance(value, dict):
+def _parse_id(value: Any) -> str | None:
+    if isinstance(value, str):
+        return join_surrogates(value)
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _parse_function(function: Any, call: dict[str, Any], unread: list[str]) -> FunctionFragment | None:
+    """Read the name and arguments of a call: in its `function`, beside it, or with `function` as the name."""
+    if isinstance(function, str):
+        function = {"name": function}
+    elif function is not None and not isinstance(function, dict):
+        unread.append(f"a function that is {_name_type(function)}")
+        function = {}
+    inside = function or {}
+    name, arguments = (call.get(key) if inside.get(key) is None else inside[key] for key in ("name", "arguments"))
+    if name is None and arguments is None and function is None:
         return None
-    name, arguments = value.get("name"), value.get("arguments")
     if arguments is not None and not isinstance(arguments, str):
-        arguments = json.dumps(arguments, ensure_ascii=False)
+        arguments = _write_json(arguments)
     return FunctionFragment(name=join_surrogates(name) if isinstance(name, str) else None, arguments=arguments)
 
 
@@ -166,23 +314,24 @@ def _parse_index(value: Any) -> int | None:
 
 
 def _to_mapping(value: Any) -> dict[str, Any] | None:
-    return _replace_surrogates(value) if isinstance(value, dict) else None
+    return _clean(value) if isinstance(value, dict) else None
 
 
 def _clean_detail(value: Any) -> Any:
     """Clean an item of `reasoning_details`. Its text keeps half surrogate pairs: SurrogateJoiner joins them later."""
     if not isinstance(value, dict):
-        return _replace_surrogates(value)
+        return _clean(value)
     text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
-    return {**_replace_surrogates(value), **text}
+    return {**_clean(value), **text}
 
 
-def _replace_surrogates(value: Any) -> Any:
-    """Replace half surrogate pairs in any JSON value, because UTF-8 cannot encode them."""
+def _clean(value: Any) -> Any:
+    """Replace in any JSON value what cannot be encoded: half surrogate pairs (UTF-8), and integers beyond 64 bits, of
+    which the digits are kept as a text."""
     if isinstance(value, str):
         return value if value.isascii() else join_surrogates(value)
     if isinstance(value, list):
-        return [_replace_surrogates(item) for item in value]
+        return [_clean(item) for item in value]
     if isinstance(value, dict):
-        return {_replace_surrogates(key): _replace_surrogates(item) for key, item in value.items()}
-    return value
+        return {_clean(key): _clean(item) for key, item in value.items()}
+    return str(value) if isinstance(value, int) and not -(2**63) <= value <= _MAX_INTEGER else value

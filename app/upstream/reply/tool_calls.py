@@ -5,13 +5,10 @@ at its position in the delta's list, else to the call opened last. The first id 
 replaced by a generated one. A call is announced when its name is certainly complete: with its first argument text, when
 another call opens, or at the end. Calls are announced in the order of their indices, so a call whose index leaves a
 gap waits for the one that fills it. Arguments that begin with a quote are held to the end, because an object that was
-encoded twice is decoded once.
+encoded twice is decoded. So is a call of a tool that is the server's own, because the server may answer it itself.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
-
-import msgspec
 
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
 from app.chat.ids import make_call_id
@@ -34,6 +31,8 @@ class ToolCallAssembler:
     _last: PartialToolCall | None = None
     """The call opened last, the only one that may be unsealed."""
     _announced = 0
+    _answered = 0
+    """How many announced calls the server has answered itself."""
     _handled = 0
     """How many calls of `_order` are dealt with: announced or, at the end, without a name."""
     _run = 0
@@ -55,7 +54,8 @@ class ToolCallAssembler:
         return self._last is not None and not self._last.sealed
 
     def __bool__(self) -> bool:
-        return self._announced > 0
+        """Whether the client has a call to run."""
+        return self._announced > self._answered
 
     def feed(self, fragments: list[ToolCallFragment], out: list[Event], *, whole: bool = False) -> None:
         """Add the fragments of one delta. With `whole` (a `message`, not a `delta`) each one is a complete call."""
@@ -65,6 +65,8 @@ class ToolCallAssembler:
                 break
             call = self._find(fragment, position, len(fragments), whole)
             self._add_fragment(call, fragment, out)
+            if whole and call.name:
+                call.take_rest()
         self._announce(out)
 
     def add_arguments(self, fragment: ToolCallFragment, out: list[Event]) -> bool:
@@ -81,10 +83,10 @@ class ToolCallAssembler:
             return False
         if self._handled < len(self._order) or self._handled > MAX_CALLS:
             return False
-        call.fragments += 1
-        call.add(text)
         self.received += len(text)
-        out.append(ToolCallDelta(call.number, text))
+        text = call.add(text)
+        if text:
+            out.append(ToolCallDelta(call.number, text))
         return True
 
     def _find(self, fragment: ToolCallFragment, position: int, count: int, whole: bool) -> PartialToolCall:
@@ -141,25 +143,40 @@ class ToolCallAssembler:
         function = fragment.function
         if function is None:
             return
+        if fragment.type and fragment.type != "function":
+            call.waits_for_answer = True
         self.received += len(function.name or "") + len(function.arguments or "")
-        if function.name and function.name != call.name and not call.size:
+        if function.name and function.name != call.name and not call.has_arguments:
             call.name += function.name
         elif function.name and not call.name:
             call.name = function.name
-        if function.arguments and not call.is_repeated_by(function.name, function.arguments):
-            call.add(function.arguments)
-            if call.number >= 0:
-                out.append(ToolCallDelta(call.number, function.arguments))
+        if function.arguments:
+            text = call.add(function.arguments)
+            if text and call.number >= 0:
+                out.append(ToolCallDelta(call.number, text))
 
-    def _announce(self, out: list[Event], ending: Callable[[str], str] | None = None) -> None:
-        """Announce the calls that are ready, in order; with `ending`, all of them, with the arguments it converts."""
+    def _announce(self, out: list[Event]) -> None:
+        """Announce the calls that are ready, in order."""
         while self._handled < len(self._order):
             call = self._order[self._handled]
-            if ending is None and not (call.ready() and (call.index is None or call.index <= self._gap)):
-                return
+            if not call.answered:
+                if not call.ready() or (call.index is not None and call.index > self._gap):
+                    return
+                self._announce_call(call, call.text, out)
             self._handled += 1
+
+    def _announce_rest(self, out: list[Event], *, failed: bool) -> None:
+        """Emit all that was held back, because the reply ends."""
+        for call in self._order:
+            if call.number >= 0 and (rest := call.take_rest(failed=failed)):
+                out.append(ToolCallDelta(call.number, rest))
+        for call in self._order[self._handled :]:
+            self._handled += 1
+            if call.answered:
+                continue
+            call.take_rest(failed=failed or not call.name)
             if call.name:
-                self._announce_call(call, ending(call.text) if ending else call.text, out)
+                self._announce_call(call, call.text, out)
             elif call.first:  # arguments without a name become text, so that nothing is lost
                 out.append(TextDelta(call.text))
 
@@ -185,30 +202,24 @@ class ToolCallAssembler:
         last.sealed = True
         self._announce(out)
 
+    def answer(self, id_: str | None) -> None:
+        """The server has answered the call with this id; without a known id, all calls so far. They are not the
+        client's: those that were held back are left out."""
+        known = self._ids.get(id_) if id_ else None
+        for call in self._order if known is None else [known]:
+            if not call.answered:
+                call.answered = True
+                self._answered += call.number >= 0
+
     def close(self, out: list[Event]) -> None:
-        """End a complete reply: blank arguments become `{}`, and an object that was encoded twice is decoded once."""
-        for call in self._order:
-            if call.number >= 0 and not call.first:
-                out.append(ToolCallDelta(call.number, "{}"))
-        self._announce(out, _decode_arguments)
+        """End a complete reply: missing arguments become `{}`, and an object that was encoded twice is decoded."""
+        self._announce_rest(out, failed=False)
 
     def flush(self, out: list[Event]) -> None:
         """End a broken reply: announce the remaining calls with the arguments as they arrived."""
-        self._announce(out, str)
+        self._announce_rest(out, failed=True)
 
 
 def _index(call: PartialToolCall) -> int:
     assert call.index is not None
     return call.index
-
-
-def _decode_arguments(text: str) -> str:
-    if not text.strip():
-        return "{}"
-    try:
-        inner = msgspec.json.decode(text, type=str)
-        if isinstance(msgspec.json.decode(inner), dict):
-            return inner
-    except (msgspec.MsgspecError, RecursionError):
-        pass
-    return text

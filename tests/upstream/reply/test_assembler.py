@@ -38,10 +38,12 @@ def test_blank_text_between_the_pieces_of_a_name_ends_no_name(blank: str) -> Non
         b'"tool_calls":[{"index":0,"id":"a","function":{"name":"get_"}}]',
         blank.encode(),
         b'"tool_calls":[{"index":0,"function":{"name":"weather"}}]',
-        b'"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]',
+        b'"tool_calls":[{"index":0,"function":{"arguments":"[1]"}}]',
     ]
     read = events(*(b'{"choices":[{"delta":{%b}}]}' % piece for piece in pieces), b"[DONE]")
-    assert [event for event in read if isinstance(event, ToolCallDelta)] == [ToolCallDelta(0, "{}", "a", "get_weather")]
+    assert [event for event in read if isinstance(event, ToolCallDelta)] == [
+        ToolCallDelta(0, "[1]", "a", "get_weather")
+    ]
 
 
 def test_text_ends_a_name() -> None:
@@ -228,7 +230,7 @@ def test_an_error_in_a_choice_fails_the_reply_with_and_without_a_finish_reason(r
 
 HALF = b'{"choices":[{"delta":{"content":"a\\ud83d"}}]}'
 NAMED = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":""}}]}}]}'
-PIECE = ToolCallFragment(0, function=FunctionFragment(arguments="{}"))
+PIECE = ToolCallFragment(0, function=FunctionFragment(arguments='{"a":'))
 
 
 @each_case(
@@ -237,7 +239,7 @@ PIECE = ToolCallFragment(0, function=FunctionFragment(arguments="{}"))
         (HALF, TextDelta("b"), [TextDelta("a"), TextDelta("\ufffdb")]),
         (HALF, ReasoningDelta("b"), [TextDelta("a"), ReasoningDelta("b")]),
         (HALF, PIECE, [TextDelta("a")]),
-        (NAMED, PIECE, [ToolCallDelta(0, "{}", "c", "f")]),
+        (NAMED, PIECE, [ToolCallDelta(0, '{"a":', "c", "f")]),
     ],
 )
 def test_a_text_of_a_recognised_chunk_is_as_good_as_the_chunk(
@@ -277,7 +279,7 @@ def test_a_body_that_is_only_an_error_of_another_shape_is_that_error(done: list[
 @each_case(
     ("delta", "event"),
     [
-        ({"content": [5, {"text": 1.5}, None, {"text": ["a", {"content": "b"}]}]}, TextDelta("5ab")),
+        ({"content": [5, {"text": 1.5}, None, {"text": ["a", {"content": "b"}]}]}, TextDelta('5{"text": 1.5}ab')),
         ({"reasoning_details": ["no object"], "content": 5}, TextDelta("5")),
         ({"tool_calls": [{"index": 0, "id": 7, "function": {"name": "f"}}]}, ToolCallDelta(0, "{}", "7", "f")),
     ],

@@ -2,11 +2,15 @@
 
 import base64
 import json
+from random import Random
 from typing import Any
 
 import pytest
-from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.linear_time import linear
 from tests.upstream.reply.assembled_events import events
 
 Json = dict[str, Any]
@@ -36,6 +40,35 @@ def test_sound_is_one_data_uri_and_its_transcript_is_text() -> None:
     assert whole({"content": None, "audio": {"id": "a1", "data": b64(WAV), "transcript": "Hi"}}) == expected
     pieces = ({"id": "a1", "transcript": "Hi"}, {"data": b64(WAV[:4])}, {"data": b64(WAV[4:])})
     assert streamed(*({"audio": piece} for piece in pieces)) == expected
+
+
+words = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@given(words, words, st.randoms(use_true_random=False))
+def test_a_transcript_and_content_are_one_text_if_they_say_the_same(
+    said: list[str], written: list[str], random: Random
+) -> None:
+    """However they are cut, and whichever comes first. What differs is kept."""
+    spoken = "".join(said)
+    for content in (list(spoken), written):
+        deltas: list[Json] = [{"audio": {"transcript": text}} for text in said]
+        places = sorted(random.choices(range(len(deltas) + 1), k=len(content)))
+        for offset, (place, text) in enumerate(zip(places, content, strict=True)):
+            deltas.insert(place + offset, {"content": text})
+        found = "".join(event.text for event in streamed(*deltas) if isinstance(event, TextDelta))
+        text = "".join(content)
+        if text == spoken:
+            assert found == spoken
+        assert is_within(text, found)
+        if "audio" in deltas[0] or not spoken.startswith(content[0]):
+            assert is_within(spoken, found)
+
+
+def is_within(part: str, text: str) -> bool:
+    """Whether the characters of a part are in a text, in their order."""
+    rest = iter(text)
+    return all(character in rest for character in part)
 
 
 def test_sound_without_a_head_is_pcm_and_broken_sound_is_warned_of() -> None:
@@ -166,8 +199,8 @@ def test_a_delta_that_is_a_text_is_the_text(delta: Any, text: str) -> None:
 @pytest.mark.parametrize("index", [0.0, "0", True, 0])
 def test_the_number_of_a_call_may_be_of_another_type(index: Any) -> None:
     call = {"index": index, "id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    (found,) = [one for one in streamed({"tool_calls": [call]}, end="tool_calls") if isinstance(one, ToolCallDelta)]
-    assert (found.index, found.name) == (0, "f")
+    found = [one for one in streamed({"tool_calls": [call]}, end="tool_calls") if isinstance(one, ToolCallDelta)]
+    assert [(one.index, one.name) for one in found if one.name] == [(0, "f")]
 
 
 @pytest.mark.parametrize("arguments", ['"5"', '"[1]"', '"no JSON"', "5"])
@@ -175,3 +208,85 @@ def test_arguments_in_quotes_that_are_no_object_stay_as_they_are(arguments: str)
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": arguments}}
     found = [one for one in whole({"tool_calls": [call]}, "tool_calls") if isinstance(one, ToolCallDelta)]
     assert "".join(one.arguments for one in found) == arguments
+
+
+def spoken(times: int, first: Json, *pieces: Json) -> object:
+    return streamed(first, *pieces * times)
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [{"content": "a" * 50}],
+        [{"audio": {"transcript": "a" * 50}}],
+        [{"audio": {"transcript": "a" * 50}}, {"content": "a" * 50}],
+        [{"audio": {"transcript": "a"}}, {"content": "aa"}],
+        [{"audio": {"transcript": "aa"}}, {"content": "a"}],
+    ],
+)
+def test_a_flood_of_speech_takes_linear_time(pieces: list[Json]) -> None:
+    assert linear(lambda times: spoken(times, {"audio": {"transcript": "a" * times}}, *pieces), 1000)
+    assert linear(lambda times: spoken(times, {"content": "a" * times}, *pieces), 1000)
+
+
+SIGNED_BLOCK = {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}
+SEALED_BLOCK = {"type": "redacted_thinking", "data": "ZW5j"}
+SIGNED_PART = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm.", "signature": "c2ln"}]}
+
+
+@pytest.mark.parametrize("tell", [whole, streamed])
+@pytest.mark.parametrize(
+    ("fields", "blocks"),
+    [
+        ({"thinking_blocks": [SIGNED_BLOCK, SEALED_BLOCK]}, [SIGNED_BLOCK, SEALED_BLOCK]),
+        ({"reasoning_content": "Hm.", "thinking_blocks": [SIGNED_BLOCK]}, [SIGNED_BLOCK]),
+        ({"content": [SIGNED_PART]}, [SIGNED_PART]),
+    ],
+)
+def test_signed_and_encrypted_reasoning_is_kept_as_the_server_wrote_it(tell: Any, fields: Json, blocks: Any) -> None:
+    assert tell(fields) == [ReasoningDelta("Hm."), Extra({"thinking_blocks": blocks}), Finish("stop")]
+
+
+@pytest.mark.parametrize("tell", [whole, streamed])
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"tool_calls": "f()"}, "tool_calls that are a string"),
+        ({"tool_calls": ["f"]}, "a tool call that is a string"),
+        ({"tool_calls": [{"index": 0, "function": 5}]}, "a function that is a number"),
+        ({"reasoning": True}, "reasoning that is true or false"),
+        ({"reasoning_details": "x"}, "reasoning_details that is a string"),
+        ({"thinking_blocks": 5}, "thinking_blocks that is a number"),
+        ({"annotations": "x"}, "annotations that is a string"),
+        ({"images": "x"}, "images that is a string"),
+    ],
+)
+def test_what_cannot_be_read_is_named_in_a_warning(tell: Any, fields: Json, named: str) -> None:
+    *told, end = tell({"content": "Hi", **fields})
+    assert [event for event in told if isinstance(event, TextDelta)] == [TextDelta("Hi")]
+    assert named in end.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("deltas", "named"),
+    [
+        ([5], "a delta that is a number"),
+        ([[{"content": "Hi"}, {"content": "x"}]], "a delta that is a list of 2"),
+    ],
+)
+def test_a_delta_that_cannot_be_read_is_named_in_a_warning(deltas: list[Any], named: str) -> None:
+    assert named in streamed({"content": "Hi"}, *deltas)[-1].warnings[0]  # type: ignore[union-attr]
+
+
+def test_an_announced_call_that_the_server_answers_does_not_end_the_reply_with_calls() -> None:
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a":1}'}}
+    other = {"index": 1, "id": "c2", "type": "function", "function": {"name": "g", "arguments": '{"a":1}'}}
+    result = {"role": "tool", "tool_call_id": "c1", "content": "found"}
+    *told, end = streamed({"tool_calls": [call]}, result, {"content": "Hi"})
+    assert told == [ToolCallDelta(0, '{"a":1}', "c1", "f"), TextDelta("Hi")]
+    assert isinstance(end, Finish)
+    assert end.reason == "stop" and "a tool of its own" in end.warnings[0]
+    *_, end = streamed({"tool_calls": [call, other]}, result, {"content": "Hi"})
+    assert isinstance(end, Finish)
+    assert end.reason == "tool_calls"

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall
 from app.upstream.reply.tool_calls import ToolCallAssembler
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.each_case import each_case
 from tests.linear_time import linear
@@ -40,6 +43,16 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "calls": lambda n: fed(*(piece(number, "f", "{}") for number in range(n)), whole=True),
     "calls backwards": lambda n: fed(*(piece(n - number, "f", "{}") for number in range(n)), whole=True),
     "calls behind a gap": lambda n: fed(*(piece(number + 1, "f", "{}") for number in range(n)), whole=True),
+    "an empty object again and again": lambda n: fed(*[piece(0, "f", "{}", "c")] * n),
+    "a blank again and again": lambda n: fed(piece(0, "f", " ", "c"), *[piece(0, None, " \n")] * n),
+    "a bracket behind each object": lambda n: fed(piece(0, "f", '{"a":['), *[piece(0, None, '{"b":1}')] * n),
+    "whole arguments again": lambda n: fed(
+        piece(0, "f", '{"a":"' + "x" * n + '"}', "c"), *[piece(0, "f", "{1", "c")] * n
+    ),
+    "brackets behind whole arguments": lambda n: fed(piece(0, "f", '{"a":1}', "c"), *[piece(0, None, "{")] * n),
+    "objects in one fragment": lambda n: fed(piece(0, "f", "{}" * n + "{"), piece(0, None, '{"a":1}' * n)),
+    "blanks in one fragment": lambda n: fed(piece(0, "f", "{" + " " * n + "}" + " " * n + "x")),
+    "strings in a string": lambda n: fed(piece(0, "f", '"'), *[piece(0, None, '"')] * n),
     "calls without a name": lambda n: fed(*(piece(number, None, "{}") for number in range(n)), whole=True),
 }
 
@@ -60,15 +73,15 @@ def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
         '{"a',
         "{'a': 1}",
         '"{}"',
-        "{}{}",
+        "[1]x",
         "1",
         "]",
     ],
 )
-def test_arguments_are_whole_when_they_are_one_object_or_list(text: str) -> None:
+def test_arguments_are_whole_when_they_are_one_object_list_or_string(text: str) -> None:
     def whole(text: str) -> bool:
         try:
-            return isinstance(json.loads(text), dict | list)
+            return isinstance(json.loads(text), dict | list | str)
         except ValueError:
             return False
 
@@ -81,9 +94,39 @@ def test_arguments_are_whole_when_they_are_one_object_or_list(text: str) -> None
     assert at_once.complete() is at_the_end.complete() is whole(text)
 
 
+values = st.dictionaries(st.text(max_size=3), st.recursive(st.integers() | st.text(max_size=5), st.lists), max_size=3)
+
+
+@given(values, st.data())
+def test_arguments_are_one_value_however_often_and_in_which_form_they_come(value: Any, data: st.DataObject) -> None:
+    forms = [json.dumps(value), json.dumps(value, indent=1, ensure_ascii=False), json.dumps(json.dumps(value))]
+    texts = data.draw(st.lists(st.sampled_from(["{}", "{ }", "null", "[]", " "]), max_size=2))
+    texts += data.draw(st.lists(st.sampled_from(forms), min_size=1, max_size=3))
+    pieces = [""]
+    for text in texts:
+        cuts = sorted(data.draw(st.lists(st.integers(1, max(len(text) - 1, 1)), max_size=2, unique=True)))
+        edges = [0, *cuts, len(text)]
+        pieces += [text[start:end] for start, end in zip(edges, edges[1:], strict=False) if start < end]
+    found = fed(piece(0, "f", None, "c"), *(piece(0, None, text) for text in pieces))
+    deltas = [event for event in found if isinstance(event, ToolCallDelta)]
+    assert [(event.index, event.id) for event in deltas if event.name] == [(0, "c")]
+    assert json.loads("".join(event.arguments for event in deltas)) == value
+
+
+def test_what_is_held_back_goes_out_when_the_reply_breaks() -> None:
+    for text in ("{", "{}", "nul", '{"a":1}{', '{"a":1} x'):
+        table, out = ToolCallAssembler("chat-1"), list[Event]()
+        table.feed([piece(0, "f", text[:7], "c")], out)
+        if text[7:]:
+            table.feed([piece(0, None, text[7:])], out)
+        table.flush(out)
+        assert "".join(event.arguments for event in out if isinstance(event, ToolCallDelta)) == text
+
+
 def test_calls_stand_in_the_order_of_their_indices() -> None:
     read = fed(*(piece(number, f"f{number}", "{}") for number in (3, 1, 4, 0, 2)))
-    assert [event.name for event in read if isinstance(event, ToolCallDelta)] == ["f0", "f1", "f2", "f3", "f4"]
+    names = [event.name for event in read if isinstance(event, ToolCallDelta) and event.name]
+    assert names == ["f0", "f1", "f2", "f3", "f4"]
 
 
 def test_what_came_of_a_call_without_a_name_is_text() -> None:
