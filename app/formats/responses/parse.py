@@ -44,6 +44,8 @@ class _ItemParser:
         """`extra_content` of calls, by their ids, that clients return in sealed reasoning."""
         self._local_shell_calls: dict[str, str] = {}
         """The `call_id` of such calls by the ids of their items, which outputs may name instead."""
+        self._open_calls: dict[str, int] = {}
+        """How many calls of each `call_id` have no result yet: several calls may have the same id."""
         self._results: dict[str, int] = {}
         """The places of the results in the messages, by `call_id`."""
 
@@ -163,7 +165,7 @@ class _ItemParser:
         self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
 
     def _add_call(self, path: str, name: str, arguments: str, call_id: str) -> None:
-        self._results.pop(call_id, None)  # a later call may have the id of an earlier one
+        self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
         self._say(path, ToolCall(name, arguments, call_id, path=path))
 
     def _add_local_shell_call(self, path: str, item: wire.LocalShellCallItem) -> None:
@@ -192,9 +194,11 @@ class _ItemParser:
         """Add a result. Further outputs of the same call go to its first one: Codex sends what a script notifies of as
         an output, and servers take one result for each call."""
         self._close()
-        place = self._results.get(result.id or "")
-        if place is None:
-            self._results[result.id or ""] = len(self._messages)
+        call_id = result.id or ""
+        place = self._results.get(call_id)
+        if place is None or self._open_calls.get(call_id):
+            self._open_calls[call_id] = self._open_calls.get(call_id, 0) - 1
+            self._results[call_id] = len(self._messages)
             self._messages.append(Message("tool", (result,), path=path))
             return
         first = self._messages[place].parts[0]
