@@ -44,8 +44,10 @@ def make_fault(kind: str, message: str, **fields: Any) -> Fault:
     return Fault(kind, message, kind in TRANSIENT, **fields)
 
 
-def make_protocol_fault(data: bytes) -> Fault:
+def make_protocol_fault(data: bytes, reason: str = "") -> Fault:
     """Build the fault of a 200 response that is not a reply: HTML, or data that is not JSON."""
+    if reason:
+        return make_fault("upstream_protocol", reason, status=200)
     text = data.decode("utf-8", "replace")
     if _HTML.match(text):
         return make_fault(

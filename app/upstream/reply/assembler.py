@@ -118,7 +118,7 @@ class Assembler:
         if type(item) is ErrorEvent:
             self._on_error(faults.from_body(item.data, None), out)
         elif type(item) is MalformedData:
-            self._on_error(faults.make_protocol_fault(item.data), out)
+            self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         else:
             self._settle_choices(out)
             if self.ended:

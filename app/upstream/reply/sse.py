@@ -63,10 +63,12 @@ class ErrorEvent:
 class MalformedData:
     """Bytes that are not valid in any framing; what follows them cannot be trusted."""
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "reason")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, reason: str = "") -> None:
+        """`reason` says why the bytes could not be read, if that is known."""
         self.data = data
+        self.reason = reason
 
 
 class EventReader(Generic[T]):

@@ -211,7 +211,7 @@ class UpstreamStream:
         try:
             data = decompress(data)
         except ValueError as error:
-            return [MalformedData(str(error).encode())]
+            return [MalformedData(b"", f"the model server sent {error}")]
         self._size += len(data)
         return self._feed_reader(data)
 
