@@ -89,10 +89,10 @@ async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> No
 
 
 async def test_a_hit_on_a_reply_that_the_format_cannot_hold_fails_like_the_reply_itself() -> None:
-    """Anthropic's input is an object. Other formats take any arguments, so such a reply is kept."""
-    list_of_two = [say("I look."), call("[1"), more(0, ", 2"), more(0, "]"), end("tool_calls"), USAGE, DONE]
+    """Anthropic's input is not nested so deeply. Other formats take such arguments, so the reply is kept."""
+    deep = [say("I look."), call('{"a":' + "[" * 250), more(0, "]" * 250), more(0, "}"), end("tool_calls"), USAGE, DONE]
     ways = [way for way in WAYS if way.name.startswith("anthropic")]
-    async with ScriptedServer(Reply(list_of_two, chunked=True)) as upstream, caching(upstream) as gateway:
+    async with ScriptedServer(Reply(deep, chunked=True)) as upstream, caching(upstream) as gateway:
         live = {way.name: await way.ask(gateway, cache={"mode": "off"}) for way in ways}
         assert (await gateway.ask()).label == "miss"
         await gateway.stored()
@@ -101,7 +101,7 @@ async def test_a_hit_on_a_reply_that_the_format_cannot_hold_fails_like_the_reply
             assert hit.label == "hit"
             assert hit.status == live[way.name].status
             assert alike(normalize_events(hit)) == alike(normalize_events(live[way.name]))
-            assert b"not a JSON object" in hit.body
+            assert b"that are not JSON" in hit.body
         assert gateway.calls == len(ways) + 1
 
 

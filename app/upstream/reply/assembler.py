@@ -53,8 +53,6 @@ class Assembler:
     ended = False
     _usage: dict[str, Any] | None = None
     _reason: str | None = None
-    _ending: Ending = STOP
-    """What the finish reason means."""
     _stopped_by: str | None = None
     _foreign: dict[str, Any] | None = None
     """The first object that is not a part of a reply and says nothing that is known."""
@@ -79,6 +77,8 @@ class Assembler:
         """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
         self._choices = OtherChoices()
+        self._ending: Ending = STOP
+        """What the finish reason means."""
 
     @property
     def finishing(self) -> bool:
