@@ -23,7 +23,7 @@ ParleyError                     code                      status  retry?
 ├── MediaUnavailable            media_unavailable            422  yes     the media server failed
 ├── Busy                        overloaded                   503  yes     a limit of concurrent requests is reached
 ├── Draining                    draining                     503  yes     the gateway is shutting down
-├── StoreDown                   overloaded                   503  yes     the cache is unavailable (admin API only)
+├── StoreDown                   overloaded                   503  yes     what is stored cannot be read or changed
 ├── CacheMiss                   cache_miss                   504  no      the caller wanted a cached reply only
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
 ├── InvalidApiKey               invalid_api_key              401  no      no API key, an unknown or an expired one
@@ -271,11 +271,16 @@ class Draining(ParleyError):
 
 
 class StoreDown(ParleyError):
-    """Raised by requests for the cache itself; chat requests continue without the cache."""
+    """What a request relies on cannot be read, stored or deleted. Requests that only could have used the cache go on
+    without it."""
 
     code = "overloaded"
     status = 503
     retryable = True
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": "1"}
 
 
 class CacheMiss(ParleyError):

@@ -54,7 +54,7 @@ from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.attachments.loader import AttachmentLimits, AttachmentLoader
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import Store, StoreLimits, open_state_store, open_store
+from app.cache.stores import StateStore, Store, StoreLimits, open_state_store, open_store
 from app.cache.types import CallCoordinator
 from app.cache.urls import NullUrl, RedisUrl, parse_cache_url
 from app.config_sources import config_file
@@ -282,7 +282,7 @@ def create_app(
     return app
 
 
-def _make_stored_responses(settings: Settings, store: Store) -> StoredResponses:
+def _make_stored_responses(settings: Settings, store: StateStore) -> StoredResponses:
     url = parse_cache_url(settings.cache.url or "memory:")
     return StoredResponses(
         store,

@@ -1,5 +1,6 @@
 """A gateway in this process in front of a model server that plays the `upstream` of a golden reply."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any, Self
@@ -63,7 +64,7 @@ class GoldenGateway:
         kept = StoredResponses(context.state, enabled=True, ttl_seconds=60, max_bytes=1_000_000)
         for id_, items in stored.get("responses", {}).items():
             response = {"id": id_, "model": "qwen3", "status": "completed"}
-            assert kept.put_nowait(NOBODY, ResponseRecord(response, items, 0))
+            asyncio.run(kept.put(NOBODY, ResponseRecord(response, items, 0)))
 
     def _reply(self) -> httpx.Response:
         upstream = self._upstream

@@ -25,7 +25,7 @@ from app.api.resumable import (
     write_record,
 )
 from app.cache import ALL, UNKNOWN, Cache, EqualUntil, InFlightCall
-from app.cache.stores import Store
+from app.cache.stores import StateStore
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_usage import CallUsage
 from app.errors import Cancelled, ParleyError
@@ -65,7 +65,7 @@ class AppContext:
     budget: MemoryBudget
     """The memory that all requests together may hold."""
     response_limits: ResponseLimits
-    state: Store
+    state: StateStore
     """Keeps what later requests rely on."""
     upstreams: UpstreamStates
     admission: Admission
@@ -185,10 +185,19 @@ class AppContext:
             self.metrics.count_late_usage(caller, model, usage)
 
     def create_event_stream(
-        self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode, skip_frames: int = 0
+        self,
+        writer: ResponseWriter,
+        info: ReplyInfo,
+        reply_format: Format,
+        mode: ReplyMode,
+        skip_frames: int = 0,
+        *,
+        keep_last: bool = True,
     ) -> EventStreamResponse:
-        """The first `skip_frames` frames are not sent: the client has read them."""
-        return EventStreamResponse(writer, info, reply_format, mode, self.response_limits, skip_frames)
+        """The first `skip_frames` frames are not sent: the client has read them, but with `keep_last` not the last one
+        of the reply."""
+        limits = self.response_limits
+        return EventStreamResponse(writer, info, reply_format, mode, limits, skip_frames, keep_last=keep_last)
 
     def create_json_response(
         self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode

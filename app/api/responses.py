@@ -79,6 +79,8 @@ class ReplyResponse(ABC):
     """What the reply answers, if its reasoning is kept for later requests."""
     owner = ""
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
+    hold_failure: Callable[[ParleyError], bool] | None = None
+    """Called with an error before it ends a stream that is open. If it returns True, it ends the stream later."""
     on_keepalive: Callable[[], None] | None = None
     """Called after a heartbeat that has a number among the frames of the reply."""
     _encoder: Encoder | None = None
@@ -115,12 +117,12 @@ class ReplyResponse(ABC):
                 f"the model {info.model!r} could not answer: this is a reply of its fallback {origin.fallback_model!r}"
             )
             info = replace(info, model=origin.fallback_model, warnings=(*info.warnings, text))
-        self._set_info(info)
+        self.set_info(info)
 
     def add_warnings(self, warnings: Sequence[str]) -> None:
-        self._set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
+        self.set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
 
-    def _set_info(self, info: ReplyInfo) -> None:
+    def set_info(self, info: ReplyInfo) -> None:
         """Replace `info`. A stream that is already open goes on with a new encoder that has it."""
         self.info = info
         if self._encoder is not None and not self.finished:
@@ -220,6 +222,7 @@ class ReplyResponse(ABC):
 
     def _close_reply(self) -> None:
         # The reply may hold this response, so both would wait for the garbage collector.
+        self.hold_failure = None
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.close()
@@ -352,15 +355,16 @@ class JoinedReplyEncoder:
 
 
 class SkipFrames:
-    """An encoder that skips the frames that the client has already read. The last frame of a reply is always sent: the
-    client has not read it, or the reply would not be resumed.
+    """An encoder that skips the frames that the client has already read.
 
     Frames are counted from 1; in `format: qwen` that is their `seq`.
     """
 
-    def __init__(self, encoder: Encoder, after: int) -> None:
+    def __init__(self, encoder: Encoder, after: int, *, keep_last: bool = True) -> None:
+        """`keep_last`: the last frame is always sent, because the client has not read it."""
         self.encoder = encoder
         self._after = after
+        self._keep_last = keep_last
 
     def open(self) -> bytes:
         return self._skip_read(self.encoder.open())
@@ -377,7 +381,8 @@ class SkipFrames:
         return self._skip_but_last(self.encoder.fail(error))
 
     def _skip_but_last(self, data: bytes) -> bytes:
-        self._after = min(self._after, data.count(b"\n\n") - 1)
+        if self._keep_last:
+            self._after = min(self._after, data.count(b"\n\n") - 1)
         return self._skip_read(data)
 
     def _skip_read(self, data: bytes) -> bytes:
@@ -403,10 +408,15 @@ class EventStreamResponse(ReplyResponse):
         mode: ReplyMode,
         limits: ResponseLimits,
         skip_frames: int = 0,
+        *,
+        keep_last: bool = True,
     ) -> None:
-        """The first `skip_frames` frames are not sent: the client has read them."""
+        """The first `skip_frames` frames are not sent: the client has read them, but with `keep_last` not the last one
+        of the reply."""
         super().__init__(writer, info, reply_format, mode, limits)
         self._skip_frames = skip_frames
+        self._keep_last = keep_last
+        self._awaits_reply = False
         now = self._loop.time()
         self._commit_at = now + limits.commit_seconds
         self._last_sent = self._ticked = now
@@ -416,14 +426,28 @@ class EventStreamResponse(ReplyResponse):
     @override
     def _make_encoder(self) -> Encoder:
         encoder = super()._make_encoder()
-        return SkipFrames(encoder, self._skip_frames) if self._skip_frames else encoder
+        return SkipFrames(encoder, self._skip_frames, keep_last=self._keep_last) if self._skip_frames else encoder
 
     def start_stream(self) -> None:
         """Open the stream, unless it is open. From now on an error is a frame."""
-        if self.status or self.finished:
+        if (self.status and not self._awaits_reply) or self.finished:
             return
-        self._send_head(200, STREAM_HEADERS)
+        if not self.status:
+            self._send_head(200, STREAM_HEADERS)
+        self._awaits_reply = False
         self._write(self.encoder.open())
+
+    def await_reply(self) -> None:
+        """Open a stream whose reply is not known yet: it has heartbeats only. Call `set_info` and `start_stream` with
+        the reply."""
+        self._send_head(200, STREAM_HEADERS)
+        self._write(HEARTBEAT)
+        self._awaits_reply = True
+
+    def end_with(self, frames: bytes) -> None:
+        """End an open stream with these frames."""
+        if not self.finished:
+            self._end_stream(frames)
 
     @override
     def _write_events(self, events: list[Event], earlier: bytes = b"") -> None:
@@ -483,11 +507,12 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def fail(self, error: ParleyError) -> None:
-        if self.finished:
+        if self.finished or (self.status and self.hold_failure is not None and self.hold_failure(error)):
             return
         self.error = error
         fields = self._describe_error(error)
         if self.status:
+            self.start_stream()
             self._end_stream(self.encoder.fail(fields))
         else:
             self._send_error_body(error, msgspec.json.encode(self.format.error(fields)))
@@ -519,7 +544,7 @@ class EventStreamResponse(ReplyResponse):
             self._quiet, self._last_sent = True, now - interval
         elif now + interval - self._last_sent >= self._limits.heartbeat_seconds:
             self._last_sent = now
-            self._write(self.encoder.heartbeat())
+            self._write(HEARTBEAT if self._awaits_reply else self.encoder.heartbeat())
             if self.on_keepalive is not None and self.info.keepalives:
                 self.on_keepalive()
 

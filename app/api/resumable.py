@@ -219,7 +219,14 @@ def parse_record(data: bytes) -> ResumeRecord | None:
 
 
 def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySource) -> ResumableReply:
-    info = ReplyInfo(
+    info = info_from_record(record, response_id)
+    return ResumableReply(
+        info, FORMATS[record.format], record.mode, record.scope, source, equal_until=record.equal_until
+    )
+
+
+def info_from_record(record: ResumeRecord, response_id: str) -> ReplyInfo:
+    return ReplyInfo(
         response_id=response_id,
         request_id=record.request_id,
         model=record.model,
@@ -230,7 +237,4 @@ def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySour
         include_usage=record.include_usage,
         options=record.options,
         keepalives=record.keepalives,
-    )
-    return ResumableReply(
-        info, FORMATS[record.format], record.mode, record.scope, source, equal_until=record.equal_until
     )

@@ -17,7 +17,8 @@ from app.cache.inflight import InFlightCall, TickRegistry
 from app.cache.log import ReplyLocation
 from app.cache.recent_replies import RecentReplies
 from app.cache.stored_reply import StoredReply
-from app.cache.stores import UNKNOWN, Store, StoreStats
+from app.cache.stores import UNKNOWN, NotKept, Store, StoreError, StoreStats
+from app.cache.throttled_log import ThrottledLog
 from app.cache.types import (
     CacheRequest,
     CacheRules,
@@ -29,7 +30,7 @@ from app.cache.types import (
 )
 from app.chat.origin import BYPASS, Origin
 from app.chat.stream import Reply
-from app.errors import CacheMiss, UpstreamFailed
+from app.errors import CacheMiss, StoreDown, UpstreamFailed
 from app.turn_queue import TurnQueue
 
 log = logging.getLogger("parley.cache")
@@ -46,6 +47,7 @@ class Cache:
         self._ticker = ticker
         self._rules = rules
         self._coordinator = coordinator
+        self._throttled_log = ThrottledLog(log)
         self._recent = RecentReplies()
         self._calls: dict[str, InFlightCall] = {}
         self._running: set[InFlightCall] = set()
@@ -131,7 +133,11 @@ class Cache:
             return self._make_found_from(call, request, open_upstream)
         if call is not None and call.complete and not request.policy.only:
             return None
-        stored = await self._load_stored(request.key)
+        stored: StoredReply | None = None
+        try:
+            stored = await self._load_stored(request.key)
+        except StoreError as error:  # a request goes on without the cache
+            self._throttled_log.warn("a cached reply was not read", error)
         return None if stored is None else self._make_found(request, open_upstream, stored)
 
     def _make_found(self, request: CacheRequest, open_upstream: OpenUpstream, stored: StoredReply) -> FoundReply | None:
@@ -149,6 +155,7 @@ class Cache:
         return self._make_found(request, open_upstream, stored)
 
     async def _load_stored(self, key: str) -> StoredReply | None:
+        """Raises StoreError."""
         found = self._store.get_nowait(key)
         if found is UNKNOWN:
             # While the store is asked, an equal request may store its reply.
@@ -163,7 +170,7 @@ class Cache:
         try:
             stored = self._make_stored(key, load(data), data)
         except CorruptEntry as error:
-            log.warning("a cached reply cannot be decoded, and was deleted: %s", error)
+            log.warning("a cached reply cannot be decoded, and is deleted: %s", error)
         if stored is None:
             await self._store.delete(key)
             return None
@@ -294,8 +301,10 @@ class Cache:
                 call.entry = data = await asyncio.to_thread(call.log.dump)
             if not call.followed:
                 await self._store.put(request.key, data, ttl_seconds=request.ttl_seconds, model=request.model)
-        except NotEncodable as error:
-            log.warning("a reply was not cached: %s", error)
+        except NotKept:
+            pass
+        except (NotEncodable, StoreError) as error:
+            self._throttled_log.warn("a reply was not cached", error)
         finally:
             asyncio.get_running_loop().call_later(self._rules.linger_seconds, self._forget, request.key, call)
 
@@ -326,10 +335,11 @@ class Cache:
             await self._coordinator.put_record(reply_id, data, ttl_seconds)
 
     async def get_record(self, reply_id: str) -> bytes | None:
+        """Return the record of a reply of any process; None if there is none. Raises StoreDown."""
         return None if self._coordinator is None else await self._coordinator.get_record(reply_id)
 
     async def is_running(self, location: ReplyLocation) -> bool:
-        """Whether a call of another process has not ended."""
+        """Whether a call of another process has not ended. Raises StoreDown."""
         kind, name = location
         return kind == "flight" and self._coordinator is not None and await self._coordinator.is_running(name)
 
@@ -343,11 +353,14 @@ class Cache:
             self._coordinator.on_cancel(cancel)
 
     async def find_source(self, location: ReplyLocation) -> ReplaySource | None:
-        """Return a reply of another process by its location; None if it no longer exists."""
+        """Return a reply of another process by its location; None if it no longer exists. Raises StoreDown."""
         kind, name = location
         if kind == "entry":
             key, _, at = name.rpartition("@")
-            stored = await self._load_stored(key)
+            try:
+                stored = await self._load_stored(key)
+            except StoreError as error:
+                raise StoreDown("the stored reply cannot be read, because the cache failed: try again later") from error
             # A newer reply to an equal request may have replaced the entry.
             return None if stored is None or at != repr(stored.created) else stored
         coordinator = self._coordinator

@@ -71,16 +71,18 @@ class CallCoordinator(Protocol):
         """Like `open_call`, for a call that no other request may join."""
 
     async def is_known(self, call_id: str) -> bool:
-        """Whether the call can be followed."""
+        """Whether the call can be followed. Raises StoreDown."""
 
     async def follow(self, call: InFlightCall, call_id: str) -> Reply:
         """Return a source that follows the call of another process from its first event."""
 
     async def put_record(self, reply_id: str, data: bytes, ttl_seconds: float) -> None: ...
 
-    async def get_record(self, reply_id: str) -> bytes | None: ...
+    async def get_record(self, reply_id: str) -> bytes | None:
+        """Raises StoreDown."""
 
-    async def is_running(self, call_id: str) -> bool: ...
+    async def is_running(self, call_id: str) -> bool:
+        """Raises StoreDown."""
 
     async def publish_cancel(self, reply_id: str) -> bool: ...
 

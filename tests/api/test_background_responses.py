@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 from app.access import ANONYMOUS
+from app.api.openai_responses import background
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
 from app.api.openai_responses.endpoint import ResponsesEndpoint
@@ -17,7 +18,7 @@ from app.api.openai_responses.kept_request import KeptRequest
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses
 from app.api.request_limits import RequestLimits
 from app.api.responses import EventStreamResponse, ResponseLimits
-from app.cache.stores.base import Store, StoreLimits
+from app.cache.stores.base import StateStore, StoreError, StoreLimits
 from app.cache.stores.memory import MemoryStore
 from app.errors import Cancelled
 from app.formats.base import ReplyInfo
@@ -58,10 +59,6 @@ class SlowStore(MemoryStore):
         self.release = asyncio.Event()
 
     @override
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        return False
-
-    @override
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         task = asyncio.create_task(self._write(key, value, ttl_seconds, model))
         self._writes.add(task)
@@ -74,24 +71,20 @@ class SlowStore(MemoryStore):
         super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
 
 
-class LossyStore(MemoryStore):
-    """A store like Redis, which loses the first record with the status `lost`."""
+class FailingStore(MemoryStore):
+    """Fails to store the first `times` records with the status `failed`."""
 
-    def __init__(self, lost: str) -> None:
+    def __init__(self, failed: str, times: int) -> None:
         super().__init__(StoreLimits())
-        self._lost = [lost]
-
-    @override
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        return False
+        self._failed = failed
+        self.times_left = times
 
     @override
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        status = json.loads(value)["response"]["status"]
-        if status in self._lost:
-            self._lost.remove(status)
-        else:
-            super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+        if json.loads(value)["response"]["status"] == self._failed and self.times_left:
+            self.times_left -= 1
+            raise StoreError("no disk")
+        await super().put(key, value, ttl_seconds=ttl_seconds, model=model)
 
 
 class Gateway:
@@ -127,13 +120,20 @@ class Gateway:
 class OwnEndpoint:
     """A second endpoint of a gateway, with a store of its own."""
 
-    def __init__(self, gateway: Gateway, store: Store, max_bytes: int = 10_000) -> None:
+    def __init__(self, gateway: Gateway, store: StateStore, max_bytes: int = 10_000) -> None:
         self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=max_bytes)
         self.runs = BackgroundRuns(self.stored, 1)
         self._endpoint = ResponsesEndpoint(gateway.running.app.context, self.stored, self.runs, "always")
 
     async def create(self) -> str:
-        """Create a background response without an API key, and return its id."""
+        """Create a background response, and return its id."""
+        status, response = await self.post()
+        assert status == 200
+        id_: str = response["id"]
+        return id_
+
+    async def post(self) -> tuple[int, Json]:
+        """Send a request for a background response without an API key. Return the status and the body."""
         messages = [{"type": "http.request", "body": b'{"model": "m", "input": "Hi", "background": true}'}]
         sent: list[Any] = []
 
@@ -146,8 +146,7 @@ class OwnEndpoint:
         state = {"request_id": "req-1", "caller": ANONYMOUS, "response_headers": [], "headers": {}, "writer": None}
         scope = {"type": "http", "method": "POST", "path": "/v1/responses", "headers": [], "state": state}
         await self._endpoint(scope, receive, send)
-        id_: str = json.loads(sent[1]["body"])["id"]
-        return id_
+        return sent[0]["status"], json.loads(sent[1]["body"])
 
     async def read_status(self, id_: str) -> str:
         record = await self.stored.get("nobody", id_)
@@ -237,14 +236,53 @@ def test_a_response_that_is_cancelled_while_its_record_is_written_stops_its_call
     gateway.running.loop.run_until_complete(run())
 
 
-def test_the_end_of_a_background_response_is_stored_again_if_it_was_lost(gateway: Gateway) -> None:
+@pytest.mark.parametrize("status", ["in_progress", "completed"])
+def test_the_end_of_a_background_response_is_stored_again_if_the_store_failed(gateway: Gateway, status: str) -> None:
     gateway.release.set()
 
     async def run() -> None:
-        own = OwnEndpoint(gateway, LossyStore("completed"))
+        own = OwnEndpoint(gateway, FailingStore(status, 2))
         id_ = await own.create()
         await own.runs.drain(5.0)
         assert await own.read_status(id_) == "completed"
+
+    gateway.running.loop.run_until_complete(run())
+
+
+def test_a_background_response_ends_though_its_store_fails_and_is_stored_later(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway.release.set()
+    monkeypatch.setattr(background, "END_PAUSES", (0.01,))
+    monkeypatch.setattr(background, "LATE_PAUSE_SECONDS", 0.01)
+    store = FailingStore("completed", 1000)
+
+    async def run() -> None:
+        own = OwnEndpoint(gateway, store)
+        id_ = await own.create()
+        run = own.runs.find(id_, "nobody")
+        assert run is not None
+        await run.ended.wait()
+        end = run.describe()
+        assert (end["status"], end["store"]) == ("completed", False)
+        assert "the store of responses failed" in end["parley"]["warnings"][-1]
+        assert len(own.runs) == 0 and await own.read_status(id_) == "in_progress"
+        store.times_left = 0
+        while await own.read_status(id_) != "completed":
+            await asyncio.sleep(0.01)
+        await own.runs.drain(5.0)
+
+    gateway.running.loop.run_until_complete(run())
+
+
+def test_a_background_response_that_cannot_be_stored_is_refused(gateway: Gateway) -> None:
+    async def run() -> None:
+        own = OwnEndpoint(gateway, FailingStore("queued", 1))
+        status, refused = await own.post()
+        assert (status, refused["error"]["code"], refused["error"]["type"]) == (503, "overloaded", "server_error")
+        assert len(own.runs) == 0 and gateway.server.requests == []
+        await own.create()
+        await own.runs.drain(0.01)
 
     gateway.running.loop.run_until_complete(run())
 
@@ -478,7 +516,7 @@ async def test_the_record_of_a_running_response_is_renewed_and_a_cancellation_el
         response.start_stream()
         await response.done
 
-    runs.start(run, produce())
+    runs.start(run, produce)
     await run.accepted.wait()
     now = 50.0  # the record has expired, until it is renewed
     while True:

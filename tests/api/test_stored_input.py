@@ -166,9 +166,9 @@ async def test_a_record_is_read_once_and_only_if_a_later_one_has_not_its_items(
     for number in (1, 2, 3):
         items = [*items, item(item_id(number)), item(item_id(number, 1))]
         record = ResponseRecord({"id": response_id(number), "model": "m", "status": "completed"}, items, 0)
-        assert stored.put_nowait("a", record)
+        await stored.put("a", record)
     other = ResponseRecord({"id": response_id(9), "model": "m", "status": "failed"}, [item(item_id(9))], 0)
-    assert stored.put_nowait("a", other)
+    await stored.put("a", other)
     with MemoryBudget(MB).lease() as lease:
         result: StoredItems = await stored.find("a", None, wanted, InputMemory(lease, Server()))
     assert len(result.items) == found and all(result.items[id_]["id"] == id_ for id_ in result.items)
@@ -185,7 +185,7 @@ async def test_all_records_of_a_request_together_have_its_limits() -> None:
             [item(item_id(number), "x" * 300 * KB), [0] * 600],
             0,
         )
-        assert stored.put_nowait("a", record)
+        await stored.put("a", record)
     wanted = [item_id(1), item_id(2)]
     for limits, error in (
         ({"max_body_bytes": 500 * KB}, TooLarge),

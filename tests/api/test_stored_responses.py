@@ -8,16 +8,16 @@ from typing import Any
 import httpx
 import pytest
 from app.api.openai_responses.background import NoClient
-from app.api.openai_responses.kept_reply import KeptReply
+from app.api.openai_responses.kept_reply import KeptEnd
 from app.api.openai_responses.stored import ResponseRecord, StoredResponses
 from app.api.responses import EventStreamResponse, ResponseLimits
 from app.cache.stores.base import StoreLimits
 from app.cache.stores.memory import MemoryStore
 from app.chat.events import Event, Finish, TextDelta
 from app.chat.stream import Receiver
-from app.errors import Internal
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
+from app.formats.responses.stream import ResponseEventEncoder
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 
@@ -81,7 +81,7 @@ class Source:
         self.closed = True
 
 
-def fail_to_save(response: dict[str, Any]) -> None:
+async def fail_to_save(response: dict[str, Any]) -> dict[str, Any]:
     raise ValueError("a defect")
 
 
@@ -199,8 +199,10 @@ def test_a_stream_is_sent_again_behind_an_event(gateway: Gateway) -> None:
     again = gateway.running.get(f"/v1/responses/{id_}?stream=true&starting_after=4").frames
     assert [one["sequence_number"] for one in again] == list(range(5, len(answer.frames)))
     assert again == answer.frames[5:]
-    whole = gateway.create().json["id"]
-    assert b"without `stream`" in gateway.running.get(f"/v1/responses/{whole}?stream=true").body
+    last = len(answer.frames) - 1
+    for after in (last, last + 1, last + 1000):
+        past = gateway.running.get(f"/v1/responses/{id_}?stream=true&starting_after={after}")
+        assert (past.status, past.headers["content-type"][:17], past.body) == (200, "text/event-stream", b"")
 
 
 def test_a_stream_that_is_sent_again_ends_with_the_stored_response(gateway: Gateway) -> None:
@@ -273,14 +275,17 @@ async def test_a_defect_at_the_end_of_a_reply_ends_its_response() -> None:
     for batched in (False, True):
         response = EventStreamResponse(NoClient(), info, RESPONSES, "delta", ResponseLimits(9.0, 9.0, 9.0))
         source = Source()
-        response.start(KeptReply(source, response, fail_to_save, lambda: 1))
+        response.start(KeptEnd(response, fail_to_save).read(source))
         assert source.receiver is not None
         events: list[Event] = [TextDelta("Hello"), Finish("stop")]
         if batched:
             source.receiver.on_batches([events])
         else:
             source.receiver.on_events(events)
-        assert response.done.done() and isinstance(response.error, Internal) and source.closed
+        await asyncio.wait_for(response.done, 5)
+        encoder = response.encoder
+        assert isinstance(encoder, ResponseEventEncoder) and encoder.response is not None
+        assert (encoder.response["status"], encoder.response["store"]) == ("completed", False) and source.closed
 
 
 @pytest.mark.anyio

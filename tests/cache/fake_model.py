@@ -9,7 +9,7 @@ from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
 from app.cache.codec import Batch, StoredEntry, dump
 from app.cache.inflight import InFlightCall
 from app.cache.policy import ON, CachePolicy
-from app.cache.stores import UNKNOWN, Store, StoredValue, StoreLimits, StoreStats, open_store
+from app.cache.stores import UNKNOWN, Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
 from app.cache.stores.base import KnownValue
 from app.cache.types import OpenUpstream
 from app.chat.events import Event, Failed
@@ -136,14 +136,16 @@ class Bench:
 
 
 class Broken:
-    """A store that fails as stores must: it misses everything and keeps nothing, or gives back rubbish."""
+    """A store whose operations fail, or which gives back rubbish."""
 
     def __init__(self, value: bytes | None = None) -> None:
         self.value = value
         self.deleted: list[str] = []
 
     async def get(self, key: str) -> StoredValue | None:
-        return None if self.value is None or self.deleted else StoredValue(self.value, 0.0)
+        if self.value is None:
+            raise StoreError("no disk")
+        return None if self.deleted else StoredValue(self.value, 0.0)
 
     def get_nowait(self, key: str) -> KnownValue:
         return UNKNOWN
@@ -151,10 +153,13 @@ class Broken:
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         return False
 
-    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None: ...
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        raise StoreError("no disk")
 
     async def delete(self, key: str) -> None:
         self.deleted.append(key)
+        if self.value is None:
+            raise StoreError("no disk")
 
     async def purge(self, model: str | None = None) -> int:
         return 0

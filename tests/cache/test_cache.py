@@ -243,13 +243,15 @@ def test_a_reply_that_cannot_be_encoded_is_logged_and_not_stored(caplog: pytest.
 # -- a store in trouble ------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_misses_everything_costs_no_reply() -> None:
+def test_a_store_that_fails_costs_no_reply_and_one_line_of_each_kind(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
-        for _ in range(2):
+        for _ in range(3):
             assert (await bench.ask_and_answer()).received == ("miss", REPLY)
             await bench.forget_memory()
 
     play(scenario, store=Broken())
+    lines = sorted(record.message.split(":")[0] for record in caplog.records if record.levelno >= logging.WARNING)
+    assert lines == ["a cached reply was not read", "a reply was not cached"]
 
 
 @pytest.mark.parametrize("rubbish", RUBBISH.values(), ids=RUBBISH)

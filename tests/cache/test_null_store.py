@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from app.cache.stores import StoreStats, open_store
+from app.cache.stores import NotKept, StoreStats, open_store
 from app.cache.stores.memory import MemoryStore
 from app.cache.stores.null import NullStore
 
@@ -12,7 +12,9 @@ from app.cache.stores.null import NullStore
 def test_the_null_store_forgets_at_once() -> None:
     async def scenario() -> None:
         store = open_store("null:")
-        await store.put("key", b"1", ttl_seconds=60, model="m")
+        assert store.put_nowait("key", b"1", ttl_seconds=60, model="m")
+        with pytest.raises(NotKept, match="keeps nothing"):
+            await store.put("key", b"1", ttl_seconds=60, model="m")
         await store.delete("key")
         assert await store.get("key") is None
         assert await store.purge() == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.cache.stores import EntryTotals, Store, StoredValue, StoreStats
+from app.cache.stores import UNKNOWN, EntryTotals, NotKept, Store, StoredValue, StoreError, StoreStats
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -101,11 +101,13 @@ def test_a_long_value_comes_back_as_it_was(rig: Rig) -> None:
     rig.run(scenario)
 
 
-def test_a_value_over_the_limit_of_one_entry_is_left_out(rig: Rig) -> None:
+def test_a_value_over_the_limit_of_one_entry_is_refused(rig: Rig) -> None:
     store = rig.open(max_entry_bytes=1000)
 
     async def scenario() -> None:
-        await store.put("long", bytes(1001), **TTL)
+        with pytest.raises(NotKept, match="1001 bytes are too many"):
+            await store.put("long", bytes(1001), **TTL)
+        store.put_nowait("long", bytes(1001), **TTL)
         await store.put("short", bytes(1000), **TTL)
         assert await store.get("long") is None
         assert await store.get("short") is not None
@@ -196,16 +198,37 @@ def test_everything_is_purged_and_everything_of_a_model(rig: Rig) -> None:
     rig.run(scenario)
 
 
-def test_a_closed_store_misses_and_keeps_nothing_and_may_be_closed_again(rig: Rig) -> None:
+def test_a_closed_store_fails_and_may_be_closed_again(rig: Rig) -> None:
     store = rig.open()
 
     async def scenario() -> None:
         await store.put("key", b"1", **TTL)
         await store.aclose()
         await store.aclose()
-        await store.put("key", b"2", **TTL)
-        await store.delete("key")
-        assert await store.get("key") is None
+        store.put_nowait("key", b"2", **TTL)
+        assert store.get_nowait("key") in (None, UNKNOWN)
+        for operation in (store.put("key", b"2", **TTL), store.delete("key"), store.get("key")):
+            with pytest.raises(StoreError):
+                await operation
+
+    rig.run(scenario)
+
+
+@pytest.mark.parametrize("rig", ["sqlite", "redis"], indirect=True)
+def test_what_is_stored_or_deleted_is_so_for_every_process_at_once(rig: Rig) -> None:
+    one, other = rig.open(), rig.open()
+
+    async def scenario() -> None:
+        for number in range(100):
+            assert await other.get(f"{number}") is None
+            await one.put(f"{number}", b"1", **TTL)
+            found = await other.get(f"{number}")
+            assert found is not None and found.value == b"1"
+            await one.put(f"{number}", b"2", **TTL)
+            found = await other.get(f"{number}")
+            assert found is not None and found.value == b"2"
+            await other.delete(f"{number}")
+            assert await one.get(f"{number}") is None
 
     rig.run(scenario)
 

@@ -1,9 +1,9 @@
 """The endpoint of `POST /v1/responses`: a `ChatEndpoint` whose requests may refer to stored responses, and whose own
 responses are stored."""
 
+import asyncio
 import os
-import time
-from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,17 +15,18 @@ from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedReques
 from app.api.context import AppContext, PendingReply
 from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
 from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
-from app.api.openai_responses.kept_reply import KeptReply
+from app.api.openai_responses.kept_reply import KeptEnd, find_response_encoder
 from app.api.openai_responses.kept_request import KeptRequest
-from app.api.openai_responses.stored import InputMemory, StoredResponses
+from app.api.openai_responses.stored import InputMemory, RecordTooLarge, StoredResponses
 from app.api.request_limits import limit_warnings
 from app.api.response_writer import SendQueue
 from app.api.responses import EventStreamResponse, ReplyResponse
 from app.cache import Apply
 from app.chat.stream import Reply
-from app.errors import InvalidInput, Violation
+from app.errors import InvalidInput, StoreDown, Violation
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
+from app.formats.responses.stream import describe_unstored
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
 
@@ -71,7 +72,8 @@ class ResponsesEndpoint(ChatEndpoint):
         kept = KeptRequest(parsed, caller)
         if not parsed.background:
             response, opening = super()._prepare(request, parsed, route)
-            return response, self._keep(opening, response, kept)
+            store = None if caller is None else partial(self._store, response, kept)
+            return response, _keep(opening, KeptEnd(response, store))
         self._background.check_capacity()
         request.lease, request.writer = request.lease.move(), NoClient()
         try:
@@ -81,7 +83,8 @@ class ResponsesEndpoint(ChatEndpoint):
             raise
         run = BackgroundRun(response, kept, request.lease, streamed=parsed.streamed)
         self._background.add(run)
-        return response, self._begin(opening, run)
+        run.openings = (self._begin(opening, run), opening)
+        return response, run.openings[0]
 
     @override
     def _make_options(
@@ -102,8 +105,11 @@ class ResponsesEndpoint(ChatEndpoint):
             await super()._deliver(request, response, opening)
             return
         request.record.in_background = True
-        self._background.start(run, self._produce(run, request, opening))
+        self._background.start(run, lambda: self._produce(run, request, opening))
         await run.accepted.wait()
+        if run.refused is not None:
+            request.record.in_background = False
+            raise run.refused
         if not run.streamed:
             await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
             return
@@ -124,7 +130,7 @@ class ResponsesEndpoint(ChatEndpoint):
 
     async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
         """Open the reply of a background response. `BackgroundRuns` stores its end."""
-        reply = KeptReply(await opening, run.response, lambda _: None, lambda: int(time.time()))
+        reply = KeptEnd(run.response, None).read(await opening)
         try:
             await self._background.begin(run)
         except BaseException:
@@ -158,12 +164,21 @@ class ResponsesEndpoint(ChatEndpoint):
             warnings=limit_warnings([*parsed.warnings, warning]),
         )
 
-    async def _keep(self, opening: PendingReply, response: ReplyResponse, kept: KeptRequest) -> Reply:
-        reply = await opening
-        return KeptReply(reply, response, lambda made: self._save(made, kept), lambda: int(time.time()))
+    async def _store(self, response: ReplyResponse, kept: KeptRequest, made: dict[str, Any]) -> dict[str, Any]:
+        """Store a response that has ended, and return it. If it cannot be stored, it says so."""
+        assert kept.caller is not None
+        encoder = find_response_encoder(response)
+        record = kept.make_record(made, last_number=None if encoder is None else encoder.last_number)
+        try:
+            await self._stored.put(kept.caller, record)
+        except (RecordTooLarge, StoreDown) as error:
+            return describe_unstored(made, str(error))
+        return made
 
-    def _save(self, response: dict[str, Any], kept: KeptRequest) -> Coroutine[Any, Any, None] | None:
-        if kept.caller is None:
-            return None
-        record = kept.make_record(response)
-        return None if self._stored.put_nowait(kept.caller, record) else self._stored.put(kept.caller, record)
+
+async def _keep(opening: PendingReply, end: KeptEnd) -> Reply:
+    try:
+        return end.read(await opening)
+    except asyncio.CancelledError:
+        end.on_close()
+        raise

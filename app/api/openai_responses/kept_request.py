@@ -13,7 +13,9 @@ class KeptRequest:
         self._all_items: list[Any] = parsed.input_items
         self._context_length = parsed.context_length
 
-    def make_record(self, response: dict[str, Any], alive_until: float | None = None) -> ResponseRecord:
-        """`alive_until` is for a response that has not ended."""
+    def make_record(
+        self, response: dict[str, Any], *, alive_until: float | None = None, last_number: int | None = None
+    ) -> ResponseRecord:
+        """`alive_until` is for a response that has not ended, `last_number` for one that has."""
         items = add_item_ids(self._all_items, response["id"], self._context_length)
-        return ResponseRecord(response, [*items, *response["output"]], len(items), alive_until)
+        return ResponseRecord(response, [*items, *response["output"]], len(items), alive_until, last_number)

@@ -4,6 +4,7 @@ A record holds everything that the model saw and said, the items of earlier resp
 and deleting one response does not break a later one. Records belong to one caller: for any other they do not exist.
 """
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,11 +15,14 @@ from msgspec.structs import replace
 
 from app.api.asgi import LARGE_BYTES, call_in_thread, wait_for_parse_memory
 from app.api.chat_schema import StoredItems
-from app.cache.stores import UNKNOWN, Store
-from app.errors import TooLarge
+from app.cache.stores import NotKept, StateStore, StoreError
+from app.cache.throttled_log import ThrottledLog
+from app.errors import StoreDown, TooLarge
 from app.formats.responses.stream import find_response_id
 from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.settings import Server
+
+log = logging.getLogger("parley.responses")
 
 RENEWALS = 24
 """A record that is read is stored again once this part of its time has passed: its time counts from the last use. One
@@ -35,6 +39,8 @@ class ResponseRecord(Struct, frozen=True):
     input_length: int
     alive_until: float | None = None
     """Unix seconds until which a background response that has not ended is certainly running."""
+    last_number: int | None = None
+    """The sequence number of the last event of its stream; None if it had none, or has not ended."""
 
     @property
     def status(self) -> str:
@@ -70,7 +76,7 @@ class InputMemory:
 class StoredResponses:
     def __init__(
         self,
-        store: Store,
+        store: StateStore,
         *,
         enabled: bool,
         ttl_seconds: float,
@@ -83,17 +89,19 @@ class StoredResponses:
         self.max_bytes = max_bytes
         self._ttl_seconds = ttl_seconds
         self._clock = clock
-
-    def put_nowait(self, caller: str, record: ResponseRecord) -> bool:
-        """Store a record that this process finds from now on. False if the store cannot do that: then use `put`. Raises
-        RecordTooLarge."""
-        data = self._encode(record)
-        return self._store.put_nowait(_key(caller, record), data, ttl_seconds=self._ttl_seconds, model=_model(record))
+        self._throttled_log = ThrottledLog(log)
 
     async def put(self, caller: str, record: ResponseRecord) -> None:
-        """Raises RecordTooLarge."""
+        """Store a record. When this returns, every request finds it. Raises RecordTooLarge, and StoreDown if it may not
+        be stored."""
         data = self._encode(record)
-        await self._store.put(_key(caller, record), data, ttl_seconds=self._ttl_seconds, model=_model(record))
+        try:
+            await self._store.put(_key(caller, record), data, ttl_seconds=self._ttl_seconds, model=_model(record))
+        except NotKept as error:
+            raise RecordTooLarge(str(error)) from error
+        except StoreError as error:
+            self._throttled_log.warn("a response was not stored", error)
+            raise StoreDown("the response cannot be stored, because the store failed: try again later") from error
 
     def _encode(self, record: ResponseRecord) -> bytes:
         data = msgspec.json.encode(record)
@@ -102,13 +110,16 @@ class StoredResponses:
         return data
 
     async def get(self, caller: str, response_id: str) -> ResponseRecord | None:
-        """Return a record. Its time in the store starts again."""
+        """Return a record; None if there is none. Its time in the store starts again. Raises StoreDown."""
         return await self._get(_make_key(caller, response_id), None)
 
     async def _get(self, key: str, memory: InputMemory | None) -> ResponseRecord | None:
         """Return a record, after its memory was reserved."""
-        known = self._store.get_nowait(key)
-        stored = await self._store.get(key) if known is UNKNOWN else known
+        try:
+            stored = await self._store.get(key)
+        except StoreError as error:
+            self._throttled_log.warn("a stored response was not read", error)
+            raise StoreDown("stored responses cannot be read, because the store failed: try again later") from error
         if stored is None:
             return None
         data = stored.value
@@ -123,16 +134,23 @@ class StoredResponses:
         return self._check_running(record)
 
     async def _renew(self, key: str, data: bytes, model: str) -> None:
-        if not self._store.put_nowait(key, data, ttl_seconds=self._ttl_seconds, model=model):
+        try:
             await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
+        except StoreError as error:  # it stays stored until its present time is over
+            self._throttled_log.warn("the time of a stored response was not renewed", error)
 
     async def delete(self, caller: str, response_id: str) -> None:
-        await self._store.delete(_make_key(caller, response_id))
+        """Delete a record. When this returns, no request finds it. Raises StoreDown if it may still be there."""
+        try:
+            await self._store.delete(_make_key(caller, response_id))
+        except StoreError as error:
+            self._throttled_log.warn("a stored response was not deleted", error)
+            raise StoreDown("the response cannot be deleted, because the store failed: try again later") from error
 
     async def find(
         self, caller: str, response_id: str | None, item_ids: Sequence[str], memory: InputMemory
     ) -> StoredItems:
-        """Look up the references of a request, each record once. Raises Busy or TooLarge.
+        """Look up the references of a request, each record once. Raises Busy, TooLarge or StoreDown.
 
         A record has the items of the responses before it, so the last item is looked up first: nearly always its record
         has the others too.

@@ -3,8 +3,8 @@ know about replies."""
 
 import asyncio
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
 from app.cache.inflight import InFlightCall
 from app.cache.redis.breaker import RedisCircuitBreaker, RedisUnanswered, RedisUnavailable
@@ -18,7 +18,7 @@ from app.cache.shared.splice import Splice
 from app.cache.shared.tailer import StreamTailer
 from app.cache.types import OpenUpstream
 from app.chat.stream import Reply
-from app.errors import UpstreamFailed
+from app.errors import StoreDown, UpstreamFailed
 
 PUBLISH_SECONDS = 0.05
 """How long it may take until a call is in Redis that its first callers did not want to resume, and a later one does."""
@@ -87,13 +87,11 @@ class Coordinator:
         return await self.open_call(call, f"private-{os.urandom(16).hex()}", open_upstream)
 
     async def is_known(self, call_id: str) -> bool:
-        """Whether the call can be followed."""
+        """Whether the call can be followed. Raises StoreDown."""
         for delay in (0.0, PUBLISH_SECONDS):
             await asyncio.sleep(delay)
-            try:
+            with _redis_needed():
                 (state,) = await self._calls.watch([CallKeys.from_id(call_id)])
-            except RedisUnavailable:
-                return False
             if state != "missing":
                 return True
         return False
@@ -111,16 +109,14 @@ class Coordinator:
             await self._calls.put(_record_key(reply_id), data, ttl_seconds)
 
     async def get_record(self, reply_id: str) -> bytes | None:
-        try:
+        """Return the record of a reply; None if there is none. Raises StoreDown."""
+        with _redis_needed():
             return await self._calls.get(_record_key(reply_id))
-        except RedisUnavailable:
-            return None
 
     async def is_running(self, call_id: str) -> bool:
-        """Whether the call has not ended."""
-        with suppress(RedisUnavailable):
+        """Whether the call has not ended. Raises StoreDown."""
+        with _redis_needed():
             return await self._calls.is_running(CallKeys.from_id(call_id))
-        return False
 
     async def publish_cancel(self, reply_id: str) -> bool:
         """Delete the record of a reply and tell all gateways that it is cancelled. False if Redis is down."""
@@ -206,6 +202,17 @@ class Coordinator:
             if follower.last_record == last_record:
                 return False
         return True
+
+
+@contextmanager
+def _redis_needed() -> Iterator[None]:
+    """Raise StoreDown where Redis fails: what it has is not missing, it cannot be read."""
+    try:
+        yield
+    except RedisUnavailable as error:
+        raise StoreDown(
+            "the state of the reply cannot be read, because Redis does not answer: try again later"
+        ) from error
 
 
 def _check_complete(call: InFlightCall) -> None:

@@ -2,12 +2,24 @@
 
 from pathlib import PurePath
 
-from app.cache.stores.base import UNKNOWN, EntryTotals, Store, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.base import (
+    UNKNOWN,
+    EntryTotals,
+    NotKept,
+    StateStore,
+    Store,
+    StoredValue,
+    StoreError,
+    StoreLimits,
+    StoreStats,
+)
 from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 
 __all__ = [
     "UNKNOWN",
     "EntryTotals",
+    "NotKept",
+    "StateStore",
     "StoreLimits",
     "StoreStats",
     "Store",
@@ -42,7 +54,7 @@ def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
 STATE_PREFIX = "parley:state:v1:"
 
 
-def open_state_store(url: str | None, limits: StoreLimits | None = None) -> Store:
+def open_state_store(url: str | None, limits: StoreLimits | None = None) -> StateStore:
     """Create a store for what later requests rely on, at the same place as the cache but apart from it.
 
     It is not purged with the cache, is not in its figures, and cached replies do not evict from it.

@@ -39,6 +39,10 @@ class StoreError(Exception):
     """The store failed; the message says why."""
 
 
+class NotKept(StoreError):
+    """The store works, but does not keep this value: it is too large, or the store keeps nothing."""
+
+
 class StoreLimits(Struct, frozen=True):
     max_bytes: int = 1024 * 1024 * 1024
     max_entries: int = 1_000_000
@@ -48,25 +52,34 @@ class StoreLimits(Struct, frozen=True):
     """Unix seconds."""
 
 
-class Store(Protocol):
+class StateStore(Protocol):
+    """Keeps what later requests rely on. It never takes a failure for an absence, nor says that something is stored or
+    deleted which may not be."""
+
     async def get(self, key: str) -> StoredValue | None:
-        """Return the value of a key. A failure of the store is logged and counts as a miss."""
+        """Return the value of a key; None if there certainly is none. Raises StoreError."""
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        """Store a value. When this returns, `get` finds it in every process, also after this process was killed.
+
+        Raises NotKept, or StoreError if the value may not be stored."""
+
+    async def delete(self, key: str) -> None:
+        """Delete a key. When this returns, no process finds it. Raises StoreError if it may still be there."""
+
+    async def aclose(self) -> None:
+        """Close the store. May be called twice. Afterwards the other methods raise StoreError."""
+
+
+class Store(StateStore, Protocol):
+    """Keeps replies, which may be lost."""
 
     def get_nowait(self, key: str) -> KnownValue:
         """Return the value of a key; None if there certainly is none; UNKNOWN if `get` must be asked."""
 
-    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        """Store a value and return when `get` can find it. A value that is too large is left out.
-
-        A failure of the store is logged.
-        """
-
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         """Store a value that this process finds from now on, and others within half a second. Returns False if the
         store cannot do that: then use `put`. A value that is too large is left out. A failure is logged."""
-
-    async def delete(self, key: str) -> None:
-        """Delete a key. A failure of the store is logged."""
 
     async def purge(self, model: str | None = None) -> int:
         """Delete all entries, or those of a model, and return how many. Raises StoreError."""
@@ -74,8 +87,8 @@ class Store(Protocol):
     async def stats(self) -> StoreStats:
         """Count the entries that have not expired. Raises StoreError."""
 
-    async def aclose(self) -> None:
-        """Close the store. May be called twice. Afterwards `get` finds nothing and `put` stores nothing."""
+
+CLOSED = "the store is closed"
 
 
 def sum_stats(by_model: dict[str, EntryTotals]) -> StoreStats:

@@ -3,7 +3,16 @@
 from collections import OrderedDict
 from typing import NamedTuple
 
-from app.cache.stores.base import EntryTotals, StoredValue, StoreLimits, StoreStats, sum_stats
+from app.cache.stores.base import (
+    CLOSED,
+    EntryTotals,
+    NotKept,
+    StoredValue,
+    StoreError,
+    StoreLimits,
+    StoreStats,
+    sum_stats,
+)
 
 _OVERHEAD_BYTES = 512
 """The approximate memory of an entry besides its value."""
@@ -25,6 +34,7 @@ class MemoryStore:
         self._closed = False
 
     async def get(self, key: str) -> StoredValue | None:
+        self._check_open()
         return self.get_nowait(key)
 
     def get_nowait(self, key: str) -> StoredValue | None:
@@ -38,12 +48,15 @@ class MemoryStore:
         return StoredValue(row.value, row.stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        self._check_open()
+        if not self._takes(value):
+            raise NotKept(f"{len(value)} bytes are too many for this store")
         self.put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         self._drop(key)
         limits, now = self._limits, self._limits.clock()
-        if self._closed or len(value) > limits.max_entry_bytes or _weight(value) > limits.max_bytes:
+        if self._closed or not self._takes(value):
             return True
         self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
         self._bytes += _weight(value)
@@ -51,7 +64,15 @@ class MemoryStore:
             self._drop(next(iter(self._rows)))
         return True
 
+    def _takes(self, value: bytes) -> bool:
+        return len(value) <= self._limits.max_entry_bytes and _weight(value) <= self._limits.max_bytes
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED)
+
     async def delete(self, key: str) -> None:
+        self._check_open()
         self._drop(key)
 
     async def purge(self, model: str | None = None) -> int:

@@ -1,6 +1,6 @@
 """A store that stores nothing."""
 
-from app.cache.stores.base import KnownValue, StoredValue, StoreStats
+from app.cache.stores.base import KnownValue, NotKept, StoredValue, StoreStats
 
 
 class NullStore:
@@ -11,7 +11,7 @@ class NullStore:
         return None
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        pass
+        raise NotKept("this store keeps nothing")
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         return True

@@ -14,6 +14,7 @@ from app.cache.stores.base import (
     UNKNOWN,
     EntryTotals,
     KnownValue,
+    NotKept,
     StoredValue,
     StoreError,
     StoreLimits,
@@ -53,13 +54,13 @@ class RedisStore:
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
-        entry: bytes | None = await self._execute_or_log("a cached reply was not read", "GET", self._prefix + key)
+        entry: bytes | None = await self._execute("GET", self._prefix + key)
         if entry is None:
             return None
         try:
             stored_at, name_bytes = _HEAD.unpack_from(entry)
         except struct.error as error:
-            self._throttled_log.warn("a cached reply is damaged", error)
+            self._throttled_log.warn("an entry in Redis is damaged", error)
             return None
         return StoredValue(entry[_HEAD.size + name_bytes :], stored_at)
 
@@ -68,17 +69,17 @@ class RedisStore:
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         if len(value) > self._limits.max_entry_bytes:
-            return
+            raise NotKept(f"{len(value)} bytes are too many for this store")
         name = _name(model)
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
-        await self._execute_or_log("a reply was not cached", "SET", self._prefix + key, entry, "PX", px)
+        await self._execute("SET", self._prefix + key, entry, "PX", px)
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         return False
 
     async def delete(self, key: str) -> None:
-        await self._execute_or_log("a cached reply was not deleted", "UNLINK", self._prefix + key)
+        await self._execute("UNLINK", self._prefix + key)
 
     async def purge(self, model: str | None = None) -> int:
         deleted, name = 0, None if model is None else _name(model).decode("utf-8", "replace")
@@ -98,13 +99,12 @@ class RedisStore:
     async def aclose(self) -> None:
         await self._breaker.aclose()
 
-    async def _execute_or_log(self, warning: str, *command: str | bytes | int) -> Any:
-        """Return the result of the command; log `warning` and return None when it fails."""
+    async def _execute(self, *command: str | bytes | int) -> Any:
+        """Return the result of the command. Raises StoreError."""
         try:
             return await self._breaker.execute(*command)
         except RedisUnavailable as error:
-            self._throttled_log.warn(warning, error)
-            return None
+            raise StoreError(f"redis: {error}") from error
 
     async def _rows(self) -> AsyncIterator[list[_RedisRow]]:
         """Yield all rows in batches. Entries that are added or deleted meanwhile may be missed or come twice."""

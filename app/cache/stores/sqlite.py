@@ -17,7 +17,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from app.cache.stores import sqlite_schema
-from app.cache.stores.base import UNKNOWN, KnownValue, StoredValue, StoreError, StoreLimits, StoreStats
+from app.cache.stores.base import (
+    CLOSED,
+    UNKNOWN,
+    KnownValue,
+    NotKept,
+    StoredValue,
+    StoreError,
+    StoreLimits,
+    StoreStats,
+)
 from app.cache.stores.file_version import VersionReader
 from app.cache.stores.known_keys import KnownKeys
 from app.cache.stores.recent_values import RecentValues
@@ -29,7 +38,7 @@ T = TypeVar("T")
 _Op: TypeAlias = Callable[[sqlite3.Connection], Any]
 
 LINGER_SECONDS = 0.05
-"""How long `put_nowait` waits for more entries. A process that is killed loses the entries of this time."""
+"""How long `put_nowait` waits for more entries. A process that is killed loses its entries of this time."""
 _READ_SECONDS = 1.0
 _WRITE_SECONDS = 30.0
 _CLOSE_SECONDS = 5.0
@@ -60,6 +69,8 @@ class SqliteStore:
         self._lingering: dict[str, sqlite_schema.StoredRow] = {}
         """Those of them that the writer does not have yet."""
         self._unwritten_bytes = self._lingering_bytes = 0
+        self._logs_failure = False
+        """No caller waits for some of the rows that linger, so a failure to write them is logged."""
         self._linger_timer: asyncio.TimerHandle | None = None
         self._commits = 0
         self._last_write: asyncio.Future[Any] | None = None
@@ -69,14 +80,19 @@ class SqliteStore:
         self._throttled_log = ThrottledLog(_LOG)
 
     async def get(self, key: str) -> StoredValue | None:
+        """Unlike `get_nowait`, it does not rely on `known_keys`, which learns of other processes' entries later."""
         encoded = _key(key)
         for _ in range(_LOOK_UPS):
-            unwritten = self._find_unwritten(key)
-            if unwritten is not None or self._closed or self._reader.waiting > _MAX_WAITING:
-                return unwritten
+            if self._closed:
+                raise StoreError(CLOSED)
+            known = self._find_in_memory(key, encoded)
+            if known is not None:
+                return known
+            if self._reader.waiting > _MAX_WAITING:
+                raise StoreError("too many look-ups wait")
             commits, changes, now = self._commits, self._recent.changes, self._limits.clock()
             look_up = functools.partial(sqlite_schema.read, key=encoded, now=now)
-            found = await self._wait_or_log("a cached reply was not read", self._reader.submit(look_up), _READ_SECONDS)
+            found = await self._wait(self._reader.submit(look_up), _READ_SECONDS)
             if found is not None:
                 self._note_use(found.id, now)
                 self._recent.add(encoded, found, changes)
@@ -88,15 +104,22 @@ class SqliteStore:
         return self._find_unwritten(key)
 
     def get_nowait(self, key: str) -> KnownValue:
+        encoded = _key(key)
+        known = self._find_in_memory(key, encoded)
+        if known is not None or self._closed:
+            return known
+        return UNKNOWN if self._known_keys.may_contain(encoded) else None
+
+    def _find_in_memory(self, key: str, encoded: bytes) -> StoredValue | None:
         unwritten = self._find_unwritten(key)
         if unwritten is not None or self._closed:
             return unwritten
-        encoded, now = _key(key), self._limits.clock()
+        now = self._limits.clock()
         recent = self._recent.get(encoded, now)
-        if recent is not None:
-            self._note_use(recent.id, now)
-            return recent.stored
-        return UNKNOWN if self._known_keys.may_contain(encoded) else None
+        if recent is None:
+            return None
+        self._note_use(recent.id, now)
+        return recent.stored
 
     def _find_unwritten(self, key: str) -> StoredValue | None:
         row = self._unwritten.get(key)
@@ -105,33 +128,45 @@ class SqliteStore:
         return StoredValue(row.value, row.stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        if self._add_row(key, value, ttl_seconds, model):
-            done, _ = await asyncio.wait([self._write_rows()], timeout=_WRITE_SECONDS)
-            if not done:
-                self._throttled_log.warn("a reply was not cached", f"not within {_WRITE_SECONDS} s")
+        self._add_row(key, value, ttl_seconds, model)
+        written = self._write_rows()
+        await asyncio.wait(
+            [written], timeout=_WRITE_SECONDS
+        )  # other entries are in the same write: it is not cancelled
+        if not written.done():
+            raise StoreError(f"not within {_WRITE_SECONDS} s")
+        written.result()
 
     def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        if self._add_row(key, value, ttl_seconds, model):
-            if len(self._lingering) >= _FULL_ROWS or self._lingering_bytes >= _FULL_BYTES:
-                self._write_rows()
-            elif self._linger_timer is None:
-                self._linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._write_rows)
+        try:
+            self._add_row(key, value, ttl_seconds, model)
+        except NotKept:
+            return True
+        except StoreError as error:
+            self._throttled_log.warn("a reply was not cached", error)
+            return True
+        self._logs_failure = True
+        if len(self._lingering) >= _FULL_ROWS or self._lingering_bytes >= _FULL_BYTES:
+            self._write_rows()
+        elif self._linger_timer is None:
+            self._linger_timer = asyncio.get_running_loop().call_later(LINGER_SECONDS, self._write_rows)
         return True
 
-    def _add_row(self, key: str, value: bytes, ttl_seconds: float, model: str) -> bool:
+    def _add_row(self, key: str, value: bytes, ttl_seconds: float, model: str) -> None:
+        """Raises StoreError."""
         limits = self._limits
-        if self._closed or len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
-            return False
+        if self._closed:
+            raise StoreError(CLOSED)
+        if len(value) > min(limits.max_entry_bytes, limits.max_bytes // 2):
+            raise NotKept(f"{len(value)} bytes are too many for this store")
         if self._writer.waiting > _MAX_WAITING or self._unwritten_bytes + len(value) > _MAX_WAITING_BYTES:
-            self._throttled_log.warn("a reply was not cached", "too many replies wait to be written")
-            return False
+            raise StoreError("too many entries wait to be written")
         now = limits.clock()
         row = sqlite_schema.StoredRow(_key(key), _name(model), value, now, now + ttl_seconds)
         self._drop_lingering(key)
         self._unwritten[key] = self._lingering[key] = row
         self._unwritten_bytes += len(value)
         self._lingering_bytes += len(value)
-        return True
 
     def _drop_lingering(self, key: str) -> None:
         row = self._lingering.pop(key, None)
@@ -146,12 +181,15 @@ class SqliteStore:
             self._linger_timer = None
         self._flush_uses()
         rows, self._lingering, self._lingering_bytes = self._lingering, {}, 0
+        logs_failure, self._logs_failure = self._logs_failure, False
         op = functools.partial(sqlite_schema.write, rows=list(rows.values()), max_bytes=self._limits.max_bytes)
         written = self._last_write = self._writer.submit(op)
-        written.add_done_callback(lambda written: self._on_written(rows, written))
+        written.add_done_callback(lambda written: self._on_written(rows, written, logs_failure))
         return written
 
-    def _on_written(self, rows: dict[str, sqlite_schema.StoredRow], written: asyncio.Future[Any]) -> None:
+    def _on_written(
+        self, rows: dict[str, sqlite_schema.StoredRow], written: asyncio.Future[Any], logs_failure: bool
+    ) -> None:
         for key, row in rows.items():
             self._unwritten_bytes -= len(row.value)
             if self._unwritten.get(key) is row:
@@ -161,7 +199,7 @@ class SqliteStore:
             self._last_write = None
         self._on_commit([row.key for row in rows.values()])
         error = None if written.cancelled() else written.exception()
-        if error is not None:
+        if error is not None and logs_failure:
             self._throttled_log.warn("a reply was not cached", error)
 
     def _on_commit(self, keys: Iterable[bytes] = ()) -> None:
@@ -169,10 +207,11 @@ class SqliteStore:
             self._known_keys.on_commit(keys)
 
     async def delete(self, key: str) -> None:
-        if not self._closed:
-            self._drop_lingering(key)
-            self._unwritten.pop(key, None)
-            await self._write("a cached reply was not deleted", functools.partial(sqlite_schema.delete, key=_key(key)))
+        if self._closed:
+            raise StoreError(CLOSED)
+        self._drop_lingering(key)
+        self._unwritten.pop(key, None)
+        await self._wait(self._writer.submit(functools.partial(sqlite_schema.delete, key=_key(key))), _WRITE_SECONDS)
 
     async def purge(self, model: str | None = None) -> int:
         if self._lingering:
@@ -208,23 +247,17 @@ class SqliteStore:
             closing.cancel()
             self._throttled_log.warn("the cache did not close", f"not within {_CLOSE_SECONDS} s")
 
-    async def _write(self, warning: str, op: _Op) -> None:
-        await self._wait_or_log(warning, self._writer.submit(op), _WRITE_SECONDS)
-
-    async def _wait_or_log(self, warning: str, result: asyncio.Future[Any], seconds: float) -> Any:
-        """Wait for a result; log `warning` and return None when it fails or takes too long."""
+    async def _wait(self, result: asyncio.Future[Any], seconds: float) -> Any:
+        """Return the result. Raises StoreError when it fails or takes too long."""
         timer = asyncio.get_running_loop().call_later(seconds, _fail_late, result, seconds)
         try:
             return await result
-        except StoreError as error:
-            self._throttled_log.warn(warning, error)
-            return None
         finally:
             timer.cancel()
 
     async def _run_or_raise(self, worker: SqliteWorker[_Op], op: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
-            raise StoreError("the cache is closed")
+            raise StoreError(CLOSED)
         result: T = await worker.submit(op)
         return result
 

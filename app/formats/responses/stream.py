@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
-from app.chat.events import Event, Finish
+from app.chat.events import Event, Failed, Finish
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
 from app.formats.responses.paths import rename_error_paths, rename_paths
@@ -110,6 +110,19 @@ def make_response(info: ReplyInfo, status: str, output: Sequence[Any] = (), **fi
     }
 
 
+def choose_end_type(response: dict[str, Any]) -> str:
+    """Return the type of the last event, which has this Response."""
+    status = response["status"]
+    return f"response.{status if status in ('completed', 'incomplete') else 'failed'}"
+
+
+def describe_unstored(response: dict[str, Any], reason: str) -> dict[str, Any]:
+    """Return the Response with `store` false, and a warning that says why."""
+    parley = response.get("parley", {})
+    warnings = [*parley.get("warnings", []), f"store: {reason}, so store is false"]
+    return response | {"store": False, "parley": parley | {"warnings": warnings}}
+
+
 _DEFAULT_FIELDS: dict[str, Any] = {
     "background": False,
     "instructions": None,
@@ -153,6 +166,8 @@ class ResponseEventEncoder(DeltaEncoder):
         self._ahead: bytes | None = None
         self._end = b""
         """The last frame, which has the Response."""
+        self._end_number = 0
+        """The sequence number with which the last frame begins."""
         self.response: dict[str, Any] | None = None
         """The Response, once the reply has ended."""
         self.completed_at: int | None = None
@@ -162,7 +177,7 @@ class ResponseEventEncoder(DeltaEncoder):
         response = make_response(self._info, "in_progress")
         kinds = ("response.created", "response.in_progress")
         bodies = ({"type": kind, "sequence_number": number, "response": response} for number, kind in enumerate(kinds))
-        return b"".join(map(_write_event, bodies)) + self._write_keepalives()
+        return b"".join(map(write_event, bodies)) + self._write_keepalives()
 
     @override
     def heartbeat(self) -> bytes:
@@ -176,23 +191,33 @@ class ResponseEventEncoder(DeltaEncoder):
         """Write the heartbeats that have the next numbers."""
         out = b""
         while self._number in self._keepalives:
-            out += _write_event({"type": "keepalive", "sequence_number": self._number})
+            out += write_event({"type": "keepalive", "sequence_number": self._number})
             self._number += 1
         return out
 
-    def write_ahead(self, finish: Finish) -> dict[str, Any]:
-        """Return the Response that this end of the reply completes. Feed the same event after it."""
-        self._ahead = self.feed([finish])
+    def write_ahead(self, end: Finish | Failed) -> dict[str, Any]:
+        """Return the Response that this end of the reply makes. Feed the same event after it."""
+        self._ahead = self.feed([end])
         assert self.response is not None
         return self.response
 
-    def report_unstored(self, warning: str) -> None:
-        """Let the Response of `write_ahead` say that it is not stored, and why."""
-        assert self.response is not None and self._ahead is not None
-        warnings = self.response.get("parley", {}).get("warnings", [])
-        self.response |= {"store": False, "parley": {"warnings": [*warnings, warning]}}
-        self._number -= 1
-        self._ahead = self._ahead.removesuffix(self._end) + self._write_end(self.response)
+    def fail_ahead(self, error: dict[str, Any]) -> dict[str, Any]:
+        """Return the Response that this error makes. Call `fail` with it afterwards."""
+        self._ahead = self.fail(error)
+        assert self.response is not None
+        return self.response
+
+    def replace_end(self, response: dict[str, Any]) -> None:
+        """Let the reply end with this Response, and not with that of `write_ahead` or `fail_ahead`."""
+        assert self._ahead is not None
+        self.response = response
+        self._number = self._end_number
+        self._ahead = self._ahead.removesuffix(self._end) + self._write_end(response)
+
+    @property
+    def last_number(self) -> int | None:
+        """The sequence number of the last event that was written; None if no events are."""
+        return self._number - 1
 
     @override
     def feed(self, events: list[Event]) -> bytes:
@@ -211,7 +236,7 @@ class ResponseEventEncoder(DeltaEncoder):
         before = self._write_keepalives() if self._keepalives else b""
         number = self._number
         self._number = number + 1
-        return before + _write_event({"type": kind, "sequence_number": number, **fields})
+        return before + write_event({"type": kind, "sequence_number": number, **fields})
 
     def _item_frame(self, kind: str, **fields: Any) -> bytes:
         """Write an event of the open item."""
@@ -265,14 +290,17 @@ class ResponseEventEncoder(DeltaEncoder):
             fields["incomplete_details"] = {"reason": unfinished}
         status = "incomplete" if unfinished else "completed"
         self.response = make_response(self._info, status, self._output, **fields)
-        self._end = self._write_end(self.response)
-        return out + self._end
+        return out + self._write_end(self.response)
 
     def _write_end(self, response: dict[str, Any]) -> bytes:
-        return self._frame(f"response.{response['status']}", response=response)
+        self._end_number = self._number
+        self._end = self._frame(choose_end_type(response), response=response)
+        return self._end
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
+        if self._ahead is not None:
+            return self._ahead
         error = rename_error_paths(error, self._options)
         code = _FAILURES.get(error["code"], "server_error")
         fields = {key: value for key, value in error.items() if key not in ("code", "message", "status", "usage")}
@@ -280,7 +308,7 @@ class ResponseEventEncoder(DeltaEncoder):
         status = "cancelled" if error["code"] == "cancelled" else "failed"
         usage = write_usage(error.get("usage"))
         self.response = make_response(self._info, status, self._output, error=failure, usage=usage)
-        return self._frame("response.failed", response=self.response)
+        return self._write_end(self.response)
 
     def _write_summary(self) -> bytes:
         """Write the texts of the reply as one item. Without a text there is none: clients would put it in the place of
@@ -466,6 +494,11 @@ class ResponseEncoder(ResponseEventEncoder):
         super().feed(events)
         return b"" if self.response is None else _json(self.response)
 
+    @property
+    @override
+    def last_number(self) -> int | None:
+        return None
+
     @override
     def _frame(self, kind: str, **fields: Any) -> bytes:
         return b""
@@ -479,7 +512,8 @@ class ResponseEncoder(ResponseEventEncoder):
         return _json(error_body(rename_error_paths(error, self._options)))
 
 
-def _write_event(body: dict[str, Any]) -> bytes:
+def write_event(body: dict[str, Any]) -> bytes:
+    """Return the frame of an event."""
     return b"event: %b\ndata: %b\n\n" % (body["type"].encode(), escape_line_separators(_json(body)))
 
 

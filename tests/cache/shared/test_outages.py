@@ -15,6 +15,7 @@ from app.cache.shared.follower import ORPHANED, Follower
 from app.cache.shared.lease import MAX_WAITING_BYTES
 from app.cache.shared.records import Record
 from app.chat.events import Event, Failed, TextDelta
+from app.errors import StoreDown
 
 from tests.cache.shared.coordinators import (
     QUICK,
@@ -135,7 +136,13 @@ def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: Redis
                 assert time.monotonic() - began < ADDED_SECONDS
                 assert led and not id
                 assert await listen(reply).end() == WHOLE
-            assert await one.coordinator.get_record("warm") is None and await one.follow("q.1") is None
+            for operation in (
+                one.coordinator.get_record("warm"),
+                one.coordinator.is_running("q.1"),
+                one.follow("q.1"),
+            ):
+                with pytest.raises(StoreDown, match="try again later"):  # an outage is no absence
+                    await operation
             if how == "pause":
                 own_redis.go_on()
 

@@ -9,7 +9,7 @@ from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, Too
 from app.formats import FORMATS
 from app.formats.base import HEARTBEAT, Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
-from app.formats.responses.stream import ResponseEventEncoder
+from app.formats.responses.stream import ResponseEventEncoder, describe_unstored
 from app.formats.seal import Seal, read_seal
 
 from tests.each_case import each_case
@@ -118,8 +118,7 @@ def test_a_response_says_at_its_end_that_it_is_not_stored(mode: ReplyMode) -> No
     assert isinstance(encoder, ResponseEventEncoder)
     finish = Finish("stop", warnings=("one",))
     data = encoder.open() + encoder.feed([TextDelta("a")])
-    encoder.write_ahead(finish)
-    encoder.report_unstored("two")
+    encoder.replace_end(describe_unstored(encoder.write_ahead(finish), "two"))
     data += encoder.feed([finish])
     bodies = [
         json.loads(line.removeprefix(b"data: ")) for line in data.splitlines() if line.startswith((b"{", b"data: "))
@@ -129,7 +128,7 @@ def test_a_response_says_at_its_end_that_it_is_not_stored(mode: ReplyMode) -> No
     assert (response["status"], response["store"], response["parley"]) == (
         "completed",
         False,
-        {"warnings": ["one", "two"]},
+        {"warnings": ["one", "store: two, so store is false"]},
     )
     assert [item["type"] for item in response["output"]] == ["message"]
 
