@@ -354,7 +354,7 @@ class UpstreamFailed(ParleyError):
     """The model server failed; code, status and retryability come from the fault."""
 
     def __init__(self, fault: Fault) -> None:
-        super().__init__(fault.message)
+        super().__init__(fault.message, fault.param)
         self.fault = fault
         self.code = fault.code  # type: ignore[misc]  # the fault's kind is the code
         self.status = FAULT_STATUS.get(fault.code, 502)

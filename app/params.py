@@ -5,7 +5,7 @@ An unknown key is an error that names the key; `extra_body` accepts any key.
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -27,19 +27,55 @@ def max_entries(number: int) -> BeforeValidator:
     return BeforeValidator(check)
 
 
-def _check_choice(value: Any) -> Any:
-    """Replace `any`, AgentScope's old name for `required`, and check the shape of an object."""
+class AllowedTools(NamedTuple):
+    """A choice of the type `allowed_tools`."""
+
+    mode: str
+    """`auto` or `required`."""
+    names: list[str]
+    path: str
+    """Where the names are in the choice: OpenAI's chat completions have them one level deeper than Responses."""
+
+
+def parse_allowed_tools(choice: Any) -> AllowedTools | None:
+    """Return the tools that a choice allows, or None if it is of another type. Raises ValueError for a wrong shape."""
+    if not isinstance(choice, dict) or choice.get("type") != "allowed_tools":
+        return None
+    inner, path = (choice["allowed_tools"], "allowed_tools.") if "allowed_tools" in choice else (choice, "")
+    tools = inner.get("tools") if isinstance(inner, dict) else None
+    mode = inner.get("mode", "auto") if isinstance(inner, dict) else None
+    names = [_find_name(tool) for tool in tools] if isinstance(tools, list) else []
+    found = [name for name in names if name is not None]
+    if mode not in ("auto", "required") or not found or len(found) < len(names):
+        raise ValueError("must have the mode auto or required, and tools, a list of tools with names")
+    return AllowedTools(mode, found, f"{path}tools")
+
+
+def _find_name(tool: Any) -> str | None:
+    """Return the name of a tool: in an object under its type, or beside the type."""
+    if not isinstance(tool, dict) or (kind := tool.get("type", "function")) not in ("function", "custom"):
+        return None
+    holder = tool if "type" in tool and kind not in tool else tool.get(kind)
+    name = holder.get("name") if isinstance(holder, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def _parse_choice(value: Any) -> Any:
+    """Replace `any`, AgentScope's old name for `required`, and write an object that names a function in one form."""
     if not isinstance(value, dict):
         return "required" if value == "any" else value
-    function = value.get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+    if parse_allowed_tools(value) is not None:
+        return value
+    name = _find_name(value)
+    if name is None:
         raise ValueError(
-            'must be "auto", "none", "required", the name of a function, or {"function": {"name": "the name"}}'
+            'must be "auto", "none", "required", the name of a function, {"function": {"name": "the name"}}, or an'
+            ' object of the type "allowed_tools"'
         )
-    return value
+    return {"type": "function", "function": {"name": name}}
 
 
-Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_check_choice)]
+Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_parse_choice)]
 
 
 class GenerateCfg(BaseModel):
@@ -112,7 +148,7 @@ UNSENT = frozenset(
 """Parameters for the gateway itself, which are not sent to a model server."""
 PREFERRED_EFFORT = "preferred_effort"
 """A parameter that no caller can set: the effort of Anthropic's clients, which send one to every model. It becomes
-`reasoning_effort` only where the server switches thinking by it."""
+`reasoning_effort` only where the model's profile says that the model takes one."""
 
 
 _OPENAI_PARAMS = """
@@ -228,13 +264,14 @@ def merge_params(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> dict[
 
 
 def find_max_tokens(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> int | None:
-    """Return how many tokens a reply may have, under either name of that parameter; None if there is no limit.
+    """Return how many tokens a reply may have, under either name of that parameter; None if there is no limit. If both
+    names have a value, the smaller one counts.
 
     What the caller gave replaces the default, as in `merge_params`.
     """
     params = given if "max_tokens" in given or "max_completion_tokens" in given else defaults
-    most: int | None = params.get("max_tokens")
-    return params.get("max_completion_tokens") if most is None else most
+    limits = [limit for name in ("max_tokens", "max_completion_tokens") if (limit := params.get(name)) is not None]
+    return min(limits, default=None)
 
 
 def _to_list(stop: str | list[str]) -> list[str]:

@@ -73,6 +73,9 @@ def test_a_parameter_that_is_given_as_null_has_no_default(name: str) -> None:
     assert merge_params({name: "anything", "kept": 1}, given) == {"kept": 1}
 
 
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
 def test_a_list_that_is_too_long_is_refused_before_its_entries_are_read() -> None:
     numbers: TypeAdapter[list[int]] = TypeAdapter(Annotated[list[int], max_entries(2)])
     assert numbers.validate_python([1, 2]) == [1, 2]
@@ -86,14 +89,40 @@ def test_a_list_that_is_too_long_is_refused_before_its_entries_are_read() -> Non
     [
         ("any", "required"),
         ("f", "f"),
-        ({"type": "function", "function": {"name": "f"}}, {"type": "function", "function": {"name": "f"}}),
+        (NAMED, NAMED),
+        ({"function": {"name": "f"}}, NAMED),
+        ({"type": "function", "name": "f"}, NAMED),
+        ({"type": "custom", "custom": {"name": "f"}}, NAMED),
+        ({"type": "custom", "name": "f"}, NAMED),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [NAMED]}, ...),
+        ({"type": "allowed_tools", "allowed_tools": {"tools": [NAMED, {"type": "custom", "name": "g"}]}}, ...),
     ],
 )
 def test_a_choice_is_a_word_a_name_or_an_object_with_a_name(choice: Any, kept: Any) -> None:
-    assert GenerateCfg.model_validate({"tool_choice": choice}).given_params() == {"tool_choice": kept}
+    want = choice if kept is ... else kept
+    assert GenerateCfg.model_validate({"tool_choice": choice}).given_params() == {"tool_choice": want}
 
 
-@each_case("choice", [{}, {"name": "f"}, {"function": "f"}, {"function": {"name": 5}}])
+@pytest.mark.parametrize(
+    "inner",
+    [
+        None,
+        {},
+        {"tools": []},
+        {"tools": [{}]},
+        {"tools": ["f"]},
+        {"mode": "none", "tools": [NAMED]},
+        {"tools": [NAMED, {"type": "function"}]},
+    ],
+)
+def test_a_choice_of_allowed_tools_has_a_mode_and_tools(inner: Any) -> None:
+    nested = {"type": "allowed_tools", "allowed_tools": inner}
+    for choice in (nested, {"type": "allowed_tools", **(inner or {})}):
+        with pytest.raises(ValidationError, match="mode auto or required, and tools"):
+            GenerateCfg.model_validate({"tool_choice": choice})
+
+
+@each_case("choice", [{}, {"name": "f"}, {"function": "f"}, {"function": {"name": 5}}, {"type": "x", "name": "f"}])
 def test_a_choice_of_another_shape_is_refused_with_the_shapes_that_there_are(choice: Any) -> None:
     with pytest.raises(ValidationError, match='{"function": {"name": "the name"}}'):
         GenerateCfg.model_validate({"tool_choice": choice})

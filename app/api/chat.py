@@ -45,7 +45,7 @@ from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
-from app.steps.dropped_reasoning import DroppedReasoning, describe_context
+from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
 from app.steps.pipeline import has_media
 from app.upstream.causes import describe_fault
@@ -282,8 +282,8 @@ class ChatEndpoint:
         deferred = request.is_large and has_media(parsed.request)
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
-        wanted = kept is not None and kept.is_wanted(route)
-        dropped = kept.find_dropped(parsed.request) if kept is not None and wanted else []
+        wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
+        dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
         plain = not (media_requests or request.is_large or dropped)
         prepared, on_hit = self._prepare_plain(request, parsed, route, options) if plain else (None, None)
         request.small_body = request.repeated = None
@@ -294,7 +294,7 @@ class ChatEndpoint:
         response = create(request.writer, info, parsed.reply_format, settings.mode)
         response.attempts = request.attempts
         response.owner = self._get_owner(request.scope)
-        if wanted:
+        if wanted != NOTHING_WANTED:
             response.answers = describe_context(parsed.request.messages)
         if prepared is not None:
             return response, self._open_reply(gateway, prepared, options, response, on_hit)

@@ -6,12 +6,13 @@ from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.api.tools import find_unknown_tool_keys, parse_tools
+from app.api.tools import choose_tools, find_unknown_tool_keys, parse_tools
 from app.chat.messages import ChatRequest
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.format_names import FormatName
@@ -213,11 +214,14 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
     parsed = message_format.parse(body.messages, body.options)
     field, functions = ("tools", body.tools) if body.functions is None else ("functions", body.functions)
     tools, tool_violations = parse_tools(field, functions) if functions else ((), [])
+    params: Mapping[str, Any] = body.generate_cfg.given_params() if body.generate_cfg else {}
     violations = [*_check_values(body, parsed, limits), *format_violations, *parsed.violations, *tool_violations]
+    if not tool_violations:
+        params, tools, choice_violations = choose_tools(params, tools)
+        violations += choice_violations
     if violations:
         violations += _find_call_gaps(parsed, functions=bool(tools))
     _raise_violations(violations)
-    params = body.generate_cfg.given_params() if body.generate_cfg else {}
     request = ChatRequest(
         model=body.model or "",
         messages=parsed.messages,
@@ -233,7 +237,10 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         warnings += find_unknown_tool_keys(field, functions)
     if params:
         warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"})
-    return ParsedRequest(body.settings, reply_format, request, limit_warnings(warnings), body.options)
+    options = body.options
+    if custom := tuple([tool.name for tool in tools if tool.custom]):
+        options = replace(options, custom_tools=custom)
+    return ParsedRequest(body.settings, reply_format, request, limit_warnings(warnings), options)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}

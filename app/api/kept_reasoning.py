@@ -1,8 +1,10 @@
-"""Keeps the reasoning of replies that call tools, for clients that do not send it back (`steps.dropped_reasoning`)."""
+"""Keeps the reasoning and the signatures of replies that call tools, for clients that do not send them back
+(`steps.dropped_reasoning`)."""
 
 import logging
 from collections.abc import Sequence
 
+import msgspec
 from typing_extensions import override
 
 from app.cache import ReplaySource
@@ -12,11 +14,15 @@ from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event
 from app.chat.messages import ChatRequest
 from app.errors import StoreDown
+from app.openai_messages.signatures import has_signature
 from app.reply_consumer import ReplyConsumer
 from app.routing import ModelRoute
 from app.steps.dropped_reasoning import (
     DroppedReasoning,
+    KeptParts,
+    Wanted,
     find_dropped_reasoning,
+    find_wanted,
     make_key,
     restore_reasoning,
 )
@@ -32,51 +38,69 @@ class KeptReasoning:
         self._throttled_log = ThrottledLog(log)
         self._ttl_seconds = ttl_seconds
 
-    def is_wanted(self, route: ModelRoute) -> bool:
-        return True in [deployment.profile.restore_reasoning for deployment in route.deployments]
+    def find_wanted(self, route: ModelRoute) -> Wanted:
+        return find_wanted(deployment.profile for deployment in route.deployments)
 
-    def find_dropped(self, request: ChatRequest) -> list[DroppedReasoning]:
-        return find_dropped_reasoning(request.messages)
+    def find_dropped(self, request: ChatRequest, wanted: Wanted) -> list[DroppedReasoning]:
+        return find_dropped_reasoning(request.messages, wanted)
 
     async def restore(
         self, request: ChatRequest, dropped: Sequence[DroppedReasoning], caller: str
     ) -> tuple[ChatRequest, list[str]]:
-        """Return the request with the reasoning that is known, and warnings. Raises StoreDown: without the reasoning,
-        the model's server may refuse the conversation for good."""
-        found: dict[str, str] = {}
-        for key in dict.fromkeys(key for turn in dropped for key in turn.keys):
-            try:
-                stored = await self._store.get(_make_store_key(caller, key))
-            except StoreError as error:
-                self._throttled_log.warn("the reasoning of earlier tool calls was not read", error)
-                raise StoreDown(
-                    "the reasoning of earlier tool calls, which this model needs, cannot be read, because the store "
-                    "failed: try again later"
-                ) from error
-            if stored is not None:
-                found[key] = stored.value.decode("utf-8", "surrogatepass")
+        """Return the request with what is known, and warnings. Raises StoreDown: without the reasoning, the model's
+        server may refuse the conversation for good."""
+        found: dict[str, KeptParts] = {}
+        places = {key: turn for turn in dropped for key in turn.calls}
+        for key, turn in places.items():
+            reasoning = await self._get(_make_store_key(caller, key)) if turn.lacks_reasoning else None
+            signature = await self._get(_make_signature_key(caller, key)) if turn.lacks_signature else None
+            if reasoning is not None or signature is not None:
+                text = (reasoning or b"").decode("utf-8", "surrogatepass")
+                found[key] = KeptParts(text, msgspec.json.decode(signature) if signature else None)
         return restore_reasoning(request, dropped, found)
 
+    async def _get(self, key: str) -> bytes | None:
+        try:
+            stored = await self._store.get(key)
+        except StoreError as error:
+            self._throttled_log.warn("the reasoning of earlier tool calls was not read", error)
+            raise StoreDown(
+                "the reasoning of earlier tool calls, which this model needs, cannot be read, because the store "
+                "failed: try again later"
+            ) from error
+        return None if stored is None else stored.value
+
     async def keep(self, source: ReplaySource, context: str, caller: str, model: str) -> None:
-        """Keep the reasoning of a reply that has ended. `context` is what it answered (`describe_context`)."""
+        """Keep the reasoning and the signatures of a reply that has ended. `context` is what it answered
+        (`describe_context`)."""
         if not source.complete:
             return
         messages = (await _read(source)).messages
         text = "\n".join(one.text for one in messages if one.kind == "reasoning_content")
-        calls = [one for one in messages if one.kind == "function_call"]
-        if not text:
-            return
         data = text.encode("utf-8", "surrogatepass")
-        for call in calls:
-            key = _make_store_key(caller, make_key(call.id, call.name, call.text, context))
-            try:
-                await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
-            except StoreError as error:
-                self._throttled_log.warn("the reasoning before tool calls was not kept", error)
+        for call in messages:
+            if call.kind != "function_call":
+                continue
+            key = make_key(call.id, call.name, call.text, context)
+            if data:
+                await self._put(_make_store_key(caller, key), data, model)
+            if has_signature(call.extra):
+                signature = msgspec.json.encode(call.extra["extra_content"])
+                await self._put(_make_signature_key(caller, key), signature, model)
+
+    async def _put(self, key: str, data: bytes, model: str) -> None:
+        try:
+            await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
+        except StoreError as error:
+            self._throttled_log.warn("the reasoning before tool calls was not kept", error)
 
 
 def _make_store_key(caller: str, key: str) -> str:
     return f"reasoning:{caller}:{key}"
+
+
+def _make_signature_key(caller: str, key: str) -> str:
+    return f"signature:{caller}:{key}"
 
 
 async def _read(source: ReplaySource) -> MessageAccumulator:

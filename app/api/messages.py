@@ -134,8 +134,6 @@ _TOOL_KEYS = frozenset(
     }
 )
 _WORDS = {"auto": "auto", "none": "none", "any": "required"}
-_EFFORTS = {"xhigh": "high", "max": "high"}
-"""Efforts that servers other than Anthropic's do not know."""
 _MAX_METADATA_CHARACTERS = 512
 
 
@@ -407,7 +405,7 @@ def _translate_params(
         schema = {"name": "response", "schema": output.schema_, "strict": True}
         params["response_format"] = {"type": "json_schema", "json_schema": schema}
     if config is not None and config.effort is not None:
-        params[PREFERRED_EFFORT] = _EFFORTS.get(config.effort, config.effort)
+        params[PREFERRED_EFFORT] = config.effort
     if body.get("chat_template_kwargs"):
         params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
     return params
@@ -423,6 +421,7 @@ _PATHS = {
     "stop": "stop_sequences",
     "thinking_budget": "thinking.budget_tokens",
     "enable_thinking": "thinking",
+    PREFERRED_EFFORT: "output_config.effort",
     "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
     "response_format": "output_config.format",
 }

@@ -20,6 +20,7 @@ from app.api.request_limits import RequestLimits, find_invalid_values, limit_war
 from app.api.tools import find_unknown_tool_keys, parse_tools
 from app.chat.messages import ChatRequest, Message, Text, Tool
 from app.formats.base import Format
+from app.openai_messages.tool_schemas import complete_function
 
 MAX_KEPT_BYTES = 64 * 1024
 """Longer lists of functions are parsed again for each request."""
@@ -138,7 +139,8 @@ def _parse_list(field: str, raw: bytes, max_functions: int, max_nesting: int) ->
     if not isinstance(items, list) or len(items) > max_functions:
         return None
     tools, violations = parse_tools(field, items)
-    if violations or any(find_invalid_values(items, field, max_nesting)):
+    if violations or any(find_invalid_values(items, field, max_nesting)) or any(tool.custom for tool in tools):
         return None
     warnings = find_unknown_tool_keys(field, items)
-    return tuple(replace(tool, json=_encode(tool.schema)) for tool in tools), limit_warnings(warnings)
+    encoded = tuple(replace(tool, json=_encode(complete_function(tool.schema))) for tool in tools)
+    return encoded, limit_warnings(warnings)

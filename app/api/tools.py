@@ -1,14 +1,22 @@
-"""Parses the functions that a request offers: as they are, or each wrapped in a tool object as OpenAI does it."""
+"""Parses the functions that a request offers, and which of them it allows.
 
-from collections.abc import Sequence
+A function stands as it is, wrapped in a tool object as in OpenAI's chat completions, or with a type beside its name as
+in OpenAI's Responses. A custom tool becomes a function (`openai_messages.custom_tools`).
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import CacheMark, Tool
 from app.errors import Violation
+from app.openai_messages.custom_tools import make_function
+from app.params import parse_allowed_tools
 from app.validation import json_path
 
 _MARK = "cache_control"
-_WRAPPER = ("type", "function", _MARK)
+_TYPES = ("function", "custom")
+"""The types of tools, each with its object under the same key."""
+_CUSTOM_KEYS = frozenset({"name", "description", "format"})
 _FUNCTION = (
     *("name", "description", "parameters", "strict", "type", _MARK),
     *("name_for_model", "name_for_human", "description_for_model", "args_format"),
@@ -25,11 +33,11 @@ def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], lis
     names: set[str] = set()
     for index, item in enumerate(items):
         path = f"{field}[{index}]"
-        wrapped = _is_wrapped(item)
-        schema = item["function"] if wrapped else item
-        problem = _check_wrapper(item) if wrapped else None
-        path += ".function" if wrapped and problem is None else ""
-        problem = problem or _check_tool(schema, names)
+        wrapper = _find_wrapper(item)
+        schema = item[wrapper] if wrapper else item
+        problem = _check_wrapper(item, wrapper) if wrapper else None
+        path += f".{wrapper}" if wrapper and problem is None else ""
+        problem = problem or _check_tool(schema, names, custom=_is_custom(item))
         if problem is None:
             names.add(schema["name"])
             tools.append(_parse_tool(item, schema, f"{field}[{index}]", path))
@@ -43,53 +51,70 @@ def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     warnings: list[str] = []
     for index, item in enumerate(items):
         path = f"{field}[{index}]"
-        wrapped = _is_wrapped(item)
-        if not wrapped and item.keys() <= _FUNCTION_KEYS:
+        wrapper = _find_wrapper(item)
+        if wrapper is None and item.keys() <= _FUNCTION_KEYS:
             continue
-        ignored = [key for key in item if key not in _WRAPPER] if wrapped else []
+        ignored = [key for key in item if key not in ("type", wrapper, _MARK)] if wrapper else []
         warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
-        schema, path = (item["function"], f"{path}.function") if wrapped else (item, path)
-        unknown = (key for key in schema if key not in _FUNCTION_KEYS)
+        schema, path = (item[wrapper], f"{path}.{wrapper}") if wrapper else (item, path)
+        if _is_custom(item):
+            unknown = [key for key in schema if key not in _CUSTOM_KEYS and key not in ("type", _MARK)]
+            warnings += (f"{json_path([key], path)} is not a field of a custom tool and was ignored" for key in unknown)
+            continue
+        unknown = [key for key in schema if key not in _FUNCTION_KEYS]
         warnings += (f"{json_path([key], path)} is not a field of a function and was sent as it is" for key in unknown)
     return warnings
 
 
 def _parse_tool(item: dict[str, Any], schema: dict[str, Any], outer: str, inner: str) -> Tool:
     """Build a tool. A `cache_control` in the function or beside it is sent beside it."""
-    if _MARK not in schema and _MARK not in item:
-        return Tool(schema["name"], schema)
-    marks = [
-        (holder[_MARK], path)
-        for holder, path in ((schema, inner), (item, outer))
-        if isinstance(holder.get(_MARK), dict)
-    ]
-    if _MARK in schema:
-        schema = {key: value for key, value in schema.items() if key != _MARK}
-    mark = CacheMark(marks[0][0], f"{marks[0][1]}.{_MARK}") if marks else None
-    return Tool(schema["name"], schema, mark)
+    mark = None
+    if _MARK in schema or _MARK in item:
+        marks = [
+            (holder[_MARK], path)
+            for holder, path in ((schema, inner), (item, outer))
+            if isinstance(holder.get(_MARK), dict)
+        ]
+        mark = CacheMark(marks[0][0], f"{marks[0][1]}.{_MARK}") if marks else None
+    name = schema["name"]
+    if _is_custom(item):
+        function = {"name": name, **make_function(schema.get("description"), schema.get("format"))}
+        return Tool(name, function, mark, custom=True)
+    if _MARK in schema or "type" in schema:
+        schema = {key: value for key, value in schema.items() if key not in (_MARK, "type")}
+    return Tool(name, schema, mark)
 
 
-def _is_wrapped(item: Any) -> bool:
-    """Whether the item is a tool object of OpenAI's format, with the function inside."""
-    return isinstance(item, dict) and "function" in item and ("name" not in item or item.get("type") == "function")
+def _is_custom(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == "custom"
 
 
-def _check_wrapper(tool: dict[str, Any]) -> tuple[str, str] | None:
+def _find_wrapper(item: Any) -> str | None:
+    """Return the key of a tool object of OpenAI's chat completions under which the tool is; None for a tool as it
+    is."""
+    if not isinstance(item, dict):
+        return None
+    if item.get("type") == "custom" and "custom" in item:
+        return "custom"
+    return "function" if "function" in item and ("name" not in item or item.get("type") == "function") else None
+
+
+def _check_wrapper(tool: dict[str, Any], wrapper: str) -> tuple[str, str] | None:
     """Return the (path, message) of what is invalid in a tool object `{"type": "function", "function": {…}}`."""
     if tool.get("type") is None:
         return ".type", 'is required: write {"type": "function", "function": {…}}'
-    if tool["type"] != "function":
-        return ".type", "must be function: other types of tools are not supported"
-    if not isinstance(tool["function"], dict):
-        return ".function", "must be a function object with a name"
+    if tool["type"] != wrapper:
+        return ".type", f"must be {wrapper}, because the tool is under that key"
+    if not isinstance(tool[wrapper], dict):
+        return f".{wrapper}", f"must be a {wrapper} object with a name"
     return None
 
 
-def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
+def _check_tool(schema: Any, names: set[str], *, custom: bool) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return "", "must be a function object with a name"
-    if isinstance(schema.get("type"), str) and schema["type"] != "function":
-        return ".type", "must be function: other types of tools are not supported"
+    if isinstance(schema.get("type"), str) and schema["type"] not in _TYPES:
+        return ".type", "must be function or custom: other types of tools are not supported"
     if "name" not in schema:
         return (".function", "is required") if schema.get("type") == "function" else (".name", "is required")
     name = schema["name"]
@@ -101,6 +126,32 @@ def _check_tool(schema: Any, names: set[str]) -> tuple[str, str] | None:
         return ".description", "must be a string"
     if not isinstance(schema.get(_MARK), _OBJECT):
         return f".{_MARK}", "must be an object"
-    if not isinstance(schema.get("parameters"), _SCHEMA):
+    return None if custom else _check_parameters(schema.get("parameters"))
+
+
+def _check_parameters(parameters: Any) -> tuple[str, str] | None:
+    """Check a JSON schema, or Qwen-Agent's list of parameters."""
+    if not isinstance(parameters, _SCHEMA):
         return ".parameters", "must be a JSON schema"
+    for number, item in enumerate(parameters if isinstance(parameters, list) else ()):
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+            return f".parameters[{number}]", "must be a parameter object with a name"
     return None
+
+
+def choose_tools(
+    params: Mapping[str, Any], tools: tuple[Tool, ...]
+) -> tuple[Mapping[str, Any], tuple[Tool, ...], list[Violation]]:
+    """Return (params, tools, violations): of a request whose choice allows only some tools, those and the choice's
+    mode."""
+    field = "function_choice" if params.get("function_choice") is not None else "tool_choice"
+    allowed = parse_allowed_tools(params.get(field))
+    if allowed is None:
+        return params, tools, []
+    known = {tool.name for tool in tools}
+    violations = [
+        Violation(f"generate_cfg.{field}.{allowed.path}[{number}]", f"names no function of this request: {name!r}")
+        for number, name in enumerate(allowed.names)
+        if name not in known
+    ]
+    return {**params, field: allowed.mode}, tuple(tool for tool in tools if tool.name in allowed.names), violations

@@ -68,6 +68,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """A more exact cause than `code`; docs/reference/errors.md lists them."""
     usage: dict[str, Any] | None = None
     """What the reply had used before it failed, if the server has told it."""
+    param: str | None = None
+    """The parameter that the server refused, under the gateway's name."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):

@@ -100,7 +100,9 @@ class Tool(Struct, frozen=True):
     """The caller's function object, without `{"type": "function", ...}` around it."""
     mark: CacheMark | None = None
     json: bytes | None = None
-    """`schema` as JSON, where it is known already."""
+    """The function as a model server is sent it, as JSON, where it is known already."""
+    custom: bool = False
+    """A custom tool of OpenAI's APIs, whose calls have one text instead of arguments. `schema` is its function."""
 
 
 NamedMedia: TypeAlias = Literal["never", "untaken", "with_tools"]

@@ -23,7 +23,7 @@ class Examination(Struct, frozen=True):
     seconds: float = 30.0
     """The limit of each check."""
     probe: bool = True
-    """Send two short requests to each model."""
+    """Send three short requests to each model."""
     model: str | None = None
     """Probe only this model, also if it is not configured."""
     progress: Callable[[str], None] = lambda _: None

@@ -13,9 +13,12 @@ from app.doctor.findings import Finding, Status, toml_key
 from app.doctor.network import check_way
 from app.doctor.probes import (
     FUNCTION,
+    HUGE_OUTPUT,
+    LENGTH_QUESTION,
     REASONING_QUESTION,
     TOOL_QUESTION,
     Verdict,
+    judge_output_limit,
     judge_reasoning,
     judge_refused_tools,
     judge_tools,
@@ -102,7 +105,8 @@ def guess_kind(report: UpstreamReport) -> str | None:
 
 
 async def probe_model(server: ModelServer, deployment: Deployment, client: UpstreamClient) -> list[Finding]:
-    """Send two requests to a model, and return what they show of its functions and its reasoning."""
+    """Send three requests to a model, and return what they show of its reasoning, its limit of output tokens and its
+    functions."""
     subject = f"model {deployment.model} of upstream {server.target.name}"
     probe = _Probe(client, server.target.with_timeout(server.seconds), deployment, server.seconds)
     events, fault = await probe.ask(REASONING_QUESTION)
@@ -117,6 +121,10 @@ async def probe_model(server: ModelServer, deployment: Deployment, client: Upstr
     if fault is not None:
         return [_make_failure(subject, "reply", fault)]
     findings = [_make_finding(subject, "reasoning", judge_reasoning(events, deployment.profile), deployment)]
+    if deployment.profile.max_output_tokens is None:
+        _, fault = await probe.ask(LENGTH_QUESTION, **{deployment.profile.max_tokens_field: HUGE_OUTPUT})
+        limit = judge_output_limit(fault)
+        findings += [] if limit is None else [_make_finding(subject, "max_tokens", limit, deployment)]
     if not deployment.profile.native_tools:
         text = "functions are explained in the prompt (native_tools = false)"
         return [*findings, Finding(subject, "tools", "ok", text)]
@@ -153,7 +161,7 @@ def _profile_lines(fields: Mapping[str, Any], deployment: Deployment) -> list[st
 
 
 def _toml_value(value: Any) -> str:
-    # These values are strings, booleans and lists of strings, which TOML writes as JSON does.
+    # These values are strings, numbers, booleans and lists of strings, which TOML writes as JSON does.
     return msgspec.json.encode(value).decode()
 
 

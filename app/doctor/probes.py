@@ -1,11 +1,12 @@
-"""Judge the replies to two requests: one that offers a function, and one that asks for reasoning. Pure."""
+"""Judge the replies to three requests: one that asks for reasoning, one that offers a function, and one that asks for
+more output tokens than any model has. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from app.chat.events import Event, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
 from app.profiles import Profile
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
@@ -17,6 +18,12 @@ FUNCTION: dict[str, Any] = {
     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
 TOOL_QUESTION = "What is the weather in Paris? Call the function get_weather."
+LENGTH_QUESTION = "Reply with the word OK."
+HUGE_OUTPUT = 1_000_000
+USUAL_OUTPUT = 32_000
+"""What Claude Code asks for with each request."""
+_PART_FOR_OUTPUT = 4
+"""The part of a context that is suggested for the reply: the rest is for the conversation."""
 REASONING_QUESTION = "What is 17 + 25? Think first, but briefly. Then answer with the number."
 
 _FAMILIES = {
@@ -77,6 +84,24 @@ def judge_refused_tools() -> Verdict:
     """Judge a server that answers an error to a request with functions, but not to one without."""
     advice = "start the server with support for tools, or let the gateway explain functions in the prompt"
     return Verdict(False, "the server refuses requests with functions", advice, {"native_tools": False})
+
+
+def judge_output_limit(fault: Fault | None) -> Verdict | None:
+    """Judge the answer to a request for HUGE_OUTPUT tokens; None if it says nothing about that limit."""
+    if fault is None:
+        return Verdict(True, "the server accepts any limit of output tokens")
+    if fault.param is None or not isinstance(fault.detail, dict):
+        return None
+    context, largest = fault.detail.get("context_tokens"), fault.detail.get("largest_max_tokens")
+    if largest is None:
+        largest = context // _PART_FOR_OUTPUT if context is not None else None
+    if largest is None:
+        return None
+    if largest >= USUAL_OUTPUT:
+        return Verdict(True, f"the server accepts {USUAL_OUTPUT:,} output tokens, which clients usually ask for")
+    why = f"its context has {context:,} tokens" if context is not None else f"its maximum is {largest:,}"
+    text = f"the server refuses the {USUAL_OUTPUT:,} output tokens that clients such as Claude Code ask for: {why}"
+    return Verdict(False, text, "let the gateway lower the limit", {"max_output_tokens": largest})
 
 
 def judge_reasoning(events: Sequence[Event], profile: Profile) -> Verdict:

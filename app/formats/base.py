@@ -58,6 +58,8 @@ class Options(Struct, frozen=True):
     """Anthropic: thoughts are sent only in their seals."""
     input_tokens: int = 0
     """Anthropic: an estimate for the start of a stream."""
+    custom_tools: tuple[str, ...] = ()
+    """OpenAI: the functions that are custom tools of the caller."""
     responses: ResponsesOptions = ResponsesOptions()
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.accumulator import is_json
@@ -11,6 +11,7 @@ from app.chat.messages import Media, Message, Text
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.signatures import has_signature, sign
 from app.openai_messages.tool_messages import split_results, write_call
 from app.profiles import Profile
 
@@ -49,14 +50,15 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
     elif profile.empty_content != "omit":
         message["content"] = None if profile.empty_content == "null" else ""
     if group.calls:
+        extras = _call_extras(group, profile)
         message["tool_calls"] = [
             write_call(
                 _call_id(grouped.id, profile),
                 grouped.call.name,
                 _arguments(grouped.call.arguments, profile),
-                grouped.call.extra if profile.replay_extra_content else {},
+                extra,
             )
-            for grouped in group.calls
+            for grouped, extra in zip(group.calls, extras, strict=True)
         ]
     return [message, *_results(group, profile, joiner)]
 
@@ -66,7 +68,17 @@ def _reasoning(group: MessageGroup, profile: Profile) -> str | None:
         return None
     if group.reasonings:
         return "\n".join(group.reasonings)
-    return "" if group.calls and profile.replay_blank_reasoning else None
+    return profile.blank_reasoning if group.calls and profile.replay_blank_reasoning else None
+
+
+def _call_extras(group: MessageGroup, profile: Profile) -> list[Mapping[str, Any]]:
+    """Return the opaque fields that are sent with each call of a turn."""
+    if not profile.replay_extra_content:
+        return [{} for _ in group.calls]
+    extras: list[Mapping[str, Any]] = [grouped.call.extra for grouped in group.calls]
+    if profile.missing_signature is not None and not any(map(has_signature, extras)):
+        extras[0] = sign(extras[0], profile.missing_signature)
+    return extras
 
 
 def _add_think_tags(

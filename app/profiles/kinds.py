@@ -69,11 +69,16 @@ KINDS: dict[str, Profile] = {
     ),
     "transformers": _make_profile(
         system="merged",
-        thinking_switch="none",
+        # transformers 5.24, cli/serving/chat_completion.py: the variables reach the chat template, the other fields
+        # named here are ignored, and a field that OpenAI does not have either is refused (422).
+        thinking_switch="chat_template_kwargs",
         thinking_budget="none",
+        efforts=(),
+        tool_choice_none=False,
+        response_formats=(),
+        lacks=(*_SAMPLERS, "presence_penalty"),
         media=("image",),
         image_formats=_PILLOW,
-        lacks=_SAMPLERS,
         tool_choice_required=None,
         named_tool_choice=False,
         parallel_tool_calls=False,
@@ -82,6 +87,10 @@ KINDS: dict[str, Profile] = {
         system="merged",
         continuation="send",
         thinking_switch="reasoning_effort",
+        # Gitlawb/openclaude issue 1371: an effort other than none is refused ("does not support thinking") for models
+        # that do not think. Those that do think without one.
+        efforts=("none",),
+        thinks_by_default=True,
         thinking_budget="none",
         replay_reasoning="reasoning",
         media=("image", "audio"),
@@ -92,6 +101,8 @@ KINDS: dict[str, Profile] = {
         lacks=_SAMPLERS,
         named_tool_choice=False,
         tool_choice_required=None,
+        # ollama openai/openai.go (September 2026): ChatCompletionRequest has no tool_choice.
+        tool_choice_none=False,
         parallel_tool_calls=False,
     ),
     "lmstudio": _make_profile(
@@ -104,9 +115,14 @@ KINDS: dict[str, Profile] = {
             "png",
             "jpeg",
         ),  # others: "'url' field must be a base64 encoded image" (bug tracker #1027, #1839)
+        # lmstudio-ai/lmstudio-bug-tracker issue 189: "'response_format.type' must be 'json_schema' or 'text'".
+        response_formats=("json_schema",),
     ),
     "dashscope": _make_profile(
         max_thinking_budget=38912,
+        # cloudwego/eino issue 994: "does not support being set to required or object in thinking mode". Models that
+        # think by default differ: thinks_by_default says so for one of them.
+        forced_choice_while_thinking="auto",
         cache_control=True,
         continuation="partial",
         media=("image", "audio", "video"),
@@ -117,10 +133,23 @@ KINDS: dict[str, Profile] = {
         continuation="prefix",
         thinking_switch="thinking_type",
         thinking_budget="none",
+        # api-docs.deepseek.com/guides/thinking_mode (November 2026): on by default; these efforts mean these levels.
+        thinks_by_default=True,
+        efforts={
+            **{"minimal": "low", "low": "low", "medium": "high", "high": "high", "xhigh": "high", "max": "max"},
+            "ultra": "max",
+        },
+        # deepseek-ai/DeepSeek-V3 issue 1376: "Thinking mode does not support this tool_choice".
+        forced_choice_while_thinking="auto",
+        # api-docs.deepseek.com/api/create-chat-completion: text and json_object; "This response_format type is
+        # unavailable".
+        response_formats=("json_object",),
         replay_turns="tool_turns",
         replay_blank_reasoning=True,
         restore_reasoning=True,
-        media=(),
+        # api-docs.deepseek.com/guides/vision (since September 2026): deepseek-flash takes images. For deepseek-v4-pro,
+        # which refuses them, the model's profile says media = [].
+        media=("image",),
         lacks=(*_SAMPLERS, "seed"),
         parallel_tool_calls=False,
     ),
@@ -128,7 +157,18 @@ KINDS: dict[str, Profile] = {
         continuation="partial",
         thinking_switch="thinking_type",
         thinking_budget="none",
+        # docs.rs/synaps-engine, catalog/kimi.rs (from platform.kimi.ai): K2.5 and later think by default, K3 always.
+        thinks_by_default=True,
+        # HKUDS/nanobot issue 3939: "cannot specify both 'thinking' and 'reasoning_effort'".
+        effort_excludes=("switch",),
+        # can1357/oh-my-pi issues 827, 1077: "tool_choice 'specified' is incompatible with thinking enabled". K3 takes
+        # required.
+        forced_choice_while_thinking="auto",
         replay_blank_reasoning=True,
+        # earendil-works/pi PR 4178: K2.6 takes "" as missing; a space is enough.
+        blank_reasoning=" ",
+        # lobehub/lobehub PR 8419, wiseria-ai-labs/pie-ai-agent PR 115: "with role 'assistant' must not be empty".
+        thought_only_turns=False,
         restore_reasoning=True,
         media=("image", "video"),
         inline_media=_ALL,
@@ -138,6 +178,12 @@ KINDS: dict[str, Profile] = {
     "zhipu": _make_profile(
         thinking_switch="thinking_type",
         thinking_budget="none",
+        # java.agentscope.io/v2/en/integration/model/glm (November 2026): GLM-4.7 and GLM-5 think by default, and
+        # tool_choice is only auto.
+        thinks_by_default=True,
+        tool_choice_required=None,
+        named_tool_choice=False,
+        tool_choice_none=False,
         media=("image", "video"),
         lacks=(*_SAMPLERS, "seed"),
         parallel_tool_calls=False,
@@ -155,6 +201,8 @@ KINDS: dict[str, Profile] = {
     "openrouter": _make_profile(
         thinking_switch="reasoning_object",
         thinking_budget="reasoning_max_tokens",
+        # omeryasirkucuk/amx PR 66: 'Only one of "reasoning.effort" and "reasoning.max_tokens" can be specified'.
+        effort_excludes=("budget",),
         replay_reasoning="reasoning",
         replay_details=True,
         cache_control=True,
@@ -162,6 +210,9 @@ KINDS: dict[str, Profile] = {
     ),
     "groq": _make_profile(
         thinking_switch="reasoning_effort",
+        # earendil-works/pi issue 1745, iamsrikanthnani/pluely PR 219: Qwen takes none and default, gpt-oss low, medium
+        # and high, Llama refuses every effort.
+        efforts=(),
         thinking_budget="none",
         replay_reasoning="reasoning",
         replay_turns="tool_turns",
@@ -197,6 +248,13 @@ KINDS: dict[str, Profile] = {
     "gemini": _make_profile(
         thinking_switch="reasoning_effort",
         thinking_budget="google_thinking_config",
+        # ai.google.dev/gemini-api/docs/openai (November 2026): these efforts, and either an effort or a budget.
+        efforts=("none", "minimal", "low", "medium", "high"),
+        effort_excludes=("budget",),
+        # ai.google.dev/gemini-api/docs/thought-signatures, FAQ: Gemini 3 refuses a turn whose first call has no
+        # signature, and skips the check of this one.
+        missing_signature="skip_thought_signature_validator",
+        restore_reasoning=True,
         replay_reasoning="none",
         media=("image", "audio"),
         # Google's documentation of image understanding; Gemini 2 and later refuse GIF.

@@ -80,20 +80,41 @@ class Profile(BaseModel):
     replay_turns: Literal["all", "tool_turns"] = "all"
     """Whether reasoning is sent with every assistant turn or only with those that called tools."""
     replay_blank_reasoning: bool = False
-    """Assistant turns with tool calls need the reasoning field even if it is empty (DeepSeek V3.2+, Kimi)."""
+    """Assistant turns with tool calls need the reasoning field even if they have no reasoning (DeepSeek V3.2+,
+    Kimi)."""
+    blank_reasoning: str = ""
+    """The reasoning of a turn that has none, if `replay_blank_reasoning`. Kimi takes an empty text as missing."""
+    thought_only_turns: bool = True
+    """An assistant turn may have reasoning and neither text nor calls. If false, such a turn is left out, with a
+    warning."""
     restore_reasoning: bool = False
-    """The server refuses tool turns of the history without their reasoning, or answers worse. If a client dropped the
-    reasoning, the gateway restores it from the earlier reply."""
+    """The server refuses tool turns of the history without their reasoning or its signature, or answers worse. If a
+    client dropped them, the gateway restores them from the earlier reply: the reasoning if `replay_reasoning` sends it,
+    the signature if `replay_extra_content` does."""
     replay_details: bool = False
     """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter): a signature is refused
     without the text that it signs."""
     replay_extra_content: bool = True
     """Texts and calls of the history keep their `extra_content`, in which Gemini needs its thought signatures again."""
+    missing_signature: Annotated[str | None, AfterValidator(_parse_none)] = None
+    """The thought signature that is sent with the first call of a turn if none of its calls has one: Gemini 3 refuses a
+    call without a signature, and skips the check of this value. `"none"`: nothing is sent."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
     ] = "enable_thinking"
     """How `enable_thinking` is sent to this server."""
+    thinks_by_default: bool = False
+    """The model thinks if a request does not switch thinking off."""
+    efforts: tuple[str, ...] | dict[str, str] | None = None
+    """The values of `reasoning_effort` that the model takes. Another value is sent as the nearest of them, with a
+    warning; `none` switches thinking off and is never the nearest. A table also says what is sent for each value
+    (`{ high = "default" }`). An empty list: the model takes no effort. None: it is not known; the caller's
+    `reasoning_effort` is sent as it is, and an effort that a client sends with every request only if `thinking_switch`
+    is `reasoning_effort`."""
+    effort_excludes: tuple[Literal["switch", "budget"], ...] = ()
+    """What the server refuses beside an effort. `switch`: an effort is sent without a switch that says the same, and
+    none if thinking is off. `budget`: the caller's own effort replaces the budget, and the budget any other effort."""
     thinking_budget: Literal[
         "thinking_budget",
         "thinking_token_budget",
@@ -169,6 +190,9 @@ class Profile(BaseModel):
     video_frames: Literal["video", "images"] = "video"
     """How a list of video frames is sent: as DashScope's `video` part, or as one image part for each frame."""
 
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    """The largest limit of output tokens that is sent. A larger one of the caller is lowered to it, with a warning, so
+    that a client that always asks for 32,000 tokens can use a model of 32,768."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name under which the limit of output tokens is sent, whichever name the caller used."""
     max_stop_words: int = Field(default=16, ge=1, le=256)
@@ -185,8 +209,18 @@ class Profile(BaseModel):
     named_tool_choice: bool = True
     """The server accepts the name of a function as `tool_choice`. If false, only that function is sent, with the value
     of `tool_choice_required`."""
+    tool_choice_none: bool = True
+    """The server obeys `tool_choice = "none"`. If false, the tools are left out of such a request."""
+    forced_choice_while_thinking: Literal["send", "auto", "thinking_off"] = "send"
+    """What is done with a `tool_choice` that demands a call while the model thinks: `send` it, for servers that accept
+    both; `auto` leaves the choice to the model, of which only a named function is offered; `thinking_off` switches
+    thinking off for the request. The last two with a warning."""
     parallel_tool_calls: bool = True
     """The server knows the parameter `parallel_tool_calls`."""
+
+    response_formats: tuple[Literal["json_object", "json_schema"], ...] = ("json_object", "json_schema")
+    """The types of `response_format` that the server enforces. For another one the nearest is sent; if that says less,
+    the prompt asks for the JSON and has the schema, and a warning says so."""
 
     names: Literal["none", "user", "all"] = "none"
     """Which messages are sent with their `name`: `none`, those of `user`, or `all`."""
@@ -245,10 +279,16 @@ SHAPES_REQUESTS = frozenset(
         "replay_reasoning",
         "replay_turns",
         "replay_blank_reasoning",
+        "blank_reasoning",
+        "thought_only_turns",
         "restore_reasoning",
         "replay_details",
         "replay_extra_content",
+        "missing_signature",
         "thinking_switch",
+        "thinks_by_default",
+        "efforts",
+        "effort_excludes",
         "thinking_budget",
         "max_thinking_budget",
         "default_system",
@@ -271,6 +311,7 @@ SHAPES_REQUESTS = frozenset(
         "file_text",
         "name_media",
         "video_frames",
+        "max_output_tokens",
         "max_tokens_field",
         "max_stop_words",
         "renamed",
@@ -278,7 +319,10 @@ SHAPES_REQUESTS = frozenset(
         "extra_fields",
         "tool_choice_required",
         "named_tool_choice",
+        "tool_choice_none",
+        "forced_choice_while_thinking",
         "parallel_tool_calls",
+        "response_formats",
         "names",
         "tool_names",
         "empty_content",

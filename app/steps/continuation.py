@@ -2,10 +2,25 @@
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall
+from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall
 from app.errors import BadRequest
 from app.profiles import Profile
 from app.steps.merge_messages import merge_messages, merge_parts
+
+
+def drop_last_thought(request: ChatRequest) -> tuple[ChatRequest, tuple[str, ...]]:
+    """Drop an assistant turn without text at the end, from a reply that was cut while the model thought; return (the
+    request, warnings). A server would take it as the beginning of an empty answer, and several refuse that."""
+    run = _find_assistant_tail(request.messages)
+    before = request.messages[: len(request.messages) - len(run)]
+    if not run or not before or not all(_is_thought(part) for message in run for part in message.parts):
+        return request, ()
+    text = "was not sent: it is only a thought, which a model cannot continue"
+    return replace(request, messages=before), (f"{run[0].path or 'the last message'} {text}",)
+
+
+def _is_thought(part: Part) -> bool:
+    return isinstance(part, Reasoning) or (isinstance(part, Text) and not part.text.strip())
 
 
 def fold_continuation(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, tuple[str, ...]]:

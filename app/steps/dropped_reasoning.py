@@ -1,14 +1,14 @@
-"""Finds tool calls of a history whose reasoning the client dropped, and puts the reasoning back.
+"""Finds tool calls of a history whose reasoning or signature the client dropped, and puts it back.
 
-Some servers refuse a tool turn without the reasoning that led to it, or answer worse, and most clients do not return
-it. The gateway keeps it under a key of each call: the call's id, its name and its arguments. An id that ends in a
-counter (`call_0`, `functions.f:1`) comes again in later replies, so its key also has the text of the message that the
-reply answered.
+Some servers refuse a tool turn without the reasoning that led to it (DeepSeek, Kimi) or without its signature (Gemini),
+or answer worse, and most clients do not return them. The gateway keeps them under a key of each call: the call's id,
+its name and its arguments. An id that ends in a counter (`call_0`, `functions.f:1`) comes again in later replies, so
+its key also has the text of the message that the reply answered.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,36 +17,72 @@ from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.signatures import has_signature
+from app.profiles import Profile
 
 _COUNTER = re.compile(r"(.*[^0-9A-Za-z])?\d{1,6}|\D*", re.DOTALL)
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
+class Wanted(Struct, frozen=True):
+    """What the servers of a model want back with the calls of a history."""
+
+    reasoning: bool
+    signatures: bool
+
+
+NOTHING_WANTED = Wanted(reasoning=False, signatures=False)
+
+
+def find_wanted(profiles: Iterable[Profile]) -> Wanted:
+    restoring = [profile for profile in profiles if profile.restore_reasoning]
+    return Wanted(
+        any(profile.replay_reasoning != "none" for profile in restoring),
+        any(profile.replay_extra_content for profile in restoring),
+    )
+
+
 class DroppedReasoning(Struct, frozen=True):
-    """A turn of the assistant that has calls and no reasoning."""
+    """A turn of the assistant that has calls, and lacks their reasoning or their signature."""
 
     first: int
     """The position of its first message."""
     path: str
-    keys: tuple[str, ...]
-    """The keys of its calls."""
+    calls: Mapping[str, ToolCall]
+    """Its calls by their keys."""
+    lacks_reasoning: bool
+    lacks_signature: bool
 
 
-def find_dropped_reasoning(messages: Sequence[Message]) -> list[DroppedReasoning]:
+class KeptParts(Struct, frozen=True):
+    """What was kept of a reply for one of its calls."""
+
+    reasoning: str = ""
+    extra_content: Any = None
+    """Of the call itself."""
+
+
+def find_dropped_reasoning(messages: Sequence[Message], wanted: Wanted) -> list[DroppedReasoning]:
     if not any(type(part) is ToolCall for message in messages for part in message.parts):
         return []
     places = {id(message): number for number, message in enumerate(messages)}
-    return [
-        _make_dropped(group, messages, places[id(group.sources[0])])
+    turns = [
+        _make_dropped(group, messages, places[id(group.sources[0])], wanted)
         for group in group_messages(messages)[0]
-        if group.calls and not group.reasonings and not group.details
+        if group.calls
     ]
+    return [turn for turn in turns if turn.lacks_reasoning or turn.lacks_signature]
 
 
-def _make_dropped(group: MessageGroup, messages: Sequence[Message], first: int) -> DroppedReasoning:
-    context = describe_context(messages[:first])
-    keys = tuple(make_key(one.call.id or "", one.call.name, one.call.arguments, context) for one in group.calls)
-    return DroppedReasoning(first, messages[first].path, keys)
+def _make_dropped(group: MessageGroup, messages: Sequence[Message], first: int, wanted: Wanted) -> DroppedReasoning:
+    lacks_reasoning = wanted.reasoning and not group.reasonings and not group.details
+    lacks_signature = wanted.signatures and not any(has_signature(one.call.extra) for one in group.calls)
+    calls: dict[str, ToolCall] = {}
+    if lacks_reasoning or lacks_signature:
+        context = describe_context(messages[:first])
+        for one in group.calls:
+            calls[make_key(one.call.id or "", one.call.name, one.call.arguments, context)] = one.call
+    return DroppedReasoning(first, messages[first].path, calls, lacks_reasoning, lacks_signature)
 
 
 def describe_context(messages: Sequence[Message]) -> str:
@@ -74,14 +110,33 @@ def make_key(id_: str, name: str, arguments: str, context: str) -> str:
 
 
 def restore_reasoning(
-    request: ChatRequest, dropped: Sequence[DroppedReasoning], found: Mapping[str, str]
+    request: ChatRequest, dropped: Sequence[DroppedReasoning], found: Mapping[str, KeptParts]
 ) -> tuple[ChatRequest, list[str]]:
-    """Return the request with the reasoning that was found, by the keys of calls, and a warning for each turn."""
+    """Return the request with what was found, by the keys of calls, and a warning for each turn."""
     messages, warnings = list(request.messages), []
+    signed: dict[int, ToolCall] = {}
+    """The calls that get their opaque fields back, by the identity of the caller's ones."""
     for turn in dropped:
-        text = next((found[key] for key in turn.keys if key in found), None)
-        if text is not None:
+        kept = {key: found[key] for key in turn.calls if key in found}
+        text = next((one.reasoning for one in kept.values() if one.reasoning), "") if turn.lacks_reasoning else ""
+        if text:
             message = messages[turn.first]
             messages[turn.first] = replace(message, parts=(Reasoning(text), *message.parts))
             warnings.append(f"{turn.path}: the reasoning before this tool call was missing and was restored")
-    return (replace(request, messages=tuple(messages)), warnings) if warnings else (request, [])
+        extras = {key: one.extra_content for key, one in kept.items() if one.extra_content and turn.lacks_signature}
+        for key, extra_content in extras.items():
+            call = turn.calls[key]
+            signed[id(call)] = replace(call, extra={**call.extra, "extra_content": extra_content})
+        if extras:
+            warnings.append(f"{turn.path}: the signature of this tool call was missing and was restored")
+    if not warnings:
+        return request, []
+    if signed:
+        messages = [_replace_calls(message, signed) for message in messages]
+    return replace(request, messages=tuple(messages)), warnings
+
+
+def _replace_calls(message: Message, calls: Mapping[int, ToolCall]) -> Message:
+    if not any(id(part) in calls for part in message.parts):
+        return message
+    return replace(message, parts=tuple(calls.get(id(part), part) for part in message.parts))

@@ -17,9 +17,10 @@ from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks
-from app.steps.continuation import fold_continuation
+from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
-from app.steps.empty_turns import drop_empty_turns
+from app.steps.empty_turns import drop_empty_turns, drop_thought_only_turns
+from app.steps.json_format import adapt_response_format, is_enforced
 from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
 from app.steps.opaque_fields import warn_of_unsent_fields
 from app.steps.prompt_language import choose_gateway_language, detect_language
@@ -94,15 +95,21 @@ def prepare_request(
     warnings = check_request(request, profile)
     if _is_sent_unchanged(request, profile):
         return request, warnings
-    request, unmarked = _strip_unknown_marks(drop_empty_turns(request), profile)
+    request, unsent = drop_last_thought(drop_empty_turns(request))
+    warnings += unsent
+    request, refused = drop_thought_only_turns(request, profile)
+    warnings += refused
+    request, unmarked = _strip_unknown_marks(request, profile)
     warnings += unmarked
     warnings += warn_of_unsent_fields(request, profile, calls_as_text=uses_prompted_tools(request, profile) is not None)
     lang = detect_language(request)  # before names and texts of files are added
     if has_media(request):
-        request, unsent = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
-        warnings += unsent
+        request, unsent_media = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
+        warnings += unsent_media
     request = replace(request, params={**request.params, "lang": lang})
     request = add_default_system(request, profile, lang)
+    request, asked = adapt_response_format(request, profile, choose_gateway_language(request, lang))
+    warnings += asked
     if writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
     limit = input_limit(request.params, profile)
@@ -127,6 +134,8 @@ def _is_sent_unchanged(request: ChatRequest, profile: Profile) -> bool:
     if params and (params.get("use_raw_api") is False or params.get("max_input_tokens") is not None):
         return False
     if request.tools and any(tool.mark is not None for tool in request.tools):
+        return False
+    if not is_enforced(request, profile):
         return False
     return profile.system == "anywhere" or "system" not in [message.role for message in request.messages[1:]]
 

@@ -24,19 +24,32 @@ MAX_STOP_CHARACTERS = 512
 
 def stop_violations(params: Mapping[str, Any], profile: Profile) -> list[Violation]:
     """Return the violations of the stop words of a request, which include the model's default ones."""
-    stop = params.get("stop") or ()
-    words = [stop] if isinstance(stop, str) else stop
+    extra = params.get("extra_body") or {}
+    fields = {"generate_cfg.stop": params.get("stop"), "generate_cfg.extra_body.stop": extra.get("stop")}
+    return [found for path, stop in fields.items() for found in _check_words(path, stop, profile)]
+
+
+def _check_words(path: str, stop: Any, profile: Profile) -> list[Violation]:
+    if stop is None:
+        return []
+    words = stop if isinstance(stop, list) else [stop]
     if len(words) > profile.max_stop_words:
         text = f"has {len(words)} stop words; this model accepts at most {profile.max_stop_words}"
-        return [Violation("generate_cfg.stop", text)]
-    return [
-        Violation(
-            "generate_cfg.stop" if isinstance(stop, str) else f"generate_cfg.stop[{index}]",
-            f"has {len(word)} characters; a stop word may have at most {MAX_STOP_CHARACTERS}",
-        )
-        for index, word in enumerate(words)
-        if len(word) > MAX_STOP_CHARACTERS
+        return [Violation(path, text)]
+    problems = [
+        (f"{path}[{index}]" if words is stop else path, _find_problem(word)) for index, word in enumerate(words)
     ]
+    return [Violation(place, problem) for place, problem in problems if problem is not None]
+
+
+def _find_problem(word: Any) -> str | None:
+    if not isinstance(word, str):
+        return "must be a string"
+    if not word:
+        return "must not be empty: an empty stop word is at the start of every reply"
+    if len(word) > MAX_STOP_CHARACTERS:
+        return f"has {len(word)} characters; a stop word may have at most {MAX_STOP_CHARACTERS}"
+    return None
 
 
 def stop_words(params: Mapping[str, Any], own: Sequence[str] = ()) -> tuple[str, ...]:

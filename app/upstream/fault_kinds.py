@@ -88,7 +88,7 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(limit|exceeded)|longer than the model'?s context|exceeds? the (available |model'?s )?context|"
             r"exceeded model token limit|`inputs` tokens \+ `max_new_tokens`|maximum (input|prompt) length|"
             r"(prompt|input|request)[^.]{0,40} (is )?too (long|many tokens)|range of input length should be|"
-            r"max_prompt_tokens|string_above_max_length|context_window",
+            r"max_prompt_tokens|string_above_max_length|context_window|max_tokens must be at least 1, got -",
         ),
         (
             "insufficient_quota",

@@ -23,8 +23,14 @@ from app.upstream.fault_kinds import (
     parse_retry_after,
 )
 from app.upstream.reply.chunk import is_too_deep
+from app.upstream.token_limits import find_output_limit
 
 MAX_MESSAGE = 2000
+_MAX_TOKENS = "generate_cfg.max_tokens"
+_PERHAPS_OUTPUT_LIMIT = (None, "context_length_exceeded", "invalid_request")
+"""The kinds of messages that may be about the limit of output tokens."""
+_REFUSALS = (200, 400, 413, 422, 500, 503)
+"""The statuses with which servers refuse a parameter. A 402 or 429 is about credits."""
 
 SECRET_SHAPES = re.compile(
     r"\b(?:sk|pk|gsk|xai|nvapi|hf|csk|fw|r8|pplx|tgp)[-_][\w*.\-]+|\bbearer\s+[\w*.\-+/=]{4,}|"
@@ -213,7 +219,12 @@ def _classify(
     type_: str = "",
     detail: Any = None,
 ) -> Fault:
-    kind = by_words(words) or by_status(status, code, type_)
+    found = by_words(words)
+    limit = find_output_limit(message[:MAX_WORDS]) if found in _PERHAPS_OUTPUT_LIMIT else None
+    if limit is not None and (status is None or status in _REFUSALS):
+        text = _clean(f"{_MAX_TOKENS} is too large for this model: {message}")
+        return Fault("invalid_request", text, False, status, wait, limit.to_detail(), param=_MAX_TOKENS)
+    kind = found or by_status(status, code, type_)
     if kind == "permission" and "quota" in words.lower():
         kind = "insufficient_quota"
     return Fault(kind, _clean(message), kind in TRANSIENT, status, wait, detail)

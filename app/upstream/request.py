@@ -13,8 +13,10 @@ import msgspec
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
+from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
+from app.upstream.thinking import FIELDS, is_thinking, write_thinking
 
 _TRANSLATED = frozenset(
     {
@@ -26,11 +28,13 @@ _TRANSLATED = frozenset(
         "parallel_tool_calls",
         "enable_thinking",
         "thinking_budget",
+        "reasoning_effort",
         "extra_body",
         "stream_options",
         PREFERRED_EFFORT,
     }
 )
+_TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 _ONE_REPLY = ("n", "best_of")
 """Fields of `extra_body` that must be 1, because a request has one reply."""
 _NOT_RETURNED = {
@@ -98,8 +102,11 @@ class _BodyBuilder:
             self._add_max_tokens()
         self._add_functions()
         if self._params:
-            self._add_thinking()
+            thinking, warnings = write_thinking(self._params, self._profile)
+            self._body |= thinking
+            self.warnings += warnings
             self._add_extra_body()
+        self._resolve_forced_choice()
         return self.warnings
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
@@ -133,16 +140,28 @@ class _BodyBuilder:
                 self._body[self._profile.renamed.get(name, name)] = value
 
     def _add_max_tokens(self) -> None:
-        """Send the limit under exactly one of its two names, as the profile says."""
-        most = find_max_tokens({}, self._params)
-        if most is not None:
-            self._body[self._profile.max_tokens_field] = most
+        """Send the limit under exactly one of its two names, as the profile says, and no larger than the model
+        takes."""
+        most, largest = find_max_tokens({}, self._params), self._profile.max_output_tokens
+        if most is None:
+            return
+        if len({self._params.get(name) for name in _TOKEN_LIMITS} - {None}) > 1:
+            names = " and ".join(f"generate_cfg.{name}" for name in _TOKEN_LIMITS)
+            self.warnings.append(f"{names} are two names of one limit: the smaller one, {most}, was sent")
+        if largest is not None and most > largest:
+            name = self._first_given(*_TOKEN_LIMITS)[0]
+            text = f"generate_cfg.{name} was lowered from {most} to {largest}, the maximum of this model's profile"
+            self.warnings.append(text)
+            most = largest
+        self._body[self._profile.max_tokens_field] = most
 
     def _add_functions(self) -> None:
         name, choice = self._first_given("function_choice", "tool_choice")
         if not self._tools:
             if choice not in (None, "auto", "none"):
                 self._refuse(name, "needs functions to choose from, but the request has none")
+            return
+        if choice == "none" and not self._profile.tool_choice_none:
             return
         self._body["tools"] = [_write_tool(tool) for tool in self._tools]
         if choice is not None:
@@ -175,64 +194,25 @@ class _BodyBuilder:
         else:
             self._body["tool_choice"] = word
 
-    def _add_thinking(self) -> None:
-        enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
-        effort = self._params.get(PREFERRED_EFFORT)
-        if effort is not None and enabled is not False and self._profile.thinking_switch == "reasoning_effort":
-            self._body.setdefault("reasoning_effort", effort)
-        if enabled is not None:
-            self._switch_thinking(enabled)
-        if budget is not None and enabled is not False and budget > 0:
-            self._set_thinking_budget(budget)
-
-    def _switch_thinking(self, enabled: bool) -> None:
-        switch = self._profile.thinking_switch
-        if switch == "enable_thinking":
-            self._body["enable_thinking"] = enabled
-        elif switch == "chat_template_kwargs":
-            # Qwen3's and GLM's templates read `enable_thinking`, DeepSeek's and Kimi's `thinking`; others ignore both.
-            self._body["chat_template_kwargs"] = {"enable_thinking": enabled, "thinking": enabled}
-        elif switch == "thinking_type":
-            self._body["thinking"] = {"type": "enabled" if enabled else "disabled"}
-        elif switch == "reasoning_effort":
-            self._body.setdefault("reasoning_effort", "medium" if enabled else "none")
-        elif switch == "reasoning_object":
-            self._body["reasoning"] = {"enabled": enabled}
-        else:
-            self._warn_unsent("enable_thinking", "this model's server has no parameter to switch thinking")
-
-    def _set_thinking_budget(self, budget: int) -> None:
-        profile = self._profile
-        if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
-            budget = profile.max_thinking_budget
-            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's maximum")
-        if profile.thinking_budget == "thinking_budget":
-            self._body["thinking_budget"] = budget
-        elif profile.thinking_budget == "thinking_token_budget":
-            self._body["thinking_token_budget"] = budget
-        elif profile.thinking_budget == "thinking_budget_tokens":
-            self._body |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
-        elif profile.thinking_budget == "custom_params":
-            self._body["custom_params"] = {"thinking_budget": budget}
-        elif profile.thinking_budget == "reasoning_max_tokens":
-            self._body.setdefault("reasoning", {})["max_tokens"] = budget
-        elif profile.thinking_budget == "google_thinking_config":
-            self._set_google_budget(budget)
-        elif profile.thinking_budget == "chat_template_kwargs":
-            self._body.setdefault("chat_template_kwargs", {})["thinking_budget"] = budget
-        else:
-            self._warn_unsent("thinking_budget")
-
-    def _set_google_budget(self, budget: int) -> None:
-        """Gemini refuses a budget together with an effort.
-
-        A budget replaces the effort that `enable_thinking` set; an effort that the caller gave replaces the budget.
-        """
-        if self._params.get("reasoning_effort") is not None:
-            self._warn_unsent("thinking_budget", "this model's server takes either a budget or reasoning_effort")
+    def _resolve_forced_choice(self) -> None:
+        """Change a choice that demands a call, or the thinking beside it, where the server refuses both together."""
+        rule, choice = self._profile.forced_choice_while_thinking, self._body.get("tool_choice")
+        if rule == "send" or choice in (None, "auto", "none") or not is_thinking(self._body, self._profile):
             return
-        self._body.pop("reasoning_effort", None)
-        self._body["extra_body"] = {"google": {"thinking_config": {"thinking_budget": budget}}}
+        name = self._first_given("function_choice", "tool_choice")[0]
+        refused = "this model's server cannot be forced to call a function while the model thinks"
+        off = write_thinking({"enable_thinking": False}, self._profile)[0]
+        if rule == "thinking_off" and off:
+            for field in FIELDS:
+                self._body.pop(field, None)
+            self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
+            self.warnings.append(f"thinking was switched off for generate_cfg.{name}: {refused}")
+            return
+        del self._body["tool_choice"]
+        named = choice["function"]["name"] if isinstance(choice, dict) else None
+        if named is not None:
+            self._body["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
+        self._warn_unsent(name, refused)
 
     def _add_extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
@@ -250,7 +230,7 @@ class _BodyBuilder:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    function = dict(tool.schema) if tool.json is None else msgspec.Raw(tool.json)
+    function = complete_function(tool.schema) if tool.json is None else msgspec.Raw(tool.json)
     body: dict[str, Any] = {"type": "function", "function": function}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 

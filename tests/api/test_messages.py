@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 from app.access.key_ring import hash_key
 
 from tests.goldens.message_goldens import events
-from tests.in_process_gateway import ModelServer, Running, streamed
+from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
 
 Json = dict[str, Any]
 HELLO: Json = {"model": "m", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
@@ -100,6 +101,31 @@ def test_a_context_that_is_too_long_is_told_in_the_words_of_claude_code(running:
     error = answer.json["error"]
     assert (answer.status, error["code"]) == (400, "context_length_exceeded")
     assert error["message"].startswith("prompt is too long: ") and error["message"].endswith(" tokens > 10 maximum")
+
+
+TOO_MANY = {
+    "message": "This model's maximum context length is 16384 tokens. However, you requested 16000 output "
+    "tokens and your "
+    "prompt contains at least 412 input tokens, for a total of at least 16412 tokens.",
+    "code": 400,
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("/v1/messages", "input length and `max_tokens` exceed context limit: 412 + 16000 > 16384, decrease input"),
+        ("/v1/chat/completions", "max_tokens is too large for this model: This model's maximum context length"),
+    ],
+)
+def test_a_token_limit_that_is_too_large_is_not_told_as_a_long_prompt(path: str, words: str) -> None:
+    refusing = ModelServer(lambda _: httpx.Response(400, json={"error": TOO_MANY}))
+    with Running(SERVER, refusing) as gateway:
+        answer = gateway.post(path, {**HELLO, "max_tokens": 16000})
+    error = answer.json["error"]
+    assert (answer.status, error["code"], error["param"]) == (400, "invalid_request", "max_tokens")
+    assert error["message"].startswith(words)
+    assert error["upstream"]["detail"] == {"context_tokens": 16384, "input_tokens": 412, "max_tokens": 16000}
 
 
 def test_marks_go_to_a_server_that_knows_them_and_vanish_silently_elsewhere(

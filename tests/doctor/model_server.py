@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from app.doctor.probes import HUGE_OUTPUT
 from typing_extensions import override
 
 from tests.scripted_server import Reply, Request, ScriptedServer
@@ -23,6 +24,7 @@ def make_stream(**delta: Any) -> Reply:
 
 
 CALL = {"index": 0, "id": "c1", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
+OK = make_stream(content="OK")
 CALLED = make_stream(tool_calls=[CALL])
 THOUGHT = make_stream(reasoning_content="17 + 25 is 42.", content="42")
 
@@ -37,12 +39,14 @@ class FaultyServer(ScriptedServer):
         owner: str = "someone",
         tools: Reply = CALLED,
         reasoning: Reply = THOUGHT,
+        huge: Reply = OK,
         date: str | None = None,
         hold: asyncio.Event | None = None,
     ) -> None:
         super().__init__()
         self._models, self._key, self._owner = models, key, owner
-        self._tools, self._reasoning = tools, reasoning
+        self._tools, self._reasoning, self._huge = tools, reasoning, huge
+        """The answers to a request with functions, to one without, and to one for very many tokens."""
         self._headers = {"date": date} if date else {}
         self._hold = hold
         """Set: `/models` is not answered before this event."""
@@ -61,6 +65,8 @@ class FaultyServer(ScriptedServer):
         body = json.loads(request.body or b"{}")
         if body.get("model") not in self._models:
             return json_reply(404, {"error": {"message": f"The model {body.get('model')!r} does not exist."}})
+        if body.get("max_tokens") == HUGE_OUTPUT:
+            return self._huge
         return self._tools if "tools" in body else self._reasoning
 
     @property

@@ -47,12 +47,12 @@ def statuses(findings: dict[str, Finding]) -> dict[str, str]:
     return {check: finding.status for check, finding in findings.items()}
 
 
-async def test_a_server_that_works_has_no_faults_and_is_asked_twice() -> None:
+async def test_a_server_that_works_has_no_faults_and_is_asked_three_times() -> None:
     async with FaultyServer("m", key=SECRET, date=format_datetime(datetime.now(UTC))) as server:
         findings = await examine(f"{server.url}/v1")
     assert set(statuses(findings).values()) == {"ok"}
-    assert [*findings] == ["tcp", "clock", "key", "models", "reasoning", "tools"]
-    assert [body["max_tokens"] for body in server.questions] == [1024, 1024]
+    assert [*findings] == ["tcp", "clock", "key", "models", "reasoning", "max_tokens", "tools"]
+    assert [body["max_tokens"] for body in server.questions] == [1024, 1_000_000, 1024]
 
 
 async def test_nothing_listens() -> None:
@@ -107,9 +107,44 @@ async def test_the_server_has_no_tools() -> None:
     assert "tools are not supported by this model" in findings["tools"].message
     assert findings["tools"].settings == ("[models.m.profile]", "native_tools = false")
     async with FaultyServer("m", tools=refusal) as server:
-        findings = await examine(f"{server.url}/v1", profile={"native_tools": False})
+        profile = {"native_tools": False, "max_output_tokens": 100}
+        findings = await examine(f"{server.url}/v1", profile=profile)
     assert findings["tools"].status == "ok"
     assert len(server.questions) == 1
+
+
+CONTEXT = (
+    "This model's maximum context length is {context} tokens. However, you requested 1000000 output "
+    "tokens and your prompt "
+    "contains at least 20 input tokens, for a total of at least 1000020 tokens."
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "want"),
+    [
+        (CONTEXT.format(context=32768), 400, ("problem", "max_output_tokens = 8192")),
+        (CONTEXT.format(context=131072), 400, ("ok", None)),
+        ("Range of max_tokens should be [1, 16384]", 400, ("problem", "max_output_tokens = 16384")),
+        ("Range of max_tokens should be [1, 65536]", 400, ("ok", None)),
+        ("max_tokens is too large", 400, None),
+        ("requires more credits, or fewer max_tokens", 402, None),
+    ],
+)
+async def test_the_limit_of_output_tokens_is_written_where_clients_ask_for_more(
+    message: str, status: int, want: tuple[str, str | None] | None
+) -> None:
+    refusal = json_reply(status, {"error": {"message": message}})
+    async with FaultyServer("m", huge=refusal) as server:
+        findings = await examine(f"{server.url}/v1")
+    assert findings["tools"].status == "ok"
+    finding = findings.get("max_tokens")
+    if want is None:
+        assert finding is None
+        return
+    assert finding is not None
+    expected = () if want[1] is None else ("[models.m.profile]", want[1])
+    assert (finding.status, finding.settings) == (want[0], expected)
 
 
 async def test_calls_and_thoughts_are_in_the_content() -> None:

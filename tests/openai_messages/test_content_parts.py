@@ -44,7 +44,7 @@ TAKES = {
     "llamacpp_python": "image",
     "transformers": "image",
     "dashscope": "image audio video",
-    "deepseek": "",
+    "deepseek": "image",
     "moonshot": "image video",
     "zhipu": "image video",
     "minimax": "",

@@ -49,6 +49,8 @@ def test_old_thoughts_go_back_as_the_profile_says(profile: Json, calling: Json, 
     ("profile", "messages", "want"),
     [
         ({"replay_blank_reasoning": True}, TURN[2:], {R: "", "content": None}),
+        ({"replay_blank_reasoning": True, "blank_reasoning": " "}, TURN[2:], {R: " ", "content": None}),
+        ({"replay_blank_reasoning": True, "blank_reasoning": " "}, TURN, {R: "r", "content": "t"}),
         ({"replay_blank_reasoning": True}, [answers("t")], {"content": "t"}),
         ({"replay_blank_reasoning": True, "replay_reasoning": "none"}, TURN[2:], {"content": None}),
         ({}, TURN[2:], {"content": None}),
@@ -216,3 +218,43 @@ def test_an_empty_text_beside_a_mark_is_no_part() -> None:
     messages = [Message("assistant", (ToolCall("f", "{}", "c"),)), Message("tool", (result,))]
     written, _ = write_openai_messages(messages, Profile(), "\n")
     assert written[1]["content"] == [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}]
+
+
+def signed(value: str, api: str = "google") -> Json:
+    return {"extra_content": {api: {"thought_signature": value}}}
+
+
+@each_case(
+    ("extras", "sent"),
+    [
+        ([{}], ["skip"]),
+        ([{}, {}], ["skip", None]),
+        ([signed("own")], ["own"]),
+        ([signed("own"), {}], ["own", None]),
+        ([{}, signed("own")], [None, "own"]),
+        ([signed("own", "vertex")], ["own"]),
+        ([signed("")], ["skip"]),
+        ([{"extra_content": {"google": None, "other": 1}}], ["skip"]),
+    ],
+)
+def test_the_first_call_of_an_unsigned_turn_gets_the_signature_that_is_not_checked(
+    extras: list[Json], sent: list[str | None]
+) -> None:
+    calls = tuple(ToolCall("f", "{}", f"c{place}", extra) for place, extra in enumerate(extras))
+    results = tuple(ToolResult((Text("r"),), "f", call.id) for call in calls)
+    history = [Message("user", (Text("q"),)), Message("assistant", calls), Message("tool", results)]
+    profile = KINDS["gemini"].model_copy(update={"missing_signature": "skip"})
+    written, violations = write_openai_messages(history, profile, "")
+    assert not violations
+    found = [_find_signature(call) for call in written[1]["tool_calls"]]
+    assert found == sent
+    for other in (Profile(), Profile(missing_signature="none"), KINDS["vllm"]):
+        [_, turn, *_] = write_openai_messages(history, other, "")[0]
+        want = [extra if other.replay_extra_content else {} for extra in extras]
+        assert [{key: call[key] for key in call if key == "extra_content"} for call in turn["tool_calls"]] == want
+
+
+def _find_signature(call: Json) -> str | None:
+    content = call.get("extra_content") or {}
+    apis = (api for api in content.values() if isinstance(api, dict))
+    return next((api["thought_signature"] for api in apis), None)

@@ -9,7 +9,7 @@ from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text
 from app.errors import BadRequest
 from app.formats.qwen import QWEN_AGENT
 from app.profiles import KINDS, Profile
-from app.steps.continuation import fold_continuation
+from app.steps.continuation import drop_last_thought, fold_continuation
 from app.upstream import request as upstream_request
 
 from tests.each_case import each_case
@@ -155,3 +155,27 @@ def test_a_message_that_follows_no_users_is_sent_as_it_is_with_a_warning() -> No
     folded, warnings = fold_continuation(asked, Profile(assistant_last=False))
     assert folded == asked
     assert len(warnings) == 1 and warnings[0].startswith("messages[0] was sent unchanged")
+
+
+THOUGHT = {"role": "assistant", "content": "", "reasoning_content": "hm"}
+
+
+@each_case(
+    ("messages", "kept", "warned"),
+    [
+        ([ASKED[0], THOUGHT], 1, "messages[1] "),
+        ([ASKED[0], CALL, RESULT, THOUGHT], 3, "messages[3] "),
+        ([ASKED[0], {**THOUGHT, "content": " \n"}], 1, "messages[1] "),
+        ([ASKED[0], {**THOUGHT, "content": "It"}], 2, ""),
+        ([ASKED[0], THOUGHT, ASKED[1]], 3, ""),
+        ([ASKED[0], {**CALL, "reasoning_content": "hm"}, RESULT], 3, ""),
+        ([ASKED[0], THOUGHT, ASKED[0]], 3, ""),
+        ([THOUGHT], 1, ""),
+    ],
+)
+def test_a_last_turn_that_is_only_a_thought_is_not_continued(messages: list[Any], kept: int, warned: str) -> None:
+    request = conversation(*messages)
+    got, warnings = drop_last_thought(request)
+    assert got.messages == request.messages[:kept]
+    assert len(warnings) == bool(warned)
+    assert all(text.startswith(f"{warned}was not sent") for text in warnings)

@@ -1,10 +1,23 @@
 """Calls of a history whose reasoning a client dropped, and the reasoning that is put back."""
 
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from app.steps.dropped_reasoning import describe_context, find_dropped_reasoning, make_key, restore_reasoning
+from app.profiles import KINDS
+from app.steps.dropped_reasoning import (
+    NOTHING_WANTED,
+    KeptParts,
+    Wanted,
+    describe_context,
+    find_dropped_reasoning,
+    find_wanted,
+    make_key,
+    restore_reasoning,
+)
 
 from tests.each_case import each_case
 
+REASONING, SIGNATURES = Wanted(reasoning=True, signatures=False), Wanted(reasoning=False, signatures=True)
+KEY = make_key("call_a1b2", "f", "{}", "Weather?")
+SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
 QUESTION = Message("user", (Text("Weather?"),), path="messages[0]")
 
 
@@ -22,9 +35,10 @@ def result(text: str, id_: str = "call_a1b2") -> Message:
 
 def test_a_turn_with_calls_and_no_reasoning_is_found_by_its_calls() -> None:
     messages = [QUESTION, turn(call()), result("Sunny"), turn(Text("Fine."), path="messages[3]")]
-    [dropped] = find_dropped_reasoning(messages)
+    [dropped] = find_dropped_reasoning(messages, REASONING)
     assert (dropped.first, dropped.path) == (1, "messages[1]")
-    assert dropped.keys == (make_key("call_a1b2", "f", "{}", "Weather?"),)
+    assert dropped.calls == {KEY: call()}
+    assert (dropped.lacks_reasoning, dropped.lacks_signature) == (True, False)
 
 
 @each_case(
@@ -41,7 +55,7 @@ def test_a_turn_with_calls_and_no_reasoning_is_found_by_its_calls() -> None:
     ],
 )
 def test_without_calls_or_with_reasoning_nothing_was_dropped(messages: list[Message]) -> None:
-    assert find_dropped_reasoning(messages) == []
+    assert find_dropped_reasoning(messages, REASONING) == []
 
 
 @each_case(
@@ -74,9 +88,35 @@ def test_the_context_counts_for_an_id_that_comes_again(id_: str, counts: bool) -
 def test_reasoning_that_is_found_is_put_back_with_a_warning() -> None:
     messages = (QUESTION, turn(call()), result("Sunny"))
     request = ChatRequest("m", messages)
-    dropped = find_dropped_reasoning(messages)
-    restored, warnings = restore_reasoning(request, dropped, {dropped[0].keys[0]: "Hm."})
+    dropped = find_dropped_reasoning(messages, REASONING)
+    restored, warnings = restore_reasoning(request, dropped, {KEY: KeptParts("Hm.", SIGNED["extra_content"])})
     assert restored.messages[1].parts == (Reasoning("Hm."), call())
     assert restored.messages[::2] == messages[::2]
     assert warnings == ["messages[1]: the reasoning before this tool call was missing and was restored"]
-    assert restore_reasoning(request, dropped, {"other": "Hm."}) == (request, [])
+    assert restore_reasoning(request, dropped, {"other": KeptParts("Hm.")}) == (request, [])
+
+
+def test_a_signature_that_is_found_is_put_back_on_its_call_alone() -> None:
+    other = call("call_c3d4", '{"a": 1}')
+    messages = (QUESTION, turn(Text("I look."), call(), other), result("Sunny"), result("Rain", "call_c3d4"))
+    request = ChatRequest("m", messages)
+    [dropped] = find_dropped_reasoning(messages, SIGNATURES)
+    assert (dropped.lacks_reasoning, dropped.lacks_signature) == (False, True)
+    restored, warnings = restore_reasoning(request, [dropped], {KEY: KeptParts("Hm.", SIGNED["extra_content"])})
+    assert restored.messages[1].parts == (Text("I look."), ToolCall("f", "{}", "call_a1b2", SIGNED), other)
+    assert restored.messages[2:] == messages[2:]
+    assert warnings == ["messages[1]: the signature of this tool call was missing and was restored"]
+
+
+def test_a_turn_of_which_one_call_has_a_signature_lacks_none() -> None:
+    signed = ToolCall("f", "{}", "call_a1b2", SIGNED)
+    messages = [QUESTION, turn(signed, call("call_c3d4")), result("Sunny"), result("Rain", "call_c3d4")]
+    assert find_dropped_reasoning(messages, SIGNATURES) == []
+    assert find_dropped_reasoning(messages, NOTHING_WANTED) == []
+
+
+def test_what_a_server_wants_back_is_what_its_profile_sends_again() -> None:
+    assert find_wanted([KINDS["deepseek"]]) == find_wanted([KINDS["moonshot"]]) == REASONING
+    assert find_wanted([KINDS["gemini"]]) == SIGNATURES
+    assert find_wanted([KINDS["vllm"], KINDS["openai_compatible"]]) == NOTHING_WANTED
+    assert find_wanted([KINDS["gemini"], KINDS["deepseek"]]) == Wanted(reasoning=True, signatures=True)

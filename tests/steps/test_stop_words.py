@@ -281,3 +281,18 @@ def test_a_stop_word_that_is_too_long_is_refused_by_its_place() -> None:
 def test_a_text_that_only_looks_like_a_word_passes_as_it_is() -> None:
     event = TextDelta("a STEP")
     assert StopWordStage(["STOP"]).feed([event])[0] is event
+
+
+@pytest.mark.parametrize(
+    ("params", "place"),
+    [
+        ({"stop": ""}, "generate_cfg.stop"),
+        ({"stop": ["END", ""]}, "generate_cfg.stop[1]"),
+        ({"extra_body": {"stop": [""]}}, "generate_cfg.extra_body.stop[0]"),
+        ({"extra_body": {"stop": 5}}, "generate_cfg.extra_body.stop"),
+    ],
+)
+def test_an_empty_stop_word_is_refused_by_its_place(params: dict[str, Any], place: str) -> None:
+    [found] = stop_violations(params, Profile())
+    assert found.path == place
+    assert stop_violations({"stop": None, "extra_body": {"stop": ["END"]}}, Profile()) == []

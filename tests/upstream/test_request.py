@@ -17,7 +17,8 @@ from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, body, calls, options, request, returns, user, warnings
 
 LIMITS = RequestLimits(max_messages=10, max_content_items=10, max_functions=10, max_nesting=20)
-FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": True}
+EMPTY: Json = {"type": "object", "properties": {}}
+FUNCTION = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {"a": {}}}, "strict": True}
 
 
 def wrong(*messages: Json, tools: tuple[str, ...] = (), **params: Any) -> list[tuple[str, str]]:
@@ -37,7 +38,7 @@ def test_functions_are_tools_as_they_were_given() -> None:
     asked = ChatRequest("m", request().messages, (Tool("f", FUNCTION), Tool("g", {"name": "g"})))
     assert build(asked, "m", Profile())[0]["tools"] == [
         {"type": "function", "function": FUNCTION},
-        {"type": "function", "function": {"name": "g"}},
+        {"type": "function", "function": {"name": "g", "parameters": EMPTY}},
     ]
 
 
@@ -61,6 +62,7 @@ NAMED = {"type": "function", "function": {"name": "f"}}
         ("vllm", "auto", "auto"),
         ("vllm", "none", "none"),
         ("vllm", "required", "required"),
+        ("transformers", "auto", "auto"),
         ("vllm", "f", NAMED),
         ("vllm", NAMED, NAMED),
         (
@@ -88,6 +90,8 @@ def test_a_tool_choice_has_the_form_of_the_server(kind: str, choice: Any, want: 
         ("llamacpp_python", "required"),
         ("ollama", "required"),
         ("ollama", "f"),
+        ("zhipu", "required"),
+        ("zhipu", "f"),
         ("transformers", "f"),
     ],
 )
@@ -95,6 +99,13 @@ def test_a_choice_that_the_server_cannot_make_is_warned_of(kind: str, choice: st
     assert "tool_choice" not in body(kind, tools=("f",), function_choice=choice)
     [warning] = warnings(kind, tools=("f",), function_choice=choice)
     assert warning.startswith("generate_cfg.function_choice was not sent")
+
+
+@pytest.mark.parametrize("kind", ["ollama", "transformers", "zhipu"])
+def test_a_server_that_ignores_the_choice_of_no_function_is_offered_none(kind: str) -> None:
+    got = body(kind, tools=("f",), tool_choice="none", parallel_tool_calls=False)
+    assert (got.get("tools"), got.get("tool_choice")) == (None, None)
+    assert warnings(kind, tools=("f",), tool_choice="none") == []
 
 
 def test_llamacpp_which_ignores_a_name_is_given_the_named_function_alone() -> None:
@@ -155,6 +166,28 @@ def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str)
 def test_max_tokens_is_sent_once_under_the_servers_name(kind: str, name: str) -> None:
     word = "max_completion_tokens" if kind == "openai" else "max_tokens"
     assert options(kind, (), **{name: 5}) == {word: 5}
+
+
+def test_of_two_token_limits_the_smaller_one_is_sent_with_a_warning() -> None:
+    both: list[Json] = [{"max_tokens": 9, "max_completion_tokens": 7}, {"max_tokens": 7, "max_completion_tokens": 9}]
+    for given in both:
+        assert options(**given) == {"max_tokens": 7}
+        [warning] = warnings(**given)
+        assert warning.startswith("generate_cfg.max_tokens and generate_cfg.max_completion_tokens")
+    assert options(max_tokens=7, max_completion_tokens=7) == {"max_tokens": 7}
+    assert warnings(max_tokens=7, max_completion_tokens=7) == []
+
+
+def test_a_token_limit_beyond_the_models_is_lowered_with_a_warning() -> None:
+    profile = Profile(max_output_tokens=8192)
+    for name in ("max_tokens", "max_completion_tokens"):
+        large: Json = {name: 32000}
+        got, [warning] = build(request(**large), "m", profile)
+        assert got["max_tokens"] == 8192
+        assert warning.startswith(f"generate_cfg.{name} was lowered from 32000 to 8192")
+        got, warned = build(request(**{**large, name: 8192}), "m", profile)
+        assert (got["max_tokens"], warned) == (8192, [])
+    assert "max_tokens" not in build(request(), "m", profile)[0]
 
 
 SAMPLING: Json = {"min_p": 0.1, "repetition_penalty": 1.1, "seed": 1, "top_k": 20}

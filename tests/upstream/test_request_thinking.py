@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
-from app.profiles import KINDS
+from app.params import PREFERRED_EFFORT
+from app.profiles import KINDS, Profile
 from app.upstream.request import build
+from app.upstream.thinking import choose_effort, is_thinking
 
 from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, options, request, warnings
@@ -26,8 +28,8 @@ THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "sglang": (TEMPLATE_ON, TEMPLATE_OFF, SGLANG_BUDGET),
     "llamacpp": (TEMPLATE_ON, TEMPLATE_OFF, LLAMACPP_BUDGET),
     "llamacpp_python": NO_SWITCH,
-    "transformers": NO_SWITCH,
-    "ollama": EFFORT,
+    "transformers": (TEMPLATE_ON, TEMPLATE_OFF, None),
+    "ollama": ({}, {"reasoning_effort": "none"}, None),  # its models that think do so by default
     "lmstudio": NO_SWITCH,
     "dashscope": TOP,
     "deepseek": TYPE,
@@ -36,7 +38,7 @@ THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "minimax": NO_SWITCH,
     "siliconflow": TOP,
     "openrouter": OBJECT,
-    "groq": EFFORT,
+    "groq": NO_SWITCH,
     "mistral": NO_SWITCH,
     "xai": NO_SWITCH,
     "gemini": (*EFFORT[:2], GOOGLE_BUDGET),
@@ -59,7 +61,7 @@ def test_thinking_is_switched_as_the_server_wants_or_the_caller_is_warned(
     want = THINKING[kind][place]
     assert options(kind, **{name: value}) == (want or {})
     warned = warnings(kind, **{name: value})
-    assert [warning.split(" was ")[0] for warning in warned] == ([] if want else [f"generate_cfg.{name}"])
+    assert [warning.split(" was ")[0] for warning in warned] == ([] if want is not None else [f"generate_cfg.{name}"])
 
 
 def test_switch_and_budget_share_one_object() -> None:
@@ -83,12 +85,190 @@ def test_a_budget_beyond_the_servers_most_is_lowered_with_a_warning(kind: str, m
 
 
 def test_an_effort_that_the_caller_names_wins_over_the_switch() -> None:
-    assert options("ollama", enable_thinking=True, reasoning_effort="high") == {"reasoning_effort": "high"}
+    assert options("gemini", enable_thinking=True, reasoning_effort="high") == {"reasoning_effort": "high"}
 
 
 def test_gemini_gets_either_a_budget_or_an_effort() -> None:
     config = {"google": {"thinking_config": {"thinking_budget": 9}}}
     assert options("gemini", enable_thinking=True, thinking_budget=9) == {"extra_body": config}
+    preferred: Json = {PREFERRED_EFFORT: "high"}
+    assert options("gemini", thinking_budget=9, **preferred) == {"extra_body": config}
     assert options("gemini", reasoning_effort="low", thinking_budget=9) == {"reasoning_effort": "low"}
     [warning] = warnings("gemini", reasoning_effort="low", thinking_budget=9)
     assert warning.startswith("generate_cfg.thinking_budget was not sent")
+
+
+@pytest.mark.parametrize("extra", [{"reasoning": {"effort": "low"}}, {"reasoning_effort": "low"}])
+def test_openrouter_gets_either_a_budget_or_an_effort(extra: Json) -> None:
+    assert options("openrouter", reasoning_effort="low", thinking_budget=9) == {"reasoning_effort": "low"}
+    assert options("openrouter", thinking_budget=9, extra_body=extra) == extra
+    [warning] = warnings("openrouter", thinking_budget=9, extra_body=extra)
+    assert warning.startswith("generate_cfg.thinking_budget was not sent")
+
+
+@each_case(
+    ("params", "sent", "warned"),
+    [
+        ({"enable_thinking": True, "reasoning_effort": "high"}, {"reasoning_effort": "high"}, []),
+        ({"reasoning_effort": "high"}, {"reasoning_effort": "high"}, []),
+        ({"enable_thinking": True}, {"thinking": {"type": "enabled"}}, []),
+        (
+            {"enable_thinking": False, "reasoning_effort": "high"},
+            {"thinking": {"type": "disabled"}},
+            ["generate_cfg.reasoning_effort"],
+        ),
+    ],
+)
+def test_kimi_gets_either_an_effort_or_a_switch(params: Json, sent: Json, warned: list[str]) -> None:
+    assert options("moonshot", **params) == sent
+    assert [text.split(" was ")[0] for text in warnings("moonshot", **params)] == warned
+
+
+USUAL = ("low", "medium", "high")
+
+
+@each_case(
+    ("wanted", "efforts", "sent"),
+    [
+        ("high", USUAL, "high"),
+        ("max", USUAL, "high"),
+        ("xhigh", USUAL, "high"),
+        ("minimal", USUAL, "low"),
+        ("medium", ("low", "high", "max"), "high"),
+        ("none", USUAL, None),
+        ("none", ("none", "default"), "none"),
+        ("low", ("none",), None),
+        ("low", (), None),
+        ("max", ("none", "default"), "default"),
+        ("ultra", USUAL, None),
+        ("ultra", {"ultra": "max", "low": "low"}, "max"),
+        ("medium", {"high": "default"}, "default"),
+        ("none", {"high": "default"}, None),
+    ],
+)
+def test_an_effort_is_sent_as_the_nearest_that_the_model_takes(wanted: str, efforts: Any, sent: str | None) -> None:
+    assert choose_effort(wanted, efforts) == sent
+
+
+@each_case(
+    ("efforts", "own", "preferred"),
+    [
+        (None, "max", "high"),  # a client of Anthropic sends efforts that only Anthropic's models know
+        (USUAL, "high", "high"),
+        (("none", "default"), "default", "default"),
+        (("none",), None, None),
+        ((), None, None),
+        ({"max": "high"}, "high", "high"),
+    ],
+)
+def test_the_callers_effort_is_warned_of_and_that_of_its_client_only_if_another_is_sent(
+    efforts: Any, own: str | None, preferred: str | None
+) -> None:
+    profile = Profile(thinking_switch="reasoning_effort", efforts=efforts)
+    for name, want in (("reasoning_effort", own), (PREFERRED_EFFORT, preferred)):
+        params: Json = {name: "max"}
+        got, warned = build(request(**params), "m", profile)
+        assert got.get("reasoning_effort") == want
+        changed = want not in (None, "max")
+        missing = want is None and name == "reasoning_effort"
+        assert [text.split(" was ")[0] for text in warned] == ([f"generate_cfg.{name}"] if changed or missing else [])
+
+
+@each_case(
+    ("fields", "sent"),
+    [
+        ({"thinking_switch": "none"}, None),
+        ({"thinking_switch": "none", "efforts": USUAL}, "high"),
+        ({"thinking_switch": "chat_template_kwargs", "efforts": ("none",)}, None),
+    ],
+)
+def test_an_effort_of_every_request_is_sent_where_the_profile_names_efforts(fields: Json, sent: str | None) -> None:
+    params: Json = {PREFERRED_EFFORT: "high"}
+    assert build(request(**params), "m", Profile(**fields))[0].get("reasoning_effort") == sent
+    off = request(enable_thinking=False, **params)
+    assert "reasoning_effort" not in build(off, "m", Profile(**fields))[0]
+
+
+@each_case(
+    ("body", "thinks"),
+    [
+        ({}, None),
+        ({"thinking": {"type": "enabled"}}, True),
+        ({"thinking": {"type": "disabled"}, "reasoning_effort": "high"}, False),
+        ({"thinking": {"type": "adaptive"}}, True),
+        ({"thinking": {"keep": "all"}}, None),
+        ({"enable_thinking": False}, False),
+        ({"chat_template_kwargs": {"thinking": False}}, False),
+        ({"reasoning": {"enabled": False}}, False),
+        ({"reasoning": {"effort": "none"}}, False),
+        ({"reasoning": {"max_tokens": 9}}, True),
+        ({"reasoning_effort": "none"}, False),
+        ({"reasoning_effort": "low"}, True),
+    ],
+)
+def test_the_body_says_whether_the_model_thinks_else_the_profile_does(body: Json, thinks: bool | None) -> None:
+    for default in (True, False):
+        profile = Profile(thinks_by_default=default)
+        assert is_thinking(body, profile) is (default if thinks is None else thinks)
+
+
+NAMED = {"type": "function", "function": {"name": "f"}}
+
+
+@each_case(
+    ("kind", "params", "forced"),
+    [
+        ("deepseek", {}, False),
+        ("deepseek", {"enable_thinking": True}, False),
+        ("deepseek", {"enable_thinking": False}, True),
+        ("deepseek", {"extra_body": {"thinking": {"type": "disabled"}}}, True),
+        ("dashscope", {}, True),
+        ("dashscope", {"enable_thinking": True}, False),
+        ("dashscope", {"extra_body": {"enable_thinking": True}}, False),
+        ("moonshot", {}, False),
+        ("moonshot", {"enable_thinking": False}, True),
+        ("vllm", {"enable_thinking": True}, True),
+    ],
+)
+def test_a_call_is_not_forced_where_the_server_refuses_that_while_it_thinks(
+    kind: str, params: Json, forced: bool
+) -> None:
+    for name in ("function_choice", "tool_choice"):
+        got, warned = build(request(tools=("f", "g"), **{name: "f", **params}), "m", KINDS[kind])
+        assert got.get("tool_choice") == (NAMED if forced else None)
+        names = [tool["function"]["name"] for tool in got["tools"]]
+        assert names == (["f", "g"] if forced else ["f"])  # the demanded function is the only one to choose
+        assert [text.split(" was ")[0] for text in warned] == ([] if forced else [f"generate_cfg.{name}"])
+
+
+@pytest.mark.parametrize("choice", ["auto", "none"])
+def test_a_choice_that_demands_nothing_is_sent_while_the_model_thinks(choice: str) -> None:
+    got, warned = build(request(tools=("f",), tool_choice=choice), "m", KINDS["deepseek"])
+    assert (got["tool_choice"], warned) == (choice, [])
+
+
+@each_case(
+    ("kind", "off"),
+    [
+        ("deepseek", {"thinking": {"type": "disabled"}}),
+        ("dashscope", {"enable_thinking": False}),
+        ("vllm", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False, "keep": 1}}),
+        ("openrouter", {"reasoning": {"enabled": False}}),
+    ],
+)
+def test_thinking_is_switched_off_for_a_forced_call_if_the_profile_says_so(kind: str, off: Json) -> None:
+    profile = KINDS[kind].model_copy(update={"forced_choice_while_thinking": "thinking_off"})
+    extra = {"chat_template_kwargs": {"keep": 1}} if kind == "vllm" else {}
+    params: Json = {"enable_thinking": True, "thinking_budget": 9, "reasoning_effort": "high", "extra_body": extra}
+    got, warned = build(request(tools=("f", "g"), tool_choice="required", **params), "m", profile)
+    fields = ("thinking", "enable_thinking", "reasoning", "reasoning_effort", "thinking_budget", "chat_template_kwargs")
+    assert {field: got[field] for field in fields if field in got} == off
+    assert (got["tool_choice"], len(got["tools"])) == ("required", 2)
+    assert warned[-1].startswith("thinking was switched off for generate_cfg.tool_choice")
+
+
+def test_a_model_whose_thinking_cannot_be_switched_off_chooses_itself() -> None:
+    profile = Profile(thinking_switch="none", thinks_by_default=True, forced_choice_while_thinking="thinking_off")
+    got, [warning] = build(request(tools=("f",), tool_choice="required"), "m", profile)
+    assert "tool_choice" not in got
+    assert warning.startswith("generate_cfg.tool_choice was not sent")

@@ -62,6 +62,20 @@ class FunctionTool(Described):
     function: Function
 
 
+class CustomToolBody(Described):
+    name: str = Field(pattern=r"\S")
+    description: str | None = None
+    format: dict[str, Any] | None = None
+    """`{"type": "text"}`, or a grammar, which is described to the model in words."""
+
+
+class CustomTool(Described):
+    """A tool whose calls have one text instead of arguments, as in OpenAI's chat completions."""
+
+    type: Literal["custom"]
+    custom: CustomToolBody
+
+
 class TokenNumbers(Described):
     """What the reply used. It may have more of the server's own fields."""
 

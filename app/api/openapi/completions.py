@@ -55,6 +55,20 @@ class CompletionCall(Described):
     function: CompletionFunction
 
 
+class CustomInput(Described):
+    name: str
+    input: str
+    """The text, as the model wrote it."""
+
+
+class CompletionCustomCall(Described):
+    """A call of a custom tool of the request."""
+
+    id: str
+    type: Literal["custom"]
+    custom: CustomInput
+
+
 class CompletionMessage(Described):
     """It may have more of the server's own fields, such as `reasoning_details` and `annotations`."""
 
@@ -62,7 +76,7 @@ class CompletionMessage(Described):
     content: str | None
     refusal: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[CompletionCall] | None = None
+    tool_calls: list[CompletionCall | CompletionCustomCall] | None = None
 
 
 class CompletionChoice(Described):
@@ -112,13 +126,20 @@ class FunctionDelta(Described):
     arguments: str | None = None
 
 
+class CustomDelta(Described):
+    name: str | None = None
+    input: str | None = None
+
+
 class CallDelta(Described):
-    """`id`, `type` and the name are in the first delta of a call alone."""
+    """`id`, `type` and the name are in the first delta of a call alone. A call of a custom tool has `custom` instead of
+    `function`, and its whole `input` in one delta."""
 
     index: int
     id: str | None = None
-    type: Literal["function"] | None = None
+    type: Literal["function", "custom"] | None = None
     function: FunctionDelta | None = None
+    custom: CustomDelta | None = None
 
 
 class CompletionDelta(Described):

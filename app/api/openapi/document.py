@@ -90,7 +90,7 @@ def _add_components(components: Components) -> None:
     items: dict[str, str] = {}
     for name, format_ in FORMATS.items():
         items[name], names[name] = components.add_format(_PREFIXES[name], format_.schema)
-    plain: list[Any] = [*errors.MODELS, chat.FunctionTool, chat.ReplyInProgress, chat.ReplyCancelled]
+    plain: list[Any] = [*errors.MODELS, chat.FunctionTool, chat.CustomTool, chat.ReplyInProgress, chat.ReplyCancelled]
     plain += [completions.ChatCompletion, messages.AnthropicReply, messages.CountedTokens]
     plain += [responses.ResponseObject, responses.ResponseDeleted, responses.InputTokens, responses.InputItems]
     plain += [frameworks.AutogenCreateResult, frameworks.AgentScope2Event]
@@ -109,7 +109,7 @@ def _add_requests(components: Components, names: dict[str, dict[str, str]], item
     request = components.schemas["ChatRequest"]["properties"]
     request["messages"] = any_messages
     for field in ("functions", "tools"):
-        request[field]["anyOf"][0]["items"] = {"anyOf": [ref("Function"), ref("FunctionTool")]}
+        request[field]["anyOf"][0]["items"] = {"anyOf": [ref("Function"), ref("FunctionTool"), ref("CustomTool")]}
     components.add(Conversion, examples=_CONVERSION_EXAMPLES)
     components.schemas["Conversion"]["properties"]["messages"] = any_messages
     converted = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "warnings": []}

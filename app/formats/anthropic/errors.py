@@ -23,6 +23,8 @@ def write_error(error: dict[str, Any]) -> dict[str, Any]:
     code, message = error["code"], error["message"]
     if code == "context_length_exceeded":
         message = f"prompt is too long: {_describe_excess(error) or message}"
+    elif error["param"] == "max_tokens":
+        message = _describe_output_limit(error) or message
     fields: dict[str, Any] = {
         "type": _choose_type(code, error["status"]),
         "message": message,
@@ -45,6 +47,19 @@ def _describe_excess(error: dict[str, Any]) -> str | None:
     """Say how long the prompt is, in the words that Claude Code understands."""
     tokens, limit = error.get("input_tokens"), error.get("max_input_tokens")
     return None if tokens is None or limit is None else f"{tokens} tokens > {limit} maximum"
+
+
+def _describe_output_limit(error: dict[str, Any]) -> str | None:
+    """Say which limit of output tokens was too large, in the words after which Claude Code sends a smaller one."""
+    upstream = error.get("upstream")
+    numbers = upstream.get("detail") if isinstance(upstream, dict) else None
+    if not isinstance(numbers, dict):
+        return None
+    prompt, output, context = (numbers.get(key) for key in ("input_tokens", "max_tokens", "context_tokens"))
+    if prompt is None or output is None or context is None:
+        return None
+    remedy = "decrease input length or `max_tokens` and try again"
+    return f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}, {remedy}"
 
 
 WRITE_ERROR = ErrorWriter(

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from app.chat.datauri import may_be_base64
+from app.openai_messages.custom_tools import wrap_input
 
 LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
@@ -176,6 +177,18 @@ class ToolCallWire(_Wire):
     id: str | None = None
     type: Literal["function"] = "function"
     function: Function
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_custom_call(cls, value: Any) -> Any:
+        """Read the call of a custom tool, which has a text, as that of the function that the model is offered for
+        it."""
+        custom = value.get("custom") if isinstance(value, dict) and value.get("type") == "custom" else None
+        if not isinstance(custom, dict) or not isinstance(custom.get("input", ""), str):
+            return value
+        rest = {key: field for key, field in value.items() if key not in ("type", "custom")}
+        more = {key: field for key, field in custom.items() if key != "input"}
+        return {**rest, "function": {**more, "arguments": wrap_input(custom.get("input", ""))}}
 
 
 class OpenAIMessage(BaseModel):

@@ -16,6 +16,7 @@ from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.sse import encode_json as _json
 from app.formats.sse import encode_json_lines as _json_lines
 from app.formats.sse import escape_line_separators, write_frame
+from app.openai_messages.custom_tools import unwrap_input
 from app.openai_messages.tool_messages import write_call
 
 _CHUNK = b'%%b{"index":0,"delta":%b,"finish_reason":null}]}\n\n'
@@ -67,13 +68,7 @@ class ChunkEncoder(DeltaEncoder):
         if message.kind != "function_call":
             return b""
         place = self._calls[message.index] = len(self._calls)
-        call = {
-            "index": place,
-            "id": message.id,
-            "type": "function",
-            "function": {"name": message.name, "arguments": ""},
-            **_call_extra(message.extra),
-        }
+        call = {"index": place, **_write_call(message, "", self._info)}
         if "extra_content" in call:
             self._calls_with_extra.add(message.index)
         return self._delta(escape_line_separators(_json({"tool_calls": [call]})))
@@ -84,6 +79,8 @@ class ChunkEncoder(DeltaEncoder):
         if not data.isascii():
             data = escape_line_separators(data)
         if message.kind == "function_call":
+            if message.name in self._info.options.custom_tools:
+                return b""  # it is known only at the end whether this is the one text of a custom tool
             return _ARGUMENTS % (self._head, self._calls[message.index], data)
         return (_REFUSAL if message.refusal else _TEXTS[message.kind]) % (self._head, data)
 
@@ -105,7 +102,11 @@ class ChunkEncoder(DeltaEncoder):
             )
         if message.kind != "function_call":
             return self._details(message.extra)
-        out = self._details({key: value for key, value in message.extra.items() if key != "extra_content"})
+        out = b""
+        if message.name in self._info.options.custom_tools:
+            call = {"index": self._calls[message.index], "custom": {"input": unwrap_input(message.text)}}
+            out = self._delta(escape_line_separators(_json({"tool_calls": [call]})))
+        out += self._details({key: value for key, value in message.extra.items() if key != "extra_content"})
         late = _call_extra(message.extra) if message.index not in self._calls_with_extra else {}
         if late:
             out += self._delta(
@@ -171,7 +172,7 @@ class CompletionEncoder(WholeEncoder):
         call_fields = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in call_extras]
         message |= _merge_extras([*extras, *call_fields, self._accumulator.loose_extra])
         message |= _write_media([one.media for one in messages if one.media is not None])
-        calls = [_call(one) for one in messages if one.kind == "function_call"]
+        calls = [_write_call(one, one.text, self._info) for one in messages if one.kind == "function_call"]
         if calls:
             message["tool_calls"] = calls
         return message
@@ -188,8 +189,12 @@ def _write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     return {name: value for name, value in usage.items() if name not in _NESTED_COUNTS}
 
 
-def _call(message: ReplyMessage) -> dict[str, Any]:
-    return write_call(message.id, message.name, message.text, _call_extra(message.extra))
+def _write_call(message: ReplyMessage, arguments: str, info: ReplyInfo) -> dict[str, Any]:
+    extra = _call_extra(message.extra)
+    if message.name in info.options.custom_tools:
+        custom = {"name": message.name, "input": unwrap_input(arguments)}
+        return {"id": message.id, "type": "custom", "custom": custom, **extra}
+    return write_call(message.id, message.name, arguments, extra)
 
 
 _MESSAGE_EXTRAS = ("reasoning_details", "annotations", "extra_content", "citations", "search_results")

@@ -1,0 +1,59 @@
+"""Asks for JSON in the prompt where the server does not enforce the request's `response_format`."""
+
+import json
+from typing import Any
+
+from msgspec.structs import replace
+
+from app.chat.messages import ChatRequest
+from app.profiles import Profile
+from app.steps.prompt_language import Language
+from app.steps.prompted_tools.wording import add_system_block
+
+_ANY_OBJECT = {"type": "json_schema", "json_schema": {"name": "object", "schema": {"type": "object"}}}
+_OBJECT_TEXT: dict[Language, str] = {
+    "en": "Reply with one JSON object and nothing else.",
+    "zh": "请只回复一个 JSON 对象，不要输出其他内容。",
+}
+_SCHEMA_TEXT: dict[Language, str] = {
+    "en": "Reply with JSON that is valid against this JSON schema, and nothing else:\n{schema}",
+    "zh": "请只回复符合以下 JSON Schema 的 JSON，不要输出其他内容：\n{schema}",
+}
+
+
+def is_enforced(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the server enforces the response format of the request, or the request has none."""
+    return _find_type(request) not in {"json_object", "json_schema"} - set(profile.response_formats)
+
+
+def adapt_response_format(request: ChatRequest, profile: Profile, language: Language) -> tuple[ChatRequest, list[str]]:
+    """Replace a response format that the server does not enforce; return (the request, warnings)."""
+    if is_enforced(request, profile):
+        return request, []
+    wanted = _find_type(request)
+    if wanted == "json_object" and "json_schema" in profile.response_formats:
+        return _with_format(request, _ANY_OBJECT), []
+    schema = _find_schema(request.params["response_format"]) if wanted == "json_schema" else None
+    text = _OBJECT_TEXT[language]
+    if schema is not None:
+        text = _SCHEMA_TEXT[language].format(schema=json.dumps(schema, ensure_ascii=False))
+    asked = replace(request, messages=add_system_block(request.messages, text, request.text_joiner))
+    lacking = f"this model's server does not enforce {wanted}, so the prompt asks for it"
+    if "json_object" in profile.response_formats:
+        warning = f"generate_cfg.response_format was sent as json_object: {lacking}"
+        return _with_format(asked, {"type": "json_object"}), [warning]
+    return _with_format(asked, None), [f"generate_cfg.response_format was not sent: {lacking}"]
+
+
+def _find_type(request: ChatRequest) -> Any:
+    given = request.params.get("response_format")
+    return given.get("type") if isinstance(given, dict) else None
+
+
+def _find_schema(response_format: dict[str, Any]) -> Any:
+    holder = response_format.get("json_schema")
+    return holder.get("schema") if isinstance(holder, dict) else None
+
+
+def _with_format(request: ChatRequest, response_format: dict[str, Any] | None) -> ChatRequest:
+    return replace(request, params={**request.params, "response_format": response_format})

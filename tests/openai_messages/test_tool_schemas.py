@@ -1,0 +1,61 @@
+"""The parameters of a function as servers demand them."""
+
+from typing import Any
+
+from app.openai_messages.tool_schemas import complete_function, is_complete
+
+from tests.each_case import each_case
+
+NOTHING = {"type": "object", "properties": {}}
+CITY = {"type": "string", "description": "where"}
+
+
+@each_case(
+    ("parameters", "want"),
+    [
+        ({}, NOTHING),
+        (None, NOTHING),
+        ([], NOTHING),
+        ({"type": None}, NOTHING),
+        ({"type": "object"}, NOTHING),
+        ({"type": "object", "properties": None}, NOTHING),
+        ({"type": ["object", "null"]}, NOTHING),
+        ({"properties": {"a": CITY}}, {"type": "object", "properties": {"a": CITY}}),
+        ({"$ref": "#/$defs/A", "$defs": {"A": {}}}, {"$ref": "#/$defs/A", "$defs": {"A": {}}, **NOTHING}),
+        ({"anyOf": [{"required": ["a"]}]}, {"anyOf": [{"required": ["a"]}], **NOTHING}),
+        ({"type": "object", "properties": {"a": {}}, "x": 1}, {"type": "object", "properties": {"a": {}}, "x": 1}),
+        ({"type": "string"}, {"type": "string"}),
+    ],
+)
+def test_parameters_become_an_object_with_properties(parameters: Any, want: Any) -> None:
+    function = {"name": "f", "description": "d", "parameters": parameters}
+    assert complete_function(function) == {**function, "parameters": want}
+    assert is_complete(function) is (parameters == want)
+
+
+def test_a_function_without_parameters_has_none() -> None:
+    assert complete_function({"name": "f"}) == {"name": "f", "parameters": NOTHING}
+
+
+@each_case(
+    ("items", "properties", "required"),
+    [
+        ([{"name": "city", **CITY, "required": True}], {"city": CITY}, ["city"]),
+        (
+            [{"name": "city", **CITY, "required": False}, {"name": "n", "type": "int"}],
+            {"city": CITY, "n": {"type": "integer"}},
+            None,
+        ),
+        ([{"name": "x", "type": "list", "items": CITY}], {"x": {"type": "array", "items": CITY}}, None),
+        (
+            [{"name": "o", "type": "dict", "properties": {"a": CITY}, "required": ["a"]}],
+            {"o": {"type": "object", "properties": {"a": CITY}, "required": ["a"]}},
+            None,
+        ),
+        ([{"name": "e", "enum": ["a"], "required": True}], {"e": {"enum": ["a"]}}, ["e"]),
+        ([{"name": "u", "type": ["string", "null"]}], {"u": {"type": ["string", "null"]}}, None),
+    ],
+)
+def test_qwen_agents_list_becomes_a_schema(items: Any, properties: Any, required: Any) -> None:
+    want = {"type": "object", "properties": properties} | ({"required": required} if required else {})
+    assert complete_function({"name": "f", "parameters": items})["parameters"] == want

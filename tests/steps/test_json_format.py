@@ -1,0 +1,59 @@
+"""JSON that a server does not enforce is asked for in the prompt."""
+
+from typing import Any
+
+from app.chat.messages import ChatRequest
+from app.profiles import KINDS, Profile
+from app.steps.json_format import adapt_response_format, is_enforced
+
+from tests.each_case import each_case
+from tests.steps.conversations import conversation, texts
+
+SCHEMA = {"type": "object", "properties": {"城": {"type": "string"}}}
+OBJECT = {"type": "json_object"}
+WITH_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}}
+USER = {"role": "user", "content": "q"}
+
+
+def asked(response_format: Any, *messages: dict[str, Any]) -> ChatRequest:
+    return conversation(*(messages or (USER,)), params={"response_format": response_format, "seed": 1})
+
+
+@each_case(
+    ("formats", "given", "sent", "prompted", "warned"),
+    [
+        (("json_object", "json_schema"), WITH_SCHEMA, WITH_SCHEMA, False, ""),
+        (("json_object",), OBJECT, OBJECT, False, ""),
+        (("json_object",), WITH_SCHEMA, OBJECT, True, "sent as json_object"),
+        (("json_schema",), WITH_SCHEMA, WITH_SCHEMA, False, ""),
+        (("json_schema",), OBJECT, ..., False, ""),
+        ((), WITH_SCHEMA, None, True, "not sent"),
+        ((), OBJECT, None, True, "not sent"),
+        ((), {"type": "text"}, {"type": "text"}, False, ""),
+        ((), {"type": "json_schema"}, None, True, "not sent"),
+        ((), None, None, False, ""),
+    ],
+)
+def test_the_nearest_format_is_sent_and_the_prompt_says_the_rest(
+    formats: tuple[Any, ...], given: Any, sent: Any, prompted: bool, warned: str
+) -> None:
+    profile, request = Profile(response_formats=formats), asked(given)
+    got, warnings = adapt_response_format(request, profile, "en")
+    if sent is ...:
+        sent = {"type": "json_schema", "json_schema": {"name": "object", "schema": {"type": "object"}}}
+    assert got.params == {"response_format": sent, "seed": 1}
+    assert is_enforced(request, profile) is (given == sent)
+    assert len(got.messages) == 1 + prompted
+    assert [text for text in warnings if warned not in text] == []
+    assert bool(warnings) is bool(warned)
+
+
+def test_the_schema_is_in_the_system_message_in_the_language_of_the_conversation() -> None:
+    for language, word in (("en", "Reply with JSON"), ("zh", "JSON Schema 的 JSON")):
+        system = {"role": "system", "content": "Be brief."}
+        got, _ = adapt_response_format(asked(WITH_SCHEMA, system, USER), KINDS["deepseek"], language)  # type: ignore[arg-type]  # one of the two
+        [(role, text), user] = texts(got)
+        assert (role, user) == ("system", ("user", "q"))
+        assert text.startswith("Be brief.\n\n")
+        assert word in text
+        assert '{"type": "object", "properties": {"城": {"type": "string"}}}' in text
