@@ -162,7 +162,7 @@ class ModelRegistry:
         known."""
         route = self.find(model)
         deployments = () if route is None else route.deployments
-        limits = [getattr(deployment.profile, "max_output_tokens", None) for deployment in deployments]
+        limits = [deployment.profile.max_output_tokens for deployment in deployments]
         return min((limit for limit in limits if limit is not None), default=None)
 
     def _kind(self, upstream: str) -> str:

@@ -70,6 +70,7 @@ from pptx import Presentation
 from tokenizers import Tokenizer, models
 from pathlib import Path
 from app.attachments.documents import office, pictures
+from app.attachments.documents.parts import Budget
 from app.token_counting import load_counter
 
 folder = Path(sys.argv[1])
@@ -77,9 +78,10 @@ word, slides, sheet, picture = (io.BytesIO() for _ in range(4))
 document = Document(); document.add_paragraph("text"); document.save(word)
 Presentation().save(slides)
 openpyxl.Workbook().save(sheet)
-assert office.docx(word.getvalue()) == "text"
-assert office.pptx(slides.getvalue())[1] == 0
-assert office.xlsx(sheet.getvalue(), 100)[1] == 1
+budget = Budget(1_000, 10)
+assert office.docx(word.getvalue(), budget).text == "text"
+assert office.pptx(slides.getvalue(), budget)[1] == 0
+assert office.xlsx(sheet.getvalue(), budget)[1] == 1
 Image.new("RGB", (8, 8)).save(picture, "PNG")
 assert pictures
 Tokenizer(models.WordLevel({"a": 0, "[UNK]": 1}, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
