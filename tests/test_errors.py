@@ -44,7 +44,7 @@ def documented() -> dict[tuple[str, int], bool]:
 
 def known() -> dict[tuple[str, int], bool]:
     """Every code that the application has, from its classes and its kinds of faults."""
-    ours = {(row.code, row.status): row.retryable for row in classes() if row is not UpstreamFailed}
+    ours = {(row.code, row.status): row.retryable for row in classes() if not issubclass(row, UpstreamFailed)}
     return ours | {
         (kind, status): kind in TRANSIENT or (kind, status) == ("draining", 503)
         for kind, status in FAULT_STATUS.items()
@@ -58,7 +58,7 @@ def test_the_document_lists_every_code_with_its_status_and_nothing_else() -> Non
 def test_the_tree_at_the_top_of_the_module_is_true() -> None:
     drawn = re.findall(r"^[├└]── (\w+) +(\w+) +(\d{3}) +(yes|no)", app.errors.__doc__ or "", re.MULTILINE)
     assert {(name, code, int(status), later == "yes") for name, code, status, later in drawn} == {
-        (row.__name__, row.code, row.status, row.retryable) for row in classes() if row is not UpstreamFailed
+        (row.__name__, row.code, row.status, row.retryable) for row in classes() if not issubclass(row, UpstreamFailed)
     }
 
 

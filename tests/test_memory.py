@@ -17,7 +17,8 @@ from tests.live.gateway import DONE, end, say
 
 pytestmark = pytest.mark.anyio
 
-IMAGE = "data:image/png;base64," + base64.b64encode(bytes(range(256)) * 14_700).decode()
+PNG = bytes.fromhex("89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489")
+IMAGE = "data:image/png;base64," + base64.b64encode(PNG + bytes(range(256)) * 14_700).decode()
 PIECE = 64 * 1024
 
 

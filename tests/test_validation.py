@@ -129,7 +129,6 @@ NUMBERS = [
         '"generate_cfg":{"logit_bias":{"5":%s}}',
         '"generate_cfg":{"extra_body":{"a":[%s]}}',
         '"generate_cfg":{"response_format":{"a":%s}}',
-        '"generate_cfg":{"tool_choice":{"function":{"name":"f","x":%s}}}',
         '"functions":[{"name":"f","parameters":{"minimum":%s}}]',
         '"messages":[{"role":"user","content":"Hi","extra":{"a":%s}}]',
     ],

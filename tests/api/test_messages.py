@@ -267,7 +267,7 @@ def test_a_reply_is_shared_with_the_other_endpoints_and_can_be_resumed() -> None
 
 
 def test_a_resumed_reply_that_fails_for_its_arguments_fails_again() -> None:
-    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": "[1]"}}
+    call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": "[1"}}
     chunk = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
     server = ModelServer(lambda _: streamed(f"data: {chunk}\n\ndata: [DONE]\n\n".encode()))
     with Running({**MODELS, "cache": {"url": "memory:", "apply": "always"}}, server) as running:

@@ -65,7 +65,7 @@ def test_two_gateways_of_one_process_list_their_own_models() -> None:
 
 
 def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
-    upstreams = {"a": {**UPSTREAM, "kind": "vllm"}, "b": {**UPSTREAM, "kind": "transformers"}}
+    upstreams = {"a": {**UPSTREAM, "kind": "vllm"}, "b": {**UPSTREAM, "kind": "lmstudio"}}
     models = {
         "both": {"upstreams": ["a", "b"], "aliases": ["alias"]},
         "text": {"upstreams": ["a"], "profile": {"text_tools": "hermes", "media": [], "max_input_tokens": 100}},
@@ -75,7 +75,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         rows = {row["id"]: row["parley"] for row in gateway.get("/v1/models").json["data"]}
         one = gateway.get("/v1/models/text").json["parley"]
     both = {
-        "kinds": ["vllm", "transformers"],
+        "kinds": ["vllm", "lmstudio"],
         "tools": "native",
         "thinking_switch": False,
         "media": ["image"],

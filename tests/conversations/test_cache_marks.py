@@ -105,11 +105,12 @@ def test_an_image_keeps_its_mark(gateway: Gateway) -> None:
     ],
 )
 def test_a_mark_in_a_function_stands_beside_it(gateway: Gateway, tool: Json) -> None:
+    function = {"name": "look", "parameters": {"type": "object", "properties": {}}}
     body, warnings = gateway.sent("proxy", [{"role": "user", "content": "Hi"}], "qwen", functions=[tool])
-    assert body["tools"] == [{"type": "function", "function": {"name": "look"}, "cache_control": MARK}]
+    assert body["tools"] == [{"type": "function", "function": function, "cache_control": MARK}]
     assert warnings == []
     body, [warning] = gateway.sent("plain", [{"role": "user", "content": "Hi"}], "qwen", functions=[tool])
-    assert body["tools"] == [{"type": "function", "function": {"name": "look"}}]
+    assert body["tools"] == [{"type": "function", "function": function}]
     assert warning.startswith("functions[0]") and ".cache_control was not sent" in warning
 
 

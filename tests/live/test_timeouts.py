@@ -159,13 +159,14 @@ async def test_a_silence_may_be_longer_than_the_wait_for_the_first_token() -> No
 
 @pytest.mark.parametrize("after", [[], chatter(b": wait\n\n", 0.02, 100)], ids=["silence", "comments"])
 async def test_a_server_that_finished_but_does_not_end_is_left(after: list[bytes | asyncio.Event]) -> None:
-    usage = b'data: {"choices":[],"usage":{"total_tokens":7}}\n\n'
+    usage = b'data: {"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7}}\n\n'
     reply = Reply([say("a"), end(), Chatter(0.05), usage, *after, asyncio.Event()])
     async with ScriptedServer(reply) as upstream, serving(upstream, server=BEATS, grace_seconds=0.1) as gateway:
         async with asyncio.timeout(1):
             _, raw = await reply_of(gateway.address)
     last = checked(raw)[-1].data
-    assert (last["finish_reason"], last["usage"]) == ("stop", {"total_tokens": 7})
+    counts = {"prompt_tokens": 5, "completion_tokens": 2, "total_tokens": 7}
+    assert (last["finish_reason"], last["usage"]) == ("stop", counts)
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def _read_page(reader: PdfReader, number: int) -> Part:
     """Read one page. If it is damaged, the others may still be readable, so it has a reason instead of a text."""
     try:
         page = reader.pages[number]
+        if not _has_streams(page):
+            return Part(problem="its content is missing")
         contents = page.get_contents()
         size = 0 if contents is None else len(contents.get_data())
         if size > _MAX_CONTENT_BYTES:
@@ -65,13 +67,20 @@ def _find_lost_content(page: PageObject, size: int) -> str:
     """Return why a page without text has none, if its content is there and cannot be decoded: pypdf makes it empty."""
     if size > 0:
         return ""
+    return "its content cannot be decoded" if any(stream._data for stream in _find_streams(page)) else ""
+
+
+def _has_streams(page: PageObject) -> bool:
+    """Return whether the page's content, if it has any, can be found. pypdf raises for some that cannot, and takes
+    others for empty."""
+    return all(isinstance(stream, StreamObject) for stream in _find_streams(page))
+
+
+def _find_streams(page: PageObject) -> list[Any]:
     if "/Contents" not in page:
-        return ""
-    contents: Any = page["/Contents"].get_object()
-    streams = [item.get_object() for item in contents] if isinstance(contents, list) else [contents]
-    if not all(isinstance(stream, StreamObject) for stream in streams):
-        return "its content is missing"
-    return "its content cannot be decoded" if any(stream._data for stream in streams) else ""
+        return []
+    contents: Any = page["/Contents"]
+    return [item.get_object() for item in contents] if isinstance(contents, list) else [contents]
 
 
 def _has_picture(page: PageObject) -> bool:

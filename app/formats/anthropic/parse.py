@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
+from app.chat.accumulator import is_json_object
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
@@ -210,8 +211,7 @@ class _AnthropicParser:
                     parts.append(Text(block.text, _read_mark(block, place_path)))
             elif isinstance(block, wire.AnthropicToolUseBlock):
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
-                arguments = json.dumps(block.input, ensure_ascii=False)
-                parts.append(ToolCall(block.name, arguments, block.id, fields, path=place_path))
+                parts.append(ToolCall(block.name, _write_arguments(block.input), block.id, fields, path=place_path))
             elif isinstance(block, wire.AnthropicCompactionBlock):
                 details.clear()
                 self._replace_by_summary(block, place_path, parts)
@@ -276,6 +276,11 @@ def _may_have(role: str, block: Any) -> bool:
     if isinstance(block, wire.AnthropicServerResultBlock):
         return role == "assistant"
     return block.type in _ROLE_BLOCKS[role]
+
+
+def _write_arguments(value: Any) -> str:
+    """Write an `input` as arguments. A string that holds an object is OpenAI's form of the same."""
+    return value if isinstance(value, str) and is_json_object(value) else json.dumps(value, ensure_ascii=False)
 
 
 def _read_mark(block: Any, path: str) -> CacheMark | None:

@@ -169,7 +169,8 @@ class AnthropicToolUseBlock(_Marked):
     type: Literal["tool_use", "server_tool_use", "mcp_tool_use"]
     id: str = Field(min_length=1)
     name: _Name
-    input: dict[str, Any]
+    input: Any
+    """An object; or what else the model wrote, which clients return as they got it."""
     caller: Any = None
     server_name: Any = None
 

@@ -203,7 +203,7 @@ REFUSED: list[tuple[Json, str]] = [
     (user({"type": "thinking", "thinking": "x"}), "messages[0].content[0]"),
     (user(call()), "messages[0].content[0]"),
     (assistant({"type": "image", "source": {"type": "url", "url": "https://e.com"}}), "messages[0].content[0]"),
-    (assistant({"type": "tool_use", "id": "c", "name": "f", "input": "{}"}), "messages[0].content[0].input"),
+    (assistant({"type": "tool_use", "id": "c", "name": "f"}), "messages[0].content[0].input"),
     (assistant({"type": "tool_use", "id": "c", "input": {}}), "messages[0].content[0].name"),
     ({"role": "system", "content": [{"type": "tool_result", "tool_use_id": "c"}]}, "messages[0].content[0]"),
     ({"role": "tool", "content": "x"}, "messages[0].role"),
@@ -307,6 +307,15 @@ def test_what_says_nothing_is_not_written() -> None:
     found = ANTHROPIC.write([Message("user", (Text("Hi"),)), empty], Options())
     assert [message["content"] for message in found.messages] == ["Hi"]
     assert [(loss.path, loss.message) for loss in found.losses] == [("messages[1]", "has no content, and is left out")]
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments"),
+    [({"a": 1}, '{"a": 1}'), ('{"a":1}', '{"a":1}'), ("x", '"x"'), ([1], "[1]"), (2, "2"), (None, "null")],
+)
+def test_an_input_that_is_no_object_comes_back_as_it_went_out(value: Any, arguments: str) -> None:
+    [call] = parse(assistant({"type": "tool_use", "id": "c", "name": "f", "input": value})).messages[0].parts
+    assert isinstance(call, ToolCall) and call.arguments == arguments
 
 
 def test_a_call_without_arguments_has_an_empty_input() -> None:
