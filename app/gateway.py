@@ -56,14 +56,14 @@ NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 class ReplyOptions:
     """The caller's options for a reply that do not change its content."""
 
-    __slots__ = ("attempts", "cache_policy", "caller", "keep_running", "lease", "reply_id", "scope")
+    __slots__ = ("attempts", "cache_policy", "caller", "lease", "reply_id", "scope", "unread_seconds")
 
     def __init__(
         self,
         reply_id: str,
         cache_policy: CachePolicy,
         scope: str,
-        keep_running: bool,
+        unread_seconds: float,
         attempts: AttemptLog,
         lease: Lease,
         caller: str,
@@ -72,8 +72,8 @@ class ReplyOptions:
         self.cache_policy = cache_policy
         self.scope = scope
         """Replies are shared only among requests with the same scope."""
-        self.keep_running = keep_running
-        """The call goes on when the client disconnects."""
+        self.unread_seconds = unread_seconds
+        """How long the call goes on after its last client has disconnected: 0, or up to infinity, which is its end."""
         self.attempts = attempts
         """The requests to model servers are added to it."""
         self.lease = lease
@@ -83,7 +83,7 @@ class ReplyOptions:
 
     def with_cache_policy(self, policy: CachePolicy) -> "ReplyOptions":
         return ReplyOptions(
-            self.reply_id, policy, self.scope, self.keep_running, self.attempts, self.lease, self.caller
+            self.reply_id, policy, self.scope, self.unread_seconds, self.attempts, self.lease, self.caller
         )
 
 
@@ -267,7 +267,7 @@ class Gateway:
             policy=policy,
             ttl_seconds=policy.ttl_seconds or prepared.route.cache_seconds or 0.0,
             retries=prepared.max_retries,
-            keep_running=options.keep_running,
+            unread_seconds=options.unread_seconds,
         )
         return await self._cache.find(request, partial(self._open_with_lease, prepared, options))
 

@@ -344,7 +344,7 @@ class ChatEndpoint:
             info.response_id,
             _read_cache_policy(parsed, request.scope, route, self._apply),
             self._context.cache_scope(request.scope),
-            not parsed.settings.cancel_on_disconnect,
+            parsed.settings.unread_seconds,
             request.attempts,
             request.lease,
             self._context.sharer_id(request.scope),
@@ -418,7 +418,7 @@ class ChatEndpoint:
         response.source, response.call = found.source, found.call
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
-            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.keep_running)
+            reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)
             self._context.resumable.put(reply)
 
 

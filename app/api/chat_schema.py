@@ -1,5 +1,6 @@
 """The body of `POST /v1/chat`: its schema, and how it is parsed and checked."""
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import islice
@@ -58,9 +59,11 @@ class ChatRequestBody(BaseModel):
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
     include_usage: bool = Field(default=True, description="openai: the last chunk of a stream has the usage.")
     cache: CacheControl | None = None
-    cancel_on_disconnect: bool = Field(
+    cancel_on_disconnect: bool | Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] = Field(
         default=True,
-        description="False: the reply goes on when the client disconnects, and the client can resume it.",
+        description="What becomes of the call of the model when its last client disconnects. True: it is cancelled at "
+        "once. False: it goes on to its end. A number: it is cancelled after so many seconds, unless the client has "
+        "resumed the reply.",
     )
     metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = Field(
         default=None, description="Written to the log line of the request; never sent to a model server."
@@ -79,6 +82,12 @@ class ChatRequestBody(BaseModel):
         return Options(self.agent, self.agent_name or "assistant", self.autogen_stream)
 
     @property
+    def unread_seconds(self) -> float:
+        if isinstance(self.cancel_on_disconnect, bool):
+            return 0.0 if self.cancel_on_disconnect else math.inf
+        return self.cancel_on_disconnect
+
+    @property
     def settings(self) -> "ReplySettings":
         return ReplySettings(
             self.model,
@@ -86,7 +95,7 @@ class ChatRequestBody(BaseModel):
             self.stream_mode if self.stream else "whole",
             self.completed_bodies,
             self.include_usage,
-            self.cancel_on_disconnect,
+            self.unread_seconds,
             self.cache,
             self.metadata,
         )
@@ -101,14 +110,15 @@ class RejectedRequest(Struct, frozen=True):
 
 
 class ReplySettings(Struct, frozen=True):
-    """What a request says of its reply beside its conversation; the fields are those of the body."""
+    """What a request says of its reply beside its conversation. Most fields are those of the body."""
 
     model: str | None = None
     stream: bool = True
     mode: ReplyMode = "delta"
     completed_bodies: bool = True
     include_usage: bool = True
-    cancel_on_disconnect: bool = True
+    unread_seconds: float = 0.0
+    """How long the call goes on after its last client has disconnected, up to infinity: `cancel_on_disconnect`."""
     cache: CacheControl | None = None
     metadata: Mapping[str, str] | None = None
 

@@ -29,7 +29,7 @@ from app.formats.openai import OPENAI
 from app.params import GenerateCfg
 from app.validation import json_path, to_violations
 
-_SHARED_FIELDS = {"model", "messages", "tools", "functions", "stream", "metadata", "cache"}
+_SHARED_FIELDS = {"model", "messages", "tools", "functions", "stream", "metadata", "cache", "cancel_on_disconnect"}
 _GENERATE_CFG = set(GenerateCfg.model_fields) - {"extra_body", "stream_options"}
 _ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {

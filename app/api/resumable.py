@@ -39,15 +39,15 @@ class ResumableReply:
     owner: str
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
     source: ReplaySource
-    keep_running: bool = False
-    """The upstream call goes on when its client disconnects."""
+    unread_seconds: float = 0.0
+    """How long the upstream call goes on after its last client has disconnected, up to infinity."""
     equal_until: EqualUntil = ALL
     """How far `source` is equal to what the client has read."""
 
     def release(self) -> None:
         """End the call if only this reply keeps it running: the reply can no longer be resumed."""
-        if self.keep_running:
-            self.source.release()
+        if self.unread_seconds:
+            self.source.release(self.unread_seconds)
 
 
 class ResumableReplies:

@@ -193,8 +193,8 @@ class Cache:
         if call is None or call.ended or not call.complete:
             call = self._start_call(request, open_upstream)
             return FoundReply(request, open_upstream, call, Origin("miss"), call)
-        if request.keep_running:
-            call.retain()
+        if request.unread_seconds:
+            call.retain(request.unread_seconds)
         return FoundReply(request, open_upstream, call, Origin("shared"), calls_left=calls_left)
 
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
@@ -204,8 +204,8 @@ class Cache:
         call = self._new_call(start, partial(self._on_call_ended, request))
         if request.policy.share:
             self._calls[request.key] = call
-        if request.keep_running:
-            call.retain()
+        if request.unread_seconds:
+            call.retain(request.unread_seconds)
         return call
 
     async def _open_call(self, request: CacheRequest, open_upstream: OpenUpstream, call: InFlightCall) -> Reply:

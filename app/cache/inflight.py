@@ -1,12 +1,13 @@
 """`InFlightCall`: one call to a model, with any number of readers.
 
-The call goes on while it has a reader, or while it is retained for a client that may resume. A late reader first gets
-the log so far, then live events. Back-pressure stops the model server only when all readers have paused, or when one
-has paused and the log has reached its limit.
+The call goes on while it has a reader, or while it is retained for a client that may resume: to its end, or for a time
+after its last reader has left. A late reader first gets the log so far, then live events. Back-pressure stops the model
+server only when all readers have paused, or when one has paused and the log has reached its limit.
 """
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -98,7 +99,11 @@ class InFlightCall:
         self._on_end = on_end
         self._clock = clock
         self._max_ahead_bytes = limits.max_ahead_bytes
-        self._holds = 0
+        self._holds: list[float] = []
+        """For how many seconds after its last reader has left the call goes on, for each `retain`."""
+        self._unread_since = 0.0
+        """When the last reader left."""
+        self._grace_timer: asyncio.TimerHandle | None = None
         self._source: Reply | None = None
         self._source_paused = False
         self._opened = asyncio.Event()
@@ -171,22 +176,35 @@ class InFlightCall:
         if self._publisher is not None:
             self._publisher.advance()
 
-    def retain(self) -> None:
-        """Let the call go on without readers, until `release`."""
-        self._holds += 1
+    def retain(self, seconds: float = math.inf) -> None:
+        """Let the call go on without readers, for so many seconds after the last one has left, until `release`."""
+        self._holds.append(seconds)
 
-    def release(self) -> None:
-        self._holds -= 1
+    def release(self, seconds: float = math.inf) -> None:
+        """Undo one `retain` of this time."""
+        self._holds.remove(seconds)
         self._abort_if_unused()
 
     @property
     def unused(self) -> bool:
-        """Whether the call has no reader in this process and is not retained."""
-        return not self.log.readers and not self._holds
+        """Whether the call has no reader in this process and is not retained any more."""
+        return not self.log.readers and self._find_grace_end() <= self._loop.time()
+
+    def _find_grace_end(self) -> float:
+        """Return when the call, which has no readers, is no longer retained."""
+        return self._unread_since + max(self._holds, default=0.0)
 
     def _on_readers_changed(self) -> None:
+        if not self.log.readers:
+            self._unread_since = self._loop.time()
         self._abort_if_unused()
         self.update_backpressure()
+
+    def on_followed(self) -> None:
+        """Another process follows the call: the time for which it goes on without readers begins anew."""
+        if self._holds and not self.log.readers:
+            self._unread_since = self._loop.time()
+            self._abort_if_unused()
 
     def update_backpressure(self) -> None:
         """Pause or resume the source, according to its readers and the size of the log."""
@@ -211,13 +229,21 @@ class InFlightCall:
     def _abort_if_unused(self) -> None:
         if self.ended:
             return
+        self._stop_grace_timer()
         if not self.unused:
+            if not self.log.readers and (grace_end := self._find_grace_end()) < math.inf:
+                self._grace_timer = self._loop.call_at(grace_end, self._abort_if_unused)
             if self._publisher is not None:
                 self._publisher.on_used()
         elif self._publisher is not None:
             self._publisher.on_unused()
         else:
             self.abort()
+
+    def _stop_grace_timer(self) -> None:
+        if self._grace_timer is not None:
+            self._grace_timer.cancel()
+            self._grace_timer = None
 
     def abort(self) -> None:
         """End the call at once. Its readers get the fault CANCELLED."""
@@ -309,6 +335,7 @@ class InFlightCall:
 
     def _end(self) -> None:
         self.log.end()
+        self._stop_grace_timer()
         source, self._source = self._source, None
         if source is not None:
             source.close()

@@ -53,8 +53,8 @@ class ReplaySource(Protocol):
     def pack(self) -> "PackedReply | None":
         """Return the reply in little memory, to be kept; None if it has not ended, or cannot be packed."""
 
-    def release(self) -> None:
-        """Undo one `retain`: one client less may resume the reply."""
+    def release(self, seconds: float) -> None:
+        """Undo one `retain` of this time: one client less may resume the reply."""
 
 
 class CallCoordinator(Protocol):
@@ -110,8 +110,8 @@ class CacheRequest(Struct, frozen=True):
     ttl_seconds: float
     retries: int
     """How many more calls are tried, after a first one, when a call that another request started fails."""
-    keep_running: bool
-    """The call goes on when the client disconnects."""
+    unread_seconds: float
+    """How long the call goes on after its last client has disconnected: 0, or up to infinity, which is its end."""
 
 
 class FoundReply(Struct, frozen=True):

@@ -86,7 +86,7 @@ class Bench:
         self.model = Model()
 
     def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
-        asked = CacheRequest("k", "m", control, 3600.0, 0, False)
+        asked = CacheRequest("k", "m", control, 3600.0, 0, 0.0)
         return replace(asked, **more)
 
     async def ask(self, control: CachePolicy = ON, lead: OpenUpstream | None = None, **more: Any) -> Answer:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -196,7 +197,7 @@ def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() 
 
 def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is() -> None:
     async def scenario(bench: Bench) -> None:
-        left, stays = await bench.ask(), await bench.ask(key="stays", keep_running=True)
+        left, stays = await bench.ask(), await bench.ask(key="stays", unread_seconds=math.inf)
         for call, answer in zip(bench.model.calls, (left, stays), strict=True):
             call.push(*REPLY[:-1])
             answer.caller.leave()
@@ -406,7 +407,7 @@ def test_a_call_that_is_under_way_outlives_a_purge() -> None:
 
 def test_closing_cancels_every_call_and_fails_its_readers() -> None:
     async def scenario(bench: Bench) -> None:
-        answers = [await bench.ask(keep_running=True), await bench.ask(OFF)]
+        answers = [await bench.ask(unread_seconds=math.inf), await bench.ask(OFF)]
         await bench.cache.aclose()
         assert [call.closes for call in bench.model.calls] == [1, 1]
         assert all(failed(answer.caller) for answer in answers)

@@ -1,6 +1,7 @@
 """Equal questions at one time are one call, and nobody is worse off for sharing it."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -202,12 +203,12 @@ def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered()
 
 def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
     async def scenario(bench: Bench) -> None:
-        answers = [await bench.ask(), await bench.ask(keep_running=True)]
+        answers = [await bench.ask(), await bench.ask(unread_seconds=math.inf)]
         leave(list(answers))
         assert bench.model.calls[0].closes == 0
         source = answers[1].found[-1]
         bench.model.calls[0].push(*REPLY[:2])
-        source.release()
+        source.release(math.inf)
         assert bench.model.calls[0].closes == 1
 
     play(scenario)

@@ -137,6 +137,44 @@ def test_a_call_that_is_held_goes_on_without_listeners_until_it_is_released() ->
     run(scenario)
 
 
+def test_a_call_that_is_held_for_a_time_ends_that_long_after_its_last_reader_left() -> None:
+    async def scenario(loop: Clocked) -> None:
+        call = await CallUnderTest().opened()
+        call.in_flight.retain(5)
+        call.in_flight.retain(30)
+        first = call.caller()
+        await asyncio.sleep(100)
+        first.leave()
+        await asyncio.sleep(29)
+        call.source.push(*say("one"))
+        back = call.caller()
+        assert back.batches == say("one")
+        await asyncio.sleep(100)
+        back.leave()
+        await asyncio.sleep(29)
+        assert not call.in_flight.ended
+        await asyncio.sleep(2)
+        assert (call.in_flight.ended, call.source.closes) == (True, 1)
+
+    run(scenario)
+
+
+def test_a_call_that_is_released_ends_after_the_longest_time_for_which_it_is_still_held() -> None:
+    async def scenario(loop: Clocked) -> None:
+        call = await CallUnderTest().opened()
+        for seconds in (30, 5, 0.5):
+            call.in_flight.retain(seconds)
+        call.caller().leave()
+        await asyncio.sleep(1)
+        call.in_flight.release(30)
+        await asyncio.sleep(3)
+        assert not call.in_flight.ended
+        call.in_flight.release(5)
+        assert (call.in_flight.ended, call.source.closes) == (True, 1)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("end", [DONE, Failed(BROKEN)])
 def test_a_source_that_has_ended_is_closed_only_once(end: Event) -> None:
     async def scenario(loop: Clocked) -> None:

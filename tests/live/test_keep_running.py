@@ -11,12 +11,16 @@ from tests.live.resuming_client import (
     SOON,
     asked,
     caching,
+    cancel,
     come_back,
+    endless,
     first_frames,
+    gated,
     known,
     reply_id,
     resumed,
     split_frames,
+    started,
     starting,
     whole,
 )
@@ -63,6 +67,52 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
         rest = await resumed(gateway, id_, len(got))
         assert b'" two"' in rest[0]
         assert b"event: response.completed" in rest[-1]
+        assert len(upstream.requests) == 1
+
+
+async def test_a_call_waits_some_seconds_for_a_client_that_resumes(url: str) -> None:
+    gate = asyncio.Event()
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as gateway:
+        async with calling(gateway.address) as caller:
+            id_, got = await starting(caller, cancel_on_disconnect=30)
+        await eventually(lambda: not gateway.context.active)
+        async with calling(gateway.address) as again:
+            assert await come_back(again, id_, len(got)) == 200
+            gate.set()
+            rest = split_frames(await again.rest())
+        assert b'" two"' in rest[0]
+        assert b"event: response.completed" in rest[-1]
+
+
+@pytest.mark.parametrize("how", ["time", "DELETE"])
+async def test_a_call_that_waits_for_its_client_is_cancelled(url: str, how: str) -> None:
+    async with ScriptedServer(endless()) as upstream, caching(upstream, url) as gateway:
+        async with calling(gateway.address) as caller:
+            id_ = await started(caller, cancel_on_disconnect=0.1 if how == "time" else 30)
+        await eventually(lambda: not gateway.context.active)
+        assert not upstream.connections[0].closed.is_set()
+        if how == "DELETE":
+            assert (await cancel(gateway, id_))[1]["cancelled"]
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await upstream.connections[0].closed.wait()
+
+
+async def test_a_client_that_resumed_at_another_gateway_has_the_same_time_to_come_back(
+    shared_redis: RedisServer,
+) -> None:
+    gate = asyncio.Event()
+    url = shared_redis.url
+    async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as one, caching(upstream, url) as other:
+        async with calling(one.address) as caller:
+            id_, got = await starting(caller, cancel_on_disconnect=1)
+            await known(other, id_)
+        async with calling(other.address) as again:
+            assert await come_back(again, id_, 0) == 200
+            assert await first_frames(again, len(got)) == got
+            await asyncio.sleep(1.2)  # the first time is over, but there is a reader
+        await asyncio.sleep(0.3)
+        gate.set()
+        assert b"event: response.completed" in (await resumed(one, id_, len(got)))[-1]
         assert len(upstream.requests) == 1
 
 

@@ -41,6 +41,8 @@ class CompletionRequest(Described):
     """A request gets one reply."""
     cache: CacheControl | None = None
     """An extension of Parley: how to use the cache."""
+    cancel_on_disconnect: bool | float = True
+    """An extension of Parley, as in `POST /v1/chat`."""
 
 
 class CompletionFunction(Described):

@@ -82,6 +82,8 @@ class Publisher:
     # Called by the lease.
 
     def on_renewed(self, has_followers: bool) -> None:
+        if has_followers:
+            self._call.on_followed()
         self._call.update_backpressure()
 
     def on_unfollowed(self) -> None:
