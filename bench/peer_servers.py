@@ -1,8 +1,10 @@
-"""Other gateways that `bench/peers` installs and `bench/run` measures: what each is, and how it is started.
+"""Other gateways that `bench/peers` installs: what each is, and how it is started. `bench/run` and `bench/faults`
+compare this one with them.
 
 Each has one process that serves, no log of requests and no retries, where it has a setting for these.
 """
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ litellm_settings: {{num_retries: 0, telemetry: false}}
 @dataclass(frozen=True, slots=True)
 class Peer:
     name: str
+    title: str
+    """Its name on a page."""
     kind: str
     """`pip` or `npm`, which installs it."""
     package: str
@@ -36,6 +40,14 @@ class Peer:
     """What every request must have besides, of the model server's port."""
     overrides: tuple[tuple[str, str], ...] = ()
     """Versions of packages below it, where the newest that it asks for breaks it."""
+    api: str = "/v1/chat/completions"
+    """The path of its API that is compared."""
+    model_prefix: str = ""
+    """What stands before the name of the model server's model."""
+
+    @property
+    def version(self) -> str:
+        return self.package.rpartition("==" if self.kind == "pip" else "@")[2]
 
     @property
     def path(self) -> Path:
@@ -61,6 +73,22 @@ def _portkey_headers(upstream: int) -> tuple[str, ...]:
     return ("x-portkey-provider: openai", target, "Authorization: Bearer none")
 
 
+def _claude_code_router(peer: Peer, folder: Path, port: int, upstream: int) -> list[str]:
+    url = f"http://127.0.0.1:{upstream}/v1/chat/completions"
+    provider = {"name": "mock", "api_base_url": url, "api_key": "none", "models": ["m"]}
+    settings = {
+        "HOST": "127.0.0.1",
+        "PORT": port,
+        "LOG": False,
+        "Providers": [provider],
+        "Router": {"default": "mock,m"},
+    }
+    config = folder / ".claude-code-router" / "config.json"
+    config.parent.mkdir(exist_ok=True)
+    config.write_text(json.dumps(settings))
+    return ["node", str(peer.path), "start"]
+
+
 def _smg(peer: Peer, _: Path, port: int, upstream: int) -> list[str]:
     worker = ["--worker-urls", f"http://127.0.0.1:{upstream}"]
     return [str(peer.path), "launch", *worker, "--host", "127.0.0.1", "--port", str(port), *_router()]
@@ -78,9 +106,10 @@ def _router() -> list[str]:
 
 
 PEERS = (
-    Peer("litellm", "pip", "litellm[proxy]==1.106.2", "bin/litellm", _litellm),
+    Peer("litellm", "LiteLLM", "pip", "litellm[proxy]==1.106.2", "bin/litellm", _litellm),
     Peer(
         "portkey",
+        "Portkey",
         "npm",
         "@portkey-ai/gateway@1.15.2",
         "node_modules/@portkey-ai/gateway/build/start-server.js",
@@ -88,10 +117,22 @@ PEERS = (
         _portkey_headers,
         (("@hono/node-server", "1.13.8"),),  # with 1.19 it answers streams with status 500
     ),
-    Peer("smg", "pip", "smg==1.13.0", "bin/smg", _smg),
-    Peer("vllm-router", "pip", "vllm-router==0.1.17", "bin/vllm-router", _vllm_router),
+    Peer(
+        "claude-code-router",
+        "claude-code-router",
+        "npm",
+        "@musistudio/claude-code-router@2.0.0",
+        "node_modules/@musistudio/claude-code-router/dist/cli.js",
+        _claude_code_router,
+        api="/v1/messages",  # 2.0 answers /v1/chat/completions with status 404
+        model_prefix="mock,",
+    ),
+    Peer("smg", "SMG", "pip", "smg==1.13.0", "bin/smg", _smg),
+    Peer("vllm-router", "vllm-router", "pip", "vllm-router==0.1.17", "bin/vllm-router", _vllm_router),
 )
 
+MEASURED = tuple(peer for peer in PEERS if peer.api == "/v1/chat/completions")
+"""Those whose speed `bench/run` measures: its clients send nothing else."""
 
 _ENVIRONMENT = {
     "NODE_ENV": "production",
@@ -104,7 +145,8 @@ _ENVIRONMENT = {
 @contextmanager
 def running(peer: Peer, upstream: Server, folder: Path) -> Iterator[Server]:
     port = free_port()
-    environment = clean_environment() | _ENVIRONMENT
+    # With HOME in an empty folder it reads no settings of the user's.
+    environment = clean_environment() | _ENVIRONMENT | {"HOME": str(folder)}
     command = peer.command(peer, folder, port, upstream.port)
     with serve(peer.name, command, port, GATEWAY_CORE, folder, environment) as server:
         yield server
