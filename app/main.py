@@ -48,6 +48,7 @@ from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.token_counts import TokenCountEndpoint
+from app.api.unknown_paths import describe_unknown_path, describe_wrong_method
 from app.api.usage import observe_usage
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
@@ -71,7 +72,6 @@ from app.limits.stores import LimitStore
 from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
 from app.memory_budget import MemoryBudget
 from app.model_registry import ModelRegistry
-from app.nearest import find_nearest
 from app.observe import logs
 from app.observe.metrics import Metrics
 from app.reload import Reloader
@@ -642,10 +642,9 @@ def _add_error_handlers(app: FastAPI) -> None:
         write_error = get_context(request).live.rules.find_error_writer(path)
         if error.status_code == 405:
             allow = ", ".join(_methods(app, path)) or "GET"
-            refusal = MethodNotAllowed(f"{path} accepts {allow}, not {request.method}", allow)
-            return _error_response(request, refusal, write_error)
-        found = find_nearest(path, _paths(app))
-        missing = NotFound(f"no such path: {path}." + (f" Did you mean {found}?" if found else ""))
+            text = describe_wrong_method(path, request.method, allow)
+            return _error_response(request, MethodNotAllowed(text, allow), write_error)
+        missing = NotFound(describe_unknown_path(path, _paths(app)))
         return _error_response(request, missing, write_error)
 
     async def client_disconnected(request: Request, _: Exception) -> Response:

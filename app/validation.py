@@ -8,8 +8,9 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import core_schema
 
+from app.content_hints import suggest_part
 from app.errors import Violation
-from app.nearest import suggest_name
+from app.nearest import find_correct_spelling, suggest_name
 
 MAX_EXAMINED = 1000
 """Errors after this number are not converted."""
@@ -52,9 +53,35 @@ _EXPECTED_TYPES = {
 }
 """What a value must be, by the type of pydantic's error for a wrong type."""
 
+_IS_WHOLE = re.compile(r"-?\d{1,30}")
+_IS_NUMBER = re.compile(r"-?\d{1,30}(\.\d{1,30})?")
+_MAX_WORD = 40
+_MAX_LISTED_KEYS = 8
+_MEANT = {
+    **dict.fromkeys(("human",), "user"),
+    **dict.fromkeys(("ai", "bot", "gpt", "model", "chatbot"), "assistant"),
+    "developer": "system",
+    **dict.fromkeys(("no", "none", "false", "disabled", "bypass", "no-cache", "no-store"), "off"),
+    **dict.fromkeys(("yes", "true", "enabled", "default"), "on"),
+}
+"""Words that other programs have for roles, and for on and off."""
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
+    "role": ("from", "sender", "speaker", "author"),
+    "content": ("text", "value", "parts", "message", "body"),
+    "messages": ("input", "prompt", "conversation", "history", "contents"),
+    "text": ("content", "value"),
+    "arguments": ("args", "input", "parameters"),
+    "model": ("model_name", "modelId", "engine", "deployment"),
+}
+"""Keys that other programs have for a key."""
+_ITEMS = frozenset(
+    {"function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output"}
+)
+_SHAPE_ERRORS = frozenset({"content_type", "video_type"})
+"""Errors of this project's schemas for a value of the wrong JSON type."""
+
 Context = Mapping[str, Any]
 _MESSAGES: Mapping[str, Callable[[Context], str]] = {
-    "missing": lambda _: "is required",
     "extra_forbidden": lambda _: UNKNOWN,
     "finite_number": lambda _: "must be a finite number",
     "int_parsing_size": lambda _: "must be a number of fewer digits",
@@ -103,13 +130,17 @@ def to_violations(
         errors = found.setdefault(json_path(steps, prefix), _PathErrors())
         if kind in _EXPECTED_TYPES:
             errors.expected_types[_EXPECTED_TYPES[kind]] = None
-            errors.given = _describe_given(_value_at(value, steps), whole=_WHOLE in errors.expected_types)
+            given = _value_at(value, steps)
+            errors.given = _describe_given(given, whole=_WHOLE in errors.expected_types)
+            errors.given += _suggest_form(given, errors.expected_types, steps)
         elif kind == "extra_forbidden":
             hint = hints.get(json_path(steps))
             if hint is None and schema is not None and suggested < MAX_SUGGESTED:
                 suggested += 1
-                hint = suggest_name(str(steps[-1]), known_keys(schema, steps[:-1]))
+                hint = _suggest_key(str(steps[-1]), known_keys(schema, steps[:-1]))
             errors.texts[UNKNOWN + (hint or "")] = None
+        elif kind == "missing":
+            errors.texts[f"is required{_suggest_rename(_value_at(value, steps[:-1]), steps, schema)}"] = None
         else:
             errors.texts[_message(kind, item.get("ctx", {}), item["msg"], _value_at(value, steps))] = None
     return [Violation(path, errors.message()) for path, errors in found.items()]
@@ -133,10 +164,73 @@ def _message(kind: str, context: Context, message: str, value: Any) -> str:
         text = _MESSAGES[kind](context)
         if kind in _RANGE_ERRORS:
             text += _given_number(value)
-        if kind == "literal_error" and isinstance(value, str):
-            text += suggest_name(value, _QUOTED.findall(context["expected"]))
+        if kind == "literal_error":
+            text += _describe_word(value) + _suggest_word(value, _QUOTED.findall(context["expected"]))
         return text
-    return "is not valid" if kind in _PYDANTIC_TYPES else message
+    if kind in _PYDANTIC_TYPES:
+        return "is not valid"
+    if kind in _SHAPE_ERRORS:
+        return message + _describe_given(value)
+    if kind.endswith("_type"):
+        return message + _describe_type(value) + suggest_part(kind, value)
+    return message
+
+
+def _describe_word(value: Any) -> str:
+    """Name a value that is none of a few known words. A long one is not repeated."""
+    if isinstance(value, str):
+        return f", not {json.dumps(value, ensure_ascii=False)}" if len(value) <= _MAX_WORD else ""
+    return _describe_given(value)
+
+
+def _describe_type(value: Any) -> str:
+    """Name the type that an object has in its key `type`."""
+    if not isinstance(value, dict):
+        return _describe_given(value)
+    return _describe_word(value["type"]) if "type" in value else ", but it has no type"
+
+
+def _suggest_word(value: Any, known: Sequence[str]) -> str:
+    if not isinstance(value, str):
+        return ""
+    meant = _MEANT.get(value.lower())
+    return f"; did you mean `{meant}`?" if meant in known else suggest_name(value, known)
+
+
+def _suggest_key(name: str, known: Sequence[str]) -> str:
+    hint = suggest_name(name, known)
+    return hint or (f"; known are {', '.join(known)}" if 0 < len(known) <= _MAX_LISTED_KEYS else "")
+
+
+def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int | str]) -> str:
+    """Return how a value of the wrong type must be written, where that is certain."""
+    if isinstance(value, str):
+        plain = value.strip()
+        if (_NUMBER in expected and _IS_NUMBER.fullmatch(plain)) or (_WHOLE in expected and _IS_WHOLE.fullmatch(plain)):
+            return f": write {plain}, without quotes"
+        if _BOOLEAN in expected and plain.lower() in ("true", "false"):
+            return f": write {plain.lower()}, without quotes"
+    if steps == ["messages"] and _LIST in expected:
+        return ': send [{"role": "user", "content": "…"}]'
+    return ""
+
+
+def _suggest_rename(parent: Any, steps: Sequence[int | str], schema: Any) -> str:
+    """Return the end of the message for a missing key, if its object has an unknown key that is probably meant."""
+    name = str(steps[-1])
+    if not isinstance(parent, dict):
+        return ""
+    kind = parent.get("type")
+    if name == "role" and isinstance(kind, str):
+        if kind in _ITEMS:
+            return f": an item of type {kind} belongs into `input` of POST /v1/responses"
+        if kind.lower() in _MEANT or kind in _MEANT.values():
+            return f": write `role` instead of `type`, with the value `{_MEANT.get(kind.lower(), kind)}`"
+    known = set() if schema is None else {*known_keys(schema, steps[:-1])}
+    others = [key for key in list(parent)[:MAX_SUGGESTED] if key not in known]
+    wrong = next((key for key in others if key in _OTHER_NAMES.get(name, ())), None)
+    wrong = wrong or next((key for key in others if find_correct_spelling(key, [name])), None)
+    return f": rename `{wrong}` to `{name}`" if wrong else ""
 
 
 def _number(value: Any) -> str:

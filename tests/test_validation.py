@@ -25,6 +25,7 @@ JARGON = re.compile(
     r"\bTrue\b|\bFalse\b|[Dd]ictionar|\bdict\b|valid (string|integer|number|list)|pydantic|"
     r"\bModel\b|instance of|\bint\b|\bfloat\b|\bstr\b|after validation|nan\b|Value error|literal|validat|\bexpected\b"
 )
+CACHE_MODES = "must be one of on, off, refresh, only"
 BESIDE = "is not a known key; put it beside generate_cfg: stream"
 IMGE = [{"role": "user", "content": [{"imge": "x"}]}]
 MESSAGES = [{"role": "user", "content": "Hi"}]
@@ -62,8 +63,8 @@ def violations(raw: bytes) -> Sequence[Violation]:
         ({"generate_cfg": {"stream": True}}, "generate_cfg.stream", BESIDE),
         ({"mesages": []}, "mesages", meant("messages")),
         ({"cache": {"mod": "on"}}, "cache.mod", meant("mode")),
-        ({"cache": {"mode": "onn"}}, "cache.mode", "must be one of on, off, refresh, only; did you mean `on`?"),
-        ({"cache": "on"}, "cache", "must be an object, not a string"),
+        ({"cache": {"mode": "onn"}}, "cache.mode", f'{CACHE_MODES}, not "onn"; did you mean `on`?'),
+        ({"cache": "no-store"}, "cache", f'{CACHE_MODES}, not "no-store"; did you mean `off`?'),
         ({"generate_cfg": 5}, "generate_cfg", "must be an object, not a number"),
         ({"generate_cfg": {"temperature": "hot"}}, "generate_cfg.temperature", "must be a number, not a string"),
         ({"generate_cfg": {"temperature": -1}}, "generate_cfg.temperature", "must be at least 0, not -1"),
@@ -73,7 +74,7 @@ def violations(raw: bytes) -> Sequence[Violation]:
         ({"model": ""}, "model", "must not be empty"),
         ({"model": "x" * 513}, "model", "must have at most 512 characters"),
         ({"stream": "yes"}, "stream", "must be true or false, not a string"),
-        ({"messages": None}, "messages", "must be a list, not null"),
+        ({"messages": None}, "messages", 'must be a list, not null: send [{"role": "user", "content": "…"}]'),
         ({"messages": []}, "messages", "must not be empty"),
         ({"messages": ["Hi"]}, "messages[0]", "must be an object, not a string"),
         ({"messages": IMGE}, "messages[0].content[0].imge", meant("image")),
@@ -85,7 +86,7 @@ def test_a_violation_says_what_is_wrong_and_what_to_write(more: dict[str, Any], 
 
 
 def test_the_error_of_a_body_that_is_not_an_object_says_so() -> None:
-    assert refused([1]) == {"": "must be an object, not a list"}
+    assert rejection(b"[1]").message == "the request body must be a JSON object, not a list"
 
 
 @pytest.mark.parametrize(
@@ -216,11 +217,14 @@ def test_an_unknown_type_of_validation_error_is_reported_in_plain_words() -> Non
     with pytest.raises(ValidationError) as caught:
         Odd.model_validate({"at": 6, "mode": "b"})
     found = {one.path: one.message for one in to_violations(caught.value, {"at": 6, "mode": "b"})}
-    assert found == {"at": "is not valid", "mode": "must be a"}
+    assert found == {"at": "is not valid", "mode": 'must be a, not "b"'}
 
 
 def test_the_modes_of_the_cache_are_the_same_in_body_and_header() -> None:
-    assert refused({"messages": MESSAGES, "cache": {"mode": 1}})["cache.mode"] == f"must be one of {', '.join(MODES)}"
+    assert (
+        refused({"messages": MESSAGES, "cache": {"mode": 1}})["cache.mode"]
+        == f"must be one of {', '.join(MODES)}, not a number"
+    )
 
 
 def test_of_very_many_errors_only_the_number_is_reported() -> None:

@@ -28,6 +28,24 @@ _HEADERS = {_BEARER: 0, _X_API_KEY: 1, _API_KEY: 2}
 """The headers that have a key, and their order."""
 _HOW = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
 
+_NO_SCHEME = "the header authorization has no `Bearer ` before the key"
+
+
+def _describe_authorization(value: bytes) -> str:
+    """Return what is wrong with a header that is not `Bearer <key>`. The key is not repeated, and a scheme is repeated
+    only if it is a known one: it could be a part of a key."""
+    words = value.split()
+    if not words:
+        return "the header authorization is empty"
+    if len(words) == 1:
+        return "the header authorization has no key after `Bearer`" if words[0].lower() == b"bearer" else _NO_SCHEME
+    scheme = words[0].decode("latin-1").lower()
+    if scheme.startswith("bearer"):
+        return "the header authorization must have `Bearer`, a space and the key"
+    known = {"basic": "Basic", "token": "Token", "digest": "Digest", "apikey": "ApiKey", "api-key": "Api-Key"}
+    given = f"`{known[scheme]}`" if scheme in known else "another scheme"
+    return f"the header authorization has {given} before the key instead of `Bearer`"
+
 
 def make_key() -> str:
     """Return a new random key."""
@@ -74,13 +92,14 @@ class KeyRing:
         given = [header for header in headers if header[0] in _HEADERS]
         if len(given) > 1:
             given.sort(key=lambda header: _HEADERS[header[0]])
-        has_key = False
+        has_key, mistake = False, ""
         for name, value in given:
             if name != _BEARER:
                 key = value.strip()
             elif value[:7].lower() == b"bearer ":
                 key = value[7:].strip()
             else:
+                mistake = mistake or _describe_authorization(value)
                 continue
             found = self._keys.get(hashlib.sha256(key).digest())
             if found is not None:
@@ -92,10 +111,10 @@ class KeyRing:
                 "(parley keys new NAME)",
                 invalid=True,
             )
-        if self._anonymous is not None:
+        if self._anonymous is not None and mistake != _NO_SCHEME:
             return self._anonymous
         raise InvalidApiKey(
-            f"an API key is required. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
+            f"{mistake or 'an API key is required'}. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
         )
 
     def _check_expiry(self, key: StoredKey, expires: datetime) -> Caller:

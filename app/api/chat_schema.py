@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
 from app.api.plain_body import parse_plain_body
@@ -32,11 +32,34 @@ MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
 
 
+CacheMode: TypeAlias = Literal["on", "off", "refresh", "only"]
+
+
 class CacheControl(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    mode: Literal["on", "off", "refresh", "only"] = "on"
+    mode: CacheMode = "on"
     ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+
+
+def _read_cache_choice(value: Any) -> Any:
+    """Write the short forms as an object: a mode, true for `on` and false for `off`."""
+    if isinstance(value, bool):
+        return {"mode": "on" if value else "off"}
+    if isinstance(value, str):
+        return {"mode": value}
+    if isinstance(value, int | float | list):
+        kind = "a list" if isinstance(value, list) else "a number"
+        forms = 'true, false, on, off, refresh, only, or an object {"mode": …, "ttl_seconds": …}'
+        raise ValueError(f"must be {forms}, not {kind}")
+    return value
+
+
+CacheChoice = Annotated[
+    CacheControl | None,
+    BeforeValidator(_read_cache_choice, json_schema_input_type=CacheControl | CacheMode | bool | None),
+]
+"""How a request uses the cache. A mode alone is short for an object with it."""
 
 
 class ChatRequestBody(BaseModel):
@@ -58,7 +81,7 @@ class ChatRequestBody(BaseModel):
     agent_name: str | None = Field(default=None, min_length=1, max_length=512)
     autogen_stream: Literal["interleaved", "compat", "model"] = "interleaved"
     include_usage: bool = Field(default=True, description="openai: the last chunk of a stream has the usage.")
-    cache: CacheControl | None = None
+    cache: CacheChoice = None
     cancel_on_disconnect: bool | Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] = Field(
         default=True,
         description="What becomes of the call of the model when its last client disconnects. True: it is cancelled at "
@@ -184,27 +207,73 @@ def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequ
         return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
 
 
+def not_an_object(body: Any) -> BadRequest:
+    """Return the error for a body that is JSON, but no object."""
+    kind = "a list" if isinstance(body, list) else "a string" if isinstance(body, str) else "a single value"
+    hint = ""
+    if isinstance(body, str) and body.lstrip().startswith("{"):
+        hint = ": it was encoded as JSON twice (with requests and httpx, pass json=body, not json=json.dumps(body))"
+    return BadRequest(f"the request body must be a JSON object, not {kind}{hint}")
+
+
 def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | InvalidInput:
     """Return the error for a body that `from_json` refused. One that is nested too deeply may be valid JSON."""
     if not raw.strip():
         return BadRequest("the request body is empty: send a JSON object")
+    for mark, text in _BYTE_ORDER_MARKS.items():
+        if raw.startswith(mark):
+            return BadRequest(f"the request body is not valid JSON: it {text}")
+    if _FORM.match(raw):
+        return BadRequest("the request body is a form (name=value), not JSON: send a JSON object")
     match = _JSON_ERROR.fullmatch(str(error))
     if match is None:
         return BadRequest(f"the request body is not valid JSON: {error}")
+    line, column = int(match[2]), int(match[3])
     if match[1] == _TOO_DEEP:
-        return InvalidInput([Violation("", f"is nested too deeply at line {match[2]}, column {match[3]}")])
+        return InvalidInput([Violation("", f"is nested too deeply at line {line}, column {column}")])
     problem = _JSON_PROBLEMS.get(match[1], match[1])
-    return BadRequest(f"the request body is not valid JSON: {problem} at line {match[2]}, column {match[3]}")
+    if match[1] != _WRONG_KEY:
+        problem = _find_other_language(raw, line, column) or problem
+    return BadRequest(f"the request body is not valid JSON: {problem} at line {line}, column {column}")
+
+
+_BYTE_ORDER_MARKS = {
+    b"\xef\xbb\xbf": "begins with a byte order mark (BOM): send UTF-8 without it",
+    b"\xff\xfe": "is UTF-16: send UTF-8",
+    b"\xfe\xff": "is UTF-16: send UTF-8",
+}
+_FORM = re.compile(rb"[\w.%\[\]-]{1,200}=")
+_NOT_JSON = {
+    b"True": "`True` is Python: write true (json.dumps writes JSON)",
+    b"False": "`False` is Python: write false (json.dumps writes JSON)",
+    b"None": "`None` is Python: write null (json.dumps writes JSON)",
+    b"undefined": "`undefined` is JavaScript: leave the key out, or write null",
+    b"'": "a text must be in double quotes",
+    b"//": "JSON has no comments",
+    b"/*": "JSON has no comments",
+    b"#": "JSON has no comments",
+}
+"""What is written instead of JSON, and what to write."""
+
+
+def _find_other_language(raw: bytes | bytearray, line: int, column: int) -> str | None:
+    """Return the problem of a text that another language would accept at this place."""
+    start = 0
+    for _ in range(line - 1):
+        start = raw.find(b"\n", start) + 1
+    given = raw[start + max(column - 1, 0) :][:10].lstrip()
+    return next((text for begin, text in _NOT_JSON.items() if given.startswith(begin)), None)
 
 
 _JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
 _TOO_DEEP = "recursion limit exceeded"
+_WRONG_KEY = "key must be a string"
 _JSON_PROBLEMS = {
     "EOF while parsing a value": "it ends where a value must follow",
     "EOF while parsing an object": "it ends inside an object",
     "EOF while parsing a list": "it ends inside a list",
     "EOF while parsing a string": "it ends inside a string",
-    "key must be a string": "a key must be a string in double quotes",
+    _WRONG_KEY: "a key must be a string in double quotes",
     "expected ident": "expected true, false or null",
     "expected value": "expected a value",
     "trailing characters": "something follows the JSON value",
@@ -284,9 +353,9 @@ def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: Request
         body = from_json(bytes(raw))
     except ValueError as json_error:
         return RejectedRequest(invalid_json(raw, json_error), None)
-    violations = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
     if not isinstance(body, dict):
-        return RejectedRequest(InvalidInput(violations), None)
+        return RejectedRequest(not_an_object(body), None)
+    violations = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
     name = body.get("reply_format") or body.get("format")
     write_error = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
     return RejectedRequest(InvalidInput([*violations, *find_list_violations(body, limits)]), write_error)

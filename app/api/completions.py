@@ -19,11 +19,12 @@ from app.api.chat_schema import (
     ReplySettings,
     find_list_violations,
     invalid_json,
+    not_an_object,
     parse_messages,
 )
 from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits
-from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
 from app.params import GenerateCfg
@@ -70,7 +71,7 @@ def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
     except ValueError as error:
         raise invalid_json(raw, error) from None
     if not isinstance(body, dict):
-        raise BadRequest("the request body must be a JSON object")
+        raise not_an_object(body)
     return body
 
 

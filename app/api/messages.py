@@ -14,15 +14,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from app.api.chat_schema import (
-    CacheControl,
+    CacheChoice,
     ChatRequestBody,
     ParsedRequest,
     RejectedRequest,
     invalid_json,
+    not_an_object,
 )
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import CacheMark, ChatRequest, Tool
-from app.errors import BadRequest, InvalidInput, ParleyError, Unsupported, Violation
+from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_messages, parse_system
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
@@ -86,7 +87,7 @@ class MessagesRequest(CountTokensRequest):
     stop_sequences: list[str] | None = None
     stream: bool = False
     metadata: dict[str, Any] | None = None
-    cache: CacheControl | None = Field(default=None, description="An extension of Parley: how to use the cache.")
+    cache: CacheChoice = Field(default=None, description="An extension of Parley: how to use the cache.")
 
 
 class _MessagesBody(ChatRequestBody):
@@ -162,7 +163,7 @@ def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
     except ValueError as error:
         raise invalid_json(raw, error) from None
     if not isinstance(body, dict):
-        raise BadRequest("the request body must be a JSON object")
+        raise not_an_object(body)
     return body
 
 

@@ -14,6 +14,7 @@ from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply, make_other_frames_error
+from app.api.unknown_paths import describe_wrong_method
 from app.cache import ALL, UNKNOWN
 from app.chat.events import Event, Failed
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -89,7 +90,8 @@ class ReplyEndpoint:
                 case "DELETE":
                     await send_json(send, 200, await self._cancel(_id(scope), scope))
                 case method:
-                    raise MethodNotAllowed(f"{scope['path']} accepts GET, DELETE, not {method}", "GET, DELETE")
+                    allow = "GET, DELETE"
+                    raise MethodNotAllowed(describe_wrong_method(scope["path"], method, allow), allow)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])

@@ -66,8 +66,8 @@ class AttachmentLoader:
         cannot be loaded is an Unreadable.
 
         `reserve` is called with the size of each fetched file and may raise. `caller` shares the document workers with
-        others. Raises TooLarge if more than `max_count` are required, InvalidInput if several of them are refused,
-        else the single error that occurred.
+        others. Raises TooLarge if more than `max_count` are required, InvalidInput if some of them are refused, else
+        the first error that occurred.
         """
         if not wanted:
             return {}
@@ -117,12 +117,17 @@ def _raise_first(errors: list[BaseException]) -> None:
     """Raise an error that is not a refusal first: the request may succeed later, or it shows a bug."""
     others = [error for error in errors if not isinstance(error, MediaRefused)]
     if others:
-        raise others[0]
+        raise _name_place(others[0])
     refused = [error for error in errors if isinstance(error, MediaRefused)]
-    if len(refused) == 1:
-        raise refused[0]
     if refused:
         raise InvalidInput([Violation(error.param or "", error.message) for error in refused])
+
+
+def _name_place(error: BaseException) -> BaseException:
+    """Return the error with the place of its medium in its message."""
+    if isinstance(error, MediaUnavailable | TooLarge) and error.param:
+        return type(error)(f"{error.param}: {error.message}", error.param)
+    return error
 
 
 class _RequestLoader:

@@ -68,6 +68,27 @@ def test_a_key_that_is_missing_unknown_or_of_another_scheme_is_refused_and_never
         assert "parley keys new NAME" in error.message and "key-of" not in error.message
 
 
+def test_a_header_without_bearer_is_refused_with_what_is_missing() -> None:
+    form = "Send the key as Authorization: Bearer <key>, as x-api-key or as api-key"
+    operator = "the gateway's operator creates keys (parley keys new NAME)"
+    for value, problem in [
+        ("key-of-alice", "the header authorization has no `Bearer ` before the key"),
+        ("", "the header authorization is empty"),
+        ("Bearer", "the header authorization has no key after `Bearer`"),
+        ("Bearer: key-of-alice", "the header authorization must have `Bearer`, a space and the key"),
+        ("Token key-of-alice", "the header authorization has `Token` before the key instead of `Bearer`"),
+        ("key of-alice", "the header authorization has another scheme before the key instead of `Bearer`"),
+    ]:
+        assert refusal(("authorization", value)).message == f"{problem}. {form}; {operator}"
+
+
+def test_a_key_without_bearer_is_no_request_without_a_key() -> None:
+    ring = KeyRing([StoredKey(hash_key("k"), ALICE)], anonymous=Caller("(anonymous)", ""))
+    assert "no `Bearer ` before the key" in refusal(("authorization", "k"), ring=ring).message
+    assert name(("authorization", "k"), ("x-api-key", "k"), ring=ring) == "alice"
+    assert name(("authorization", "Basic any"), ring=ring) == "(anonymous)"
+
+
 def test_a_key_expires_at_its_time() -> None:
     times = [END - timedelta(microseconds=1), END]
     ring = KeyRing([StoredKey(hash_key("k"), ALICE, END)], now=lambda: times.pop(0))

@@ -93,7 +93,9 @@ def test_a_refused_method_says_which_is_allowed(gateway: Running, method: str, p
 
 
 def test_a_path_that_is_not_there_is_named(gateway: Running) -> None:
-    assert gateway.get("/nowhere/at/all").json["error"]["message"] == "no such path: /nowhere/at/all."
+    text = "Parley serves POST /v1/chat, /v1/chat/completions, /v1/responses and /v1/messages, and GET /v1/models"
+    expected = f"no such path: /nowhere/at/all. {text} (/docs describes all)."
+    assert gateway.get("/nowhere/at/all").json["error"]["message"] == expected
 
 
 @pytest.mark.parametrize(

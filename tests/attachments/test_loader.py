@@ -12,7 +12,7 @@ from app.attachments.fetch import Fetcher
 from app.attachments.loader import AttachmentLoader
 from app.chat.attachments import FileText, Inlined, Section, Unreadable
 from app.chat.messages import MediaKind
-from app.errors import Busy, InvalidInput, MediaRefused, MediaUnavailable, TooLarge
+from app.errors import Busy, InvalidInput, MediaUnavailable, ParleyError, TooLarge
 from app.steps.media import ImageLimits, MediaRequest
 
 from tests.attachments.documents import sample_documents
@@ -162,19 +162,20 @@ async def test_everything_that_is_refused_is_reported_at_once(pool: DocumentWork
 @pytest.mark.parametrize(
     ("need", "error"),
     [
-        (picture("http://h.test/bomb.png"), MediaRefused),
-        (picture("http://evil.test/a.png"), MediaRefused),
+        (picture("http://h.test/bomb.png"), InvalidInput),
+        (picture("http://evil.test/a.png"), InvalidInput),
         (picture("http://h.test/not-there.png"), MediaUnavailable),
         (MediaRequest("http://h.test/a.wav", "audio", "raw", ImageLimits(max_bytes=9), "p"), TooLarge),
         (MediaRequest(data("audio/wav", WAV), "audio", "inline", ImageLimits(max_bytes=9), "p"), TooLarge),
     ],
 )
-async def test_one_error_is_itself_with_its_place(
-    pool: DocumentWorkers, need: MediaRequest, error: type[Exception]
+async def test_the_message_of_an_error_begins_with_its_place(
+    pool: DocumentWorkers, need: MediaRequest, error: type[ParleyError]
 ) -> None:
     with pytest.raises(error) as caught:
         await CountingLoader(pool).gather([need])
-    assert caught.value.param == "p"  # type: ignore[attr-defined]  # all of them have it
+    assert caught.value.param == "p"
+    assert caught.value.message.startswith("p: ")
 
 
 async def test_the_media_of_one_request_are_counted_and_weighed(pool: DocumentWorkers) -> None:

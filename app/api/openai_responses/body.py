@@ -25,10 +25,11 @@ from app.api.chat_schema import (
     UnresolvedRequest,
     find_list_violations,
     invalid_json,
+    not_an_object,
     parse_messages,
 )
 from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
-from app.errors import BadRequest, InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
+from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
 from app.formats.responses import RESPONSES
 from app.formats.responses.paths import PARAM_NAMES, rename_error_paths, rename_paths
@@ -117,7 +118,7 @@ def parse_responses_body(
     except ValueError as error:
         return RejectedRequest(invalid_json(raw, error), RESPONSES.error)
     if not isinstance(body, dict):
-        return RejectedRequest(BadRequest("the request body must be a JSON object"), RESPONSES.error)
+        return RejectedRequest(not_an_object(body), RESPONSES.error)
     previous, given = body.get("previous_response_id"), body.get("input")
     items = tuple(_find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up

@@ -15,6 +15,7 @@ from app.api.response_writer import Send, make_send_queue
 from app.api.responses import STREAM_HEADERS, EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply, info_from_record, make_other_frames_error
 from app.api.resume import has_read_frames, keep_open
+from app.api.unknown_paths import describe_wrong_method
 from app.cache import ReplaySource
 from app.chat.stream import Reply
 from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
@@ -44,7 +45,7 @@ class StoredResponseEndpoint:
             handler = self._handlers.get(scope["method"])
             if handler is None:
                 allow = ", ".join(self._handlers)
-                raise MethodNotAllowed(f"{scope['path']} accepts {allow}, not {scope['method']}", allow)
+                raise MethodNotAllowed(describe_wrong_method(scope["path"], scope["method"], allow), allow)
             context = self._context
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await handler(scope, receive, send)

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from app.api.chat_schema import CacheControl
+from app.api.chat_schema import CacheChoice
 from app.api.openapi import errors
 from app.api.openapi.chat import FinishReason, TokenNumbers, event_stream
 from app.api.openapi.components import Described, Json, give_examples, json_content
@@ -39,7 +39,7 @@ class CompletionRequest(Described):
     stream: bool = False
     n: Literal[1] = 1
     """A request gets one reply."""
-    cache: CacheControl | None = None
+    cache: CacheChoice = None
     """An extension of Parley: how to use the cache."""
     cancel_on_disconnect: bool | float = True
     """An extension of Parley, as in `POST /v1/chat`."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from app.api.chat_schema import CacheControl
+from app.api.chat_schema import CacheChoice
 from app.api.openapi import errors
 from app.api.openapi.chat import event_stream
 from app.api.openapi.components import Described, Json, give_examples, json_content
@@ -76,7 +76,7 @@ class ResponsesRequest(Described):
     background: bool | None = False
     """Answer at once, and go on without the client."""
     stream: bool | None = False
-    cache: CacheControl | None = None
+    cache: CacheChoice = None
     """An extension of Parley: how to use the cache."""
 
 

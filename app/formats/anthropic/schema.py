@@ -5,7 +5,7 @@ Unknown keys of blocks are ignored with a warning.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 
 class _Wire(BaseModel):
@@ -72,7 +72,9 @@ class AnthropicImageBlock(_Marked):
 
 ContentItem = Annotated[
     Annotated[AnthropicTextBlock, Tag("<text>")] | Annotated[AnthropicImageBlock, Tag("<image>")],
-    Discriminator(_tag, custom_error_type="block_type", custom_error_message="must be a block of type text or image"),
+    Discriminator(
+        _tag, custom_error_type="anthropic_block_type", custom_error_message="must be a block of type text or image"
+    ),
 ]
 
 
@@ -183,7 +185,7 @@ ResultItem = Annotated[
     | Annotated[AnthropicToolReferenceBlock, Tag("<tool_reference>")],
     Discriminator(
         _tag,
-        custom_error_type="block_type",
+        custom_error_type="anthropic_block_type",
         custom_error_message="must be a block of type text, image, document, search_result or tool_reference",
     ),
 ]
@@ -256,14 +258,28 @@ Block = Annotated[
     | Annotated[AnthropicServerResultBlock, Tag("<server_result>")],
     Discriminator(
         _tag_block,
-        custom_error_type="block_type",
+        custom_error_type="anthropic_block_type",
         custom_error_message=f"must be a block with one of the types {', '.join(_BLOCKS)}, tool_use or tool_result",
     ),
 ]
 
 
+_ROLES = {
+    "tool": "the result of a call is a block of type tool_result in a message of role user",
+    "function": "the result of a call is a block of type tool_result in a message of role user",
+    "developer": "instructions are the request's `system`, or a message of role system",
+}
+"""Roles of OpenAI's messages, and what stands for them here."""
+
+
+def _check_role(value: Any) -> Any:
+    if isinstance(value, str) and value in _ROLES:
+        raise ValueError(f"{value} is a role of OpenAI's messages: here {_ROLES[value]}")
+    return value
+
+
 class AnthropicMessage(_Wire):
-    role: Literal["user", "assistant", "system"]
+    role: Annotated[Literal["user", "assistant", "system"], BeforeValidator(_check_role)]
     content: Annotated[
         Annotated[str, Tag("<string>")] | Annotated[list[Block], Tag("<blocks>")],
         Discriminator(

@@ -142,7 +142,7 @@ ContentPart = Annotated[
     | Annotated[FilePart, Tag("<file>")],
     Discriminator(
         _part_type,
-        custom_error_type="part_type",
+        custom_error_type="openai_part_type",
         custom_error_message=f"must be a part with one of the types {', '.join(_PARTS)}",
     ),
 ]

@@ -20,6 +20,13 @@ LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine ar
 _SHORTEST_BASE64 = 16
 _AS_OPENAI = 'set "format": "openai" in the request'
 OPENAI_PART = f"is a content part of OpenAI's format: {_AS_OPENAI}"
+_ANTHROPIC = 'Anthropic\'s or AgentScope\'s format: set "format": "anthropic" or "agentscope"'
+_RESPONSES = 'OpenAI\'s Responses: set "format": "responses"'
+_OWNERS = {
+    **dict.fromkeys(("image", "document", "tool_use", "tool_result", "thinking", "redacted_thinking"), _ANTHROPIC),
+    **dict.fromkeys(("output_text", "input_image", "input_file"), _RESPONSES),
+}
+"""The formats of content parts by their type; all other types are taken for OpenAI's."""
 OPENAI_CALLS = f"is a key of OpenAI's format: {_AS_OPENAI}"
 
 
@@ -101,9 +108,11 @@ class ContentItem(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _refuse_openai_part(cls, value: Any) -> Any:
+    def _refuse_other_part(cls, value: Any) -> Any:
         if isinstance(value, dict) and "type" in value:
-            raise ValueError(OPENAI_PART)
+            kind = value["type"]
+            owner = _OWNERS.get(kind) if isinstance(kind, str) else None
+            raise ValueError(OPENAI_PART if owner is None else f"is a content part of {owner} in the request")
         return value
 
     @model_validator(mode="after")

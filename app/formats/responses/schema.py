@@ -7,7 +7,17 @@ not needed here is required.
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
 
 from app.chat.datauri import may_be_base64
 
@@ -141,7 +151,7 @@ Part = Annotated[
     | Annotated[InputVideo, Tag("<video>")],
     Discriminator(
         _get_part_type,
-        custom_error_type="part_type",
+        custom_error_type="responses_part_type",
         custom_error_message=f"must be a part with one of the types {', '.join(_PARTS)}",
     ),
 ]
@@ -161,9 +171,16 @@ Content = Annotated[
 ]
 
 
+def _check_role(value: Any) -> Any:
+    if value in ("tool", "function"):
+        output = '{"type": "function_call_output", "call_id": "…", "output": "…"}'
+        raise ValueError(f"{value} is a role of chat completions: here the result of a call is the item {output}")
+    return value
+
+
 class MessageItem(_Item):
     type: Literal["message"] = "message"
-    role: Literal["user", "assistant", "system", "developer"]
+    role: Annotated[Literal["user", "assistant", "system", "developer"], BeforeValidator(_check_role)]
     content: Content
     id: str | None = None
     status: str | None = None
