@@ -4,19 +4,21 @@ FROM python:3.12-slim AS builder
 ENV PIP_NO_CACHE_DIR=1
 WORKDIR /srv/parley
 RUN apt-get -qq update && apt-get -qq install -y --no-install-recommends binutils gcc libc6-dev
-COPY requirements.lock requirements-compile.lock ./
+# --build-arg EXTRAS="otel postgres" for traces and for usage in PostgreSQL.
+ARG EXTRAS=""
+COPY requirements.lock requirements-compile.lock requirements-otel.lock requirements-postgres.lock ./
 COPY scripts/bootstrap scripts/
-RUN scripts/bootstrap compile
+RUN scripts/bootstrap compile $EXTRAS
 COPY scripts/compile scripts/
 COPY pyproject.toml ./
 COPY app app
 RUN scripts/compile build/compiled && rm -r app && mv build/compiled/app app
 COPY deploy/image deploy/image
 # Removes what the compiler needed, too.
-RUN .venv/bin/python deploy/image/trim.py
+RUN .venv/bin/python deploy/image/trim.py $EXTRAS
 # The root file system may be read-only and file times may not survive a copy, so the bytecode is made here and trusted as it is.
 RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash .venv/lib app \
-    && .venv/bin/python -B deploy/image/check_imports.py --compiled \
+    && .venv/bin/python -B deploy/image/check_imports.py --compiled $EXTRAS \
     && chmod -R a+rX .venv app
 
 FROM python:3.12-slim

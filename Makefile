@@ -1,6 +1,6 @@
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help serve serve-compiled compile test test-compiled check format openapi docs lock bench bench-quick chaos try-scale release compatibility \
+.PHONY: help serve install serve-compiled compile test test-compiled check format openapi docs lock bench bench-quick chaos try-scale release compatibility \
 	interop storms
 .NOTPARALLEL:
 
@@ -13,9 +13,13 @@ IN_PARALLEL = --numprocesses $(WORKERS) --dist worksteal
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-serve: ## run the gateway (ARGS="--port 9000")
-	@scripts/bootstrap runtime
+serve: ## run the gateway (ARGS="--port 9000", EXTRAS="otel postgres")
+	@scripts/bootstrap runtime $(EXTRAS)
 	@exec .venv/bin/parley serve $(ARGS)
+
+install: ## put the command parley on your PATH: a link in ~/.local/bin (BIN=/usr/local/bin, EXTRAS="otel postgres")
+	@scripts/bootstrap runtime $(EXTRAS)
+	@scripts/install $(BIN)
 
 compile: ## copy app/ to build/compiled with the modules of the hot path compiled to C; needs gcc
 	@scripts/compile build/compiled

@@ -78,9 +78,23 @@ def _cache_url(value: str) -> str:
 
 
 def _usage_url(value: str) -> str:
-    if isinstance(parse_usage_url(value), PostgresUrl) and find_spec("psycopg") is None:
-        raise ValueError("needs the package psycopg for PostgreSQL: install parley-gateway[postgres]")
+    if isinstance(parse_usage_url(value), PostgresUrl) and not _is_installed("psycopg"):
+        raise ValueError(f"PostgreSQL needs the package psycopg, which is not installed: {_how_to_install('postgres')}")
     return value
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a package that would contain it
+        return False
+
+
+def _how_to_install(extra: str) -> str:
+    return (
+        f"run `make serve EXTRAS={extra}` in a checkout, build the image with `--build-arg EXTRAS={extra}`, or install "
+        f"parley-gateway[{extra}] with pip"
+    )
 
 
 def _header_value(value: SecretStr) -> SecretStr:
@@ -564,8 +578,8 @@ def _check_metrics_port(settings: Settings) -> Iterator[str]:
 
 
 def _check_tracing(settings: Settings) -> Iterator[str]:
-    if settings.tracing.enabled and find_spec("opentelemetry.sdk") is None:
-        yield "tracing.enabled: OpenTelemetry is not installed; install it with pip install 'parley-gateway[otel]'"
+    if settings.tracing.enabled and not _is_installed("opentelemetry.exporter.otlp.proto.http"):
+        yield f"tracing.enabled: traces need OpenTelemetry, which is not installed: {_how_to_install('otel')}"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:

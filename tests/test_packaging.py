@@ -20,10 +20,19 @@ from packaging.utils import canonicalize_name
 from tests.each_case import each_case
 
 ROOT = Path(__file__).parent.parent
-LOCKS = ("requirements.lock", "requirements-compile.lock", "requirements-dev.lock", "requirements-release.lock")
+EXTRAS = ("otel", "postgres")
+"""The extras that are for users: each has a lock of its own."""
+EXTRA_LOCKS = tuple(f"requirements-{extra}.lock" for extra in EXTRAS)
+LOCKS = (
+    "requirements.lock",
+    "requirements-compile.lock",
+    "requirements-dev.lock",
+    "requirements-release.lock",
+    *EXTRA_LOCKS,
+)
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
-TARGETS = ["serve", "test", "check", "openapi", "lock", "format", "bench", "help"]
+TARGETS = ["serve", "install", "test", "check", "openapi", "lock", "format", "bench", "help"]
 TARGETS += ["compile", "serve-compiled", "test-compiled"]
 
 
@@ -163,6 +172,16 @@ def test_the_compile_lock_has_everything_that_a_machine_needs(machine: Machine) 
     assert list(gaps(PYPROJECT["dependency-groups"]["compile"], "requirements-compile.lock", machine)) == []
 
 
+@each_case("machine", MACHINES, ids=str)
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_the_lock_of_an_extra_has_everything_that_the_extra_needs(extra: str, machine: Machine) -> None:
+    assert list(gaps(PROJECT["optional-dependencies"][extra], f"requirements-{extra}.lock", machine)) == []
+
+
+def test_every_extra_for_users_has_a_lock() -> None:
+    assert {*EXTRAS} == PROJECT["optional-dependencies"].keys() - {"dev"}
+
+
 @pytest.mark.parametrize("lock", LOCKS)
 def test_a_lock_names_no_address_and_no_index(lock: str) -> None:
     assert not re.search(r"://|--(extra-)?index|--find-links|--trusted-host", (ROOT / lock).read_text())
@@ -176,7 +195,7 @@ def test_the_dev_lock_pins_every_tool() -> None:
     assert names(PROJECT["optional-dependencies"]["dev"]) <= pins("requirements-dev.lock").keys()
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-compile.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-compile.lock", *EXTRA_LOCKS])
 def test_the_dev_lock_contains_the_others(lock: str) -> None:
     assert pins(lock).items() <= pins("requirements-dev.lock").items()
 
@@ -189,6 +208,7 @@ def test_the_dev_lock_contains_the_others(lock: str) -> None:
         "scripts/bootstrap",
         "scripts/check-openapi",
         "scripts/compile",
+        "scripts/install",
         "scripts/lock",
         "scripts/test-compiled",
     ],
@@ -240,6 +260,16 @@ def test_a_page_at_the_top_links_only_to_files_that_exist(page: str) -> None:
 def test_the_command_is_called_parley_and_like_the_distribution() -> None:
     assert PROJECT["name"] == "parley-gateway"
     assert PROJECT["scripts"] == {"parley": "app.cli:main", PROJECT["name"]: "app.cli:main"}
+
+
+def test_the_image_gets_the_extras_that_its_build_argument_names(compose: dict[str, Any]) -> None:
+    dockerfile = " ".join(lines("Dockerfile"))
+    for command in ("scripts/bootstrap compile", "trim.py", "check_imports.py --compiled"):
+        assert f"{command} $EXTRAS" in dockerfile
+    assert all(lock in next(line for line in lines("Dockerfile") if line.startswith("COPY")) for lock in EXTRA_LOCKS)
+    assert {service["build"]["args"]["EXTRAS"] for service in compose.values() if "build" in service} == {
+        "${PARLEY_EXTRAS:-}"
+    }
 
 
 def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:

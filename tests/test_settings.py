@@ -1,8 +1,11 @@
 """Configuration: what wins over what, what every mistake is told as, and what is never shown."""
 
 import re
+import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -368,6 +371,48 @@ def test_a_mistake_is_named_with_its_place(text: str, start: str) -> None:
     with pytest.raises(SettingsError) as caught:
         load({})
     assert any(mistake.startswith(start) for mistake in caught.value.mistakes), caught.value.mistakes
+
+
+@pytest.mark.parametrize(
+    ("text", "package", "extra", "start"),
+    [
+        ("[tracing]\nenabled = true", "opentelemetry", "otel", "tracing.enabled: traces need OpenTelemetry, which is "),
+        (
+            "[tracing]\nenabled = true",
+            "opentelemetry.exporter",
+            "otel",
+            "tracing.enabled: traces need OpenTelemetry, which is ",
+        ),
+        (
+            "[usage]\nurl = 'postgresql://db.test/parley'",
+            "psycopg",
+            "postgres",
+            "usage.url: PostgreSQL needs the package psycopg, which is ",
+        ),
+    ],
+)
+def test_the_mistake_of_an_extra_that_is_missing_says_how_to_get_it(
+    text: str, package: str, extra: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [_Without(package)])
+    for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    (mistake,) = mistakes(text)
+    ways = [f"make serve EXTRAS={extra}", f"--build-arg EXTRAS={extra}", f"parley-gateway[{extra}]"]
+    assert mistake.startswith(start) and all(way in mistake for way in ways)
+
+
+class _Without:
+    """Finds modules as before, but not those of one package."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self._finders = [*sys.meta_path]
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        if f"{name}.".startswith(f"{self._package}."):
+            return None
+        return next((spec for one in self._finders if (spec := one.find_spec(name, path, target))), None)
 
 
 @pytest.mark.parametrize("text", ["[server]\nport = 0\n[metrics]\nport = 0", "[metrics]\nport = 8000\nenabled = false"])

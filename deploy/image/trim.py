@@ -1,7 +1,8 @@
-"""Removes from a virtual environment what the gateway never uses: .venv/bin/python deploy/image/trim.py
+"""Removes from a virtual environment what the gateway never uses: .venv/bin/python deploy/image/trim.py [EXTRA …]
 
-It removes the distributions that nothing needs but an entry of UNUSED, pip itself, sources and tests of packages, and
-symbols that only a debugger reads (if `strip` is installed). The Dockerfile runs it in the stage that builds.
+It removes the distributions that neither the project nor the named extras need, and those that only an entry of UNUSED
+needs; pip itself; sources and tests of packages; and symbols that only a debugger reads (if `strip` is installed). The
+Dockerfile runs it in the stage that builds.
 """
 
 import re
@@ -54,10 +55,10 @@ def find_needed(requirements: Iterable[str]) -> set[str]:
     return {name for name, _ in seen}
 
 
-def read_requirements(pyproject: Path = ROOT / "pyproject.toml") -> list[str]:
-    """Return what the project requires, without its extras."""
-    dependencies: list[str] = tomllib.loads(pyproject.read_text("utf-8"))["project"]["dependencies"]
-    return dependencies
+def read_requirements(extras: Iterable[str] = (), pyproject: Path = ROOT / "pyproject.toml") -> list[str]:
+    """Return what the project and some of its extras require."""
+    project = tomllib.loads(pyproject.read_text("utf-8"))["project"]
+    return [*project["dependencies"], *(one for extra in extras for one in project["optional-dependencies"][extra])]
 
 
 def normalize(name: str) -> str:
@@ -114,7 +115,7 @@ def main() -> None:
     if not site.is_relative_to(ROOT) or sys.prefix == sys.base_prefix:
         sys.exit(f"{site} is not in a virtual environment of {ROOT}: run this program with its .venv/bin/python")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["name"]
-    _uninstall(find_needed(read_requirements()) | {normalize(project)})
+    _uninstall(find_needed(read_requirements(sys.argv[1:])) | {normalize(project)})
     _remove_files(site)
     _strip_symbols(site)
 

@@ -37,6 +37,11 @@ def test_the_image_has_only_what_is_locked() -> None:
     assert NEEDED <= LOCKED
 
 
+@pytest.mark.parametrize(("extra", "package"), [("otel", "opentelemetry-sdk"), ("postgres", "psycopg-binary")])
+def test_the_image_keeps_the_packages_of_an_extra_that_is_asked_for(extra: str, package: str) -> None:
+    assert package not in NEEDED and package in trim.find_needed(trim.read_requirements([extra]))
+
+
 def test_what_is_left_out_is_required_by_the_package_that_is_named() -> None:
     for dependent, name in trim.UNUSED:
         required = {trim.normalize(trim.Requirement(one).name) for one in metadata.requires(dependent) or ()}
@@ -113,6 +118,14 @@ def test_the_gateway_does_without_what_the_image_leaves_out(tmp_path: Path) -> N
         [sys.executable, "-c", program, str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_an_extra_that_is_asked_for_must_be_importable() -> None:
+    program = BLOCK % ["psycopg"] + "import runpy\nrunpy.run_path('deploy/image/check_imports.py', run_name='__main__')"
+    command = [sys.executable, "-c", program]
+    for extras, code in (["otel"], 0), (["otel", "postgres"], 1):
+        ended = subprocess.run([*command, *extras], cwd=ROOT, capture_output=True, text=True, timeout=120)
+        assert (ended.returncode, "app.usage.stores.postgres" in ended.stderr) == (code, bool(code)), ended.stderr
 
 
 FAKE_ENGINE = """#!{python}
