@@ -35,11 +35,11 @@ test: ## run the tests, and check that all of them run 95 % of app/ (PYTEST_ARGS
 test-compiled: ## run the tests with the compiled modules (PYTEST_ARGS="-k cache" runs some)
 	@scripts/test-compiled $(IN_PARALLEL) $(PYTEST_ARGS)
 
-storms: ## send equal requests at once, kill callers and gateways and stop Redis, fifty times (SEEDS=200)
+storms: ## send identical requests at once, kill callers and gateways and stop Redis, fifty times (SEEDS=200)
 	@scripts/bootstrap dev
 	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py tests/live/test_killed.py $(PYTEST_ARGS)
 
-check: ## formatting, lint, types, import contracts, coverage of the pure modules, generated files
+check: ## formatting, lint, types, words, import contracts, coverage of the pure modules, generated files
 	@scripts/bootstrap dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .

@@ -31,7 +31,7 @@ def _join_lines(headers: Headers) -> bytes:
 
 
 class _DefaultLines:
-    """The headers of every response as bytes. uvicorn makes them anew each second, because the date is one of them."""
+    """The headers of every response as bytes. uvicorn makes them again each second, because the date is one of them."""
 
     def __init__(self) -> None:
         self._headers: Headers = ()

@@ -377,7 +377,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
 def _make_live_configuration(
     settings: Settings, resources: _Resources, previous: LiveConfiguration | None
 ) -> LiveConfiguration:
-    """Return all that depends on settings which a reload may change. Raises SettingsError."""
+    """Return everything that depends on settings which a reload may change. Raises SettingsError."""
     demo, client, server = resources.demo, resources.client, settings.server
     counters = None if previous is None else previous.registry.counters
     demo_url = None if demo is None else lambda: demo.base_url

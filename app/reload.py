@@ -46,7 +46,7 @@ LIVE_SETTINGS = frozenset(
         "server.log_level",
     }
 )
-"""The settings that a reload applies, with all that is in them. The others keep their values until a restart."""
+"""The settings that a reload applies, with everything in them. The others keep their values until a restart."""
 SETTLE_SECONDS = 0.25
 """A changed file is read when it has not changed for this time, because programs write files in several steps."""
 

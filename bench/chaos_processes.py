@@ -146,7 +146,7 @@ class Rig:
         return self.folder / "parley.toml"
 
     def write_config(self, text: str) -> None:
-        """Replace the file at once, so that nobody reads half of it."""
+        """Replace the file in one step, so that no gateway reads half of it."""
         new = self.config.with_suffix(".new")
         new.write_text(text)
         new.replace(self.config)

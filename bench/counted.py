@@ -166,7 +166,7 @@ class Caller(End):
         self._loop = loop
         self._answered: asyncio.Future[None] = loop.create_future()
         self.received: list[bytes] | None = None
-        """What was written, where somebody wants to see it."""
+        """What was written, where a test wants to see it."""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if self.received is not None:

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 from stacks import Stack
 
 WIDTH, ROW, MARGIN, HEAD = 1200, 17, 8, 32
-"""In pixels: of the picture, of a row, around the rows, and of the title."""
+"""In pixels: of the image, of a row, around the rows, and of the title."""
 CHARACTER = 6.6
 LEAST_WIDTH = 1.0
 """Narrower functions are left out."""

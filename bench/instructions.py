@@ -96,7 +96,7 @@ def judge(counted: Mapping[str, int], bounds: Mapping[str, Any], build: str) -> 
 
 
 def with_bounds(bounds: Mapping[str, Any], counted: Mapping[str, int], build: str) -> dict[str, Any]:
-    """`bounds` with those of this build of Python set anew, from what was counted."""
+    """`bounds` with those of this build of Python set again, from what was counted."""
     return {**bounds, build: {label: round(number * MARGIN) for label, number in counted.items()}}
 
 

@@ -126,7 +126,7 @@ def record(pid: int, output: Path, folder: Path, *options: str, wait_seconds: fl
 
 
 def find_nginx() -> str | None:
-    """Return its path, also where the PATH of a user has no folder of the system's servers; None if it is missing."""
+    """Return its path, even where the PATH of a user has no folder of the system's servers; None if it is missing."""
     return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
 
 

@@ -18,7 +18,7 @@ QUIET = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "OTEL_SDK_DISABLED": "true",
 }
-"""No client of ours reports to anybody while it is tried."""
+"""No client sends telemetry while it is tried."""
 UNSAFE = ("_API_KEY", "_BASE_URL", "_API_BASE", "PARLEY_", "_proxy", "_PROXY")
 
 

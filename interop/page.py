@@ -16,9 +16,9 @@ HEAD = """\
 
 Written by `make interop` (`scripts/interop`). Each package is installed in its own virtual environment, in the version
 named here, and sends requests to a running gateway, with the demo model and a few model servers that misbehave on
-purpose. Each check runs twice, without a cache and with one that answers equal requests; it passes if it passes both
-times. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`. The rows of
-goldens are other checks: the gateway's own output for every golden, read by the types and parsers of the SDK.
+purpose. Each check runs twice, without a cache and with one that answers identical requests; it passes if it passes
+both times. The programs are in `interop/clients` and `interop/node`, the versions in `interop/clients.toml`. The rows
+of goldens are other checks: the gateway's own output for every golden, read by the types and parsers of the SDK.
 
 - **pass**: the check passes.
 - **client**: it fails because of the client, for the reason given.

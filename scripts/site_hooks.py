@@ -1,5 +1,5 @@
 """What `make docs` does beside mkdocs: the project's own pages become pages of the site, links between the files of the
-repository become links between pages, diagrams become pictures, and `llms.txt` lists every page for language models."""
+repository become links between pages, diagrams become images, and `llms.txt` lists every page for language models."""
 
 import hashlib
 import os
@@ -143,6 +143,6 @@ def _write_picture(diagram: str, src_uri: str) -> str:
     name = f"images/diagrams/{hashlib.sha256(diagram.encode()).hexdigest()[:12]}.svg"
     if not (ROOT / "docs" / name).is_file():
         raise FileNotFoundError(
-            f"docs/{name}: the picture of a diagram in {src_uri} is missing; write it with scripts/diagrams"
+            f"docs/{name}: the image of a diagram in {src_uri} is missing; write it with scripts/diagrams"
         )
     return f"![Diagram]({os.path.relpath(name, posixpath.dirname(src_uri) or '.')}){{ .diagram }}"

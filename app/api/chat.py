@@ -54,7 +54,7 @@ CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
 _CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
 MAX_KEPT_BYTES = 256
-"""The policy of longer headers is made anew for each request."""
+"""The policy of longer headers is made again for each request."""
 
 
 class RequestInProgress:
@@ -86,7 +86,7 @@ class RequestInProgress:
         self.id: str = state["request_id"]
         self.caller: Caller = state["caller"]
         self.live = context.live
-        """The configuration with which the request goes on, also after a reload."""
+        """The configuration with which the request goes on, even after a reload."""
         self.offered_writer: OfferedWriter | None = state["writer"]
         self.writer: ResponseWriter = self.offered_writer or SendQueue(send)
         self.lease = context.budget.lease()
@@ -96,7 +96,7 @@ class RequestInProgress:
         self.small_body: bytes | None = None
         """The body, until the request is prepared, if the request may be kept for its repetition."""
         self.repeated: RepeatedRequest | None = None
-        """What was kept of an equal request."""
+        """What was kept of an identical request."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
@@ -210,7 +210,7 @@ class ChatEndpoint:
     def _parse_small(
         self, request: RequestInProgress, raw: bytes | bytearray
     ) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
-        """Parse the body, unless an equal one is known."""
+        """Parse the body, unless an identical one is known."""
         if type(raw) is not bytes or len(raw) > MAX_BODY_BYTES:
             return self._parse(raw, request.live.request_limits)
         repeated = self._repeated.find(raw, request.live)
@@ -306,8 +306,8 @@ class ChatEndpoint:
     def _prepare_plain(
         self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, options: ReplyOptions
     ) -> tuple[PreparedRequest, Callable[[], None] | None]:
-        """Prepare a request that needs nothing but its body, unless an equal one was kept. Also return what keeps this
-        one, to be called if a stored reply answers it."""
+        """Prepare a request that needs nothing but its body, unless an identical one was kept. Also return what keeps
+        this one, to be called if a stored reply answers it."""
         repeated = request.repeated
         if repeated is not None and repeated.route is route and repeated.parsed.request is parsed.request:
             return repeated.prepared, None

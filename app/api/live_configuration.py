@@ -1,4 +1,4 @@
-"""`LiveConfiguration`: all that a reload of the configuration replaces, in one assignment."""
+"""`LiveConfiguration`: everything that a reload of the configuration replaces, in one assignment."""
 
 from msgspec import Struct
 

@@ -252,7 +252,7 @@ def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
 
 
 def _warn_of_edits(management: Any) -> Iterator[str]:
-    """Warn of edits of the context. Claude Code always asks to keep all thoughts, which is what happens here."""
+    """Warn of edits of the context. Claude Code always asks to keep all reasoning, which is what happens here."""
     edits = management.get("edits") if isinstance(management, dict) else None
     for place, edit in enumerate(edits if isinstance(edits, list) else ()):
         kept = isinstance(edit, dict) and edit.get("type") == "clear_thinking_20251015" and edit.get("keep") == "all"

@@ -77,7 +77,7 @@ class ModelEntry(Described):
     context_window: int | None
     """The tokens of a conversation and its reply together; null if they are not known."""
     parley: ListedAbilities | None
-    """Null if nothing is known of the model."""
+    """Null if nothing is known about the model."""
 
 
 class ModelList(Described):

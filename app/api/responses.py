@@ -84,7 +84,7 @@ class ReplyResponse(ABC):
     on_keepalive: Callable[[], None] | None = None
     """Called after a heartbeat that has a number among the frames of the reply."""
     _encoder: Encoder | None = None
-    """Made when the stream or the reply starts, from what is known of the reply by then."""
+    """Made when the stream or the reply starts, from what is known about the reply by then."""
 
     def __init__(
         self,

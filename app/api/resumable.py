@@ -100,7 +100,7 @@ class ResumableReplies:
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
-        is_due = True  # if this fails, too: a defect of one reply must not keep the others for ever
+        is_due = True  # if this fails, too: a defect of one reply must not keep the others forever
         try:
             is_due = self._drop_old(loop.time())
         finally:

@@ -1,7 +1,7 @@
 """`POST /v1/upstreams/check`: asks a model server for its list of models, before it is configured.
 
 The caller names the address, so this could read servers that only the gateway can reach. It is therefore for
-administrators, and for everyone only on a gateway that nobody has configured yet: one that serves the demo model to its
+administrators, and for everyone only on a gateway that is not configured yet: one that serves the demo model to its
 own machine. The request is a GET without a body, to the path `/models` and to nearby ones that base URLs often should
 have had, and of the answer only the names of models and an error message are returned.
 """

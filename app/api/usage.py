@@ -40,7 +40,8 @@ class UsageNumbers(Described):
     errors: int
     """Requests that ended with an error; a client that left is none."""
     cache_hits: int
-    """Requests that made no call to a model: from the cache, or by the call of an equal request. They cost nothing."""
+    """Requests that made no call to a model: from the cache, or by the call of an identical request. They cost
+    nothing."""
     estimated_requests: int
     """Requests whose tokens are an estimate, because the model server reported none."""
     input_tokens: int

@@ -1,7 +1,7 @@
 """`Cache`: answers a request with a stored reply, a call in progress, or a new call.
 
-Equal requests at the same time share one call (single-flight). A reply that ends normally is stored, even if all of its
-readers have left by then.
+Identical requests at the same time share one call (single-flight). A reply that ends normally is stored, even if all of
+its readers have left by then.
 """
 
 import asyncio
@@ -70,7 +70,8 @@ class Cache:
 
     @property
     def in_memory(self) -> int:
-        """The number of calls that equal requests find in memory: in progress, or ended and not yet in the store."""
+        """The number of calls that identical requests find in memory: in progress, or ended and not yet in the
+        store."""
         return len(self._calls)
 
     @property
@@ -158,7 +159,7 @@ class Cache:
         """Raises StoreError."""
         found = self._store.get_nowait(key)
         if found is UNKNOWN:
-            # While the store is asked, an equal request may store its reply.
+            # While the store is asked, an identical request may store its reply.
             found = await self._store.get(key) or self._store.get_nowait(key)
         if found is None or found is UNKNOWN:
             return None
@@ -198,7 +199,7 @@ class Cache:
         return FoundReply(request, open_upstream, call, Origin("shared"), calls_left=calls_left)
 
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
-        """Start a new call. If the policy of the request shares it, equal requests may join it from now on."""
+        """Start a new call. If the policy of the request shares it, identical requests may join it from now on."""
         start = partial(self._open_call, request, open_upstream)
         # Not a lambda, which would hold `open_upstream`, and so the body of the request, until the call ends.
         call = self._new_call(start, partial(self._on_call_ended, request))
@@ -209,7 +210,7 @@ class Cache:
         return call
 
     async def _open_call(self, request: CacheRequest, open_upstream: OpenUpstream, call: InFlightCall) -> Reply:
-        """Return the source of the call. If the equal call of another gateway fails, try once more."""
+        """Return the source of the call. If the identical call of another gateway fails, try once more."""
         if self._coordinator is None:
             return await open_upstream()
         if not (request.policy.share and request.policy.read):
@@ -309,7 +310,7 @@ class Cache:
             asyncio.get_running_loop().call_later(self._rules.linger_seconds, self._forget, request.key, call)
 
     def _keep_newest(self, key: str, call: InFlightCall) -> None:
-        """Make this call answer equal requests, unless a newer call is in progress."""
+        """Make this call answer identical requests, unless a newer call is in progress."""
         current = self._calls.get(key)
         if current is None or (current is not call and current.ended and self._is_cacheable(call)):
             self._calls[key] = call
@@ -361,7 +362,7 @@ class Cache:
                 stored = await self._load_stored(key)
             except StoreError as error:
                 raise StoreDown("the stored reply cannot be read, because the cache failed: try again later") from error
-            # A newer reply to an equal request may have replaced the entry.
+            # A newer reply to an identical request may have replaced the entry.
             return None if stored is None or at != repr(stored.created) else stored
         coordinator = self._coordinator
         if coordinator is None or not await coordinator.is_known(name):

@@ -201,7 +201,7 @@ class InFlightCall:
         self.update_backpressure()
 
     def on_followed(self) -> None:
-        """Another process follows the call: the time for which it goes on without readers begins anew."""
+        """Another process follows the call: the time for which it goes on without readers begins again."""
         if self._holds and not self.log.readers:
             self._unread_since = self._loop.time()
             self._abort_if_unused()

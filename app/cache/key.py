@@ -21,7 +21,7 @@ from app.cache.key_part import KeyPart
 VERSION = 2
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 3
-"""Increased whenever the processing changes what an equal request sends, or what an equal reply becomes."""
+"""Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
 
 _UNHASHED_FIELDS = ("stream", "stream_options")
 _NO_MESSAGES = msgspec.Raw(b"")

@@ -27,7 +27,7 @@ EqualUntil: TypeAlias = int
 leader with a higher fencing token writes to it. UNKNOWN: it may be different from the first event on."""
 UNKNOWN: EqualUntil = 0
 ALL: EqualUntil = 2**53 - 1
-"""All that the clients have read is in the shared log."""
+"""Everything that the clients have read is in the shared log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class ReplayBase:
             return
         try:
             self._deliver(receiver)
-        except Exception as error:  # of the receiver, which would wait for ever
+        except Exception as error:  # of the receiver, which would wait forever
             self._receiver = None
             receiver.on_crash(error)
 

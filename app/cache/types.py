@@ -58,7 +58,7 @@ class ReplaySource(Protocol):
 
 
 class CallCoordinator(Protocol):
-    """Shares calls between all gateways of one Redis, so that equal requests cause one call."""
+    """Shares calls between all gateways of one Redis, so that identical requests cause one call."""
 
     @property
     def is_connected(self) -> bool:

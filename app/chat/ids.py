@@ -1,4 +1,4 @@
-"""Make ids for calls without one, from their content: equal conversations then give equal bytes."""
+"""Make ids for calls without one, from their content: identical conversations then give identical bytes."""
 
 import hashlib
 

@@ -97,7 +97,7 @@ class AttemptLog:
         self.attempts: list[Attempt] = []
         self.trace = trace
         self.shown = False
-        """Whether the caller is told of the attempts: there was a choice, or one has failed."""
+        """Whether the caller gets a list of the attempts: there was a choice, or one has failed."""
         self.sent_at: float | None = None
         """When the first request was sent, by `time.perf_counter`."""
         self.on_late_failure: Callable[[Attempt], None] | None = None

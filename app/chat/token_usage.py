@@ -67,7 +67,8 @@ _DETAILS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_tokens")
 
 
 def read_count(value: Any) -> int | None:
-    """Return a number of tokens that a server sent, also as 10.0; None if it is no whole number from 0 to MAX_COUNT."""
+    """Return a number of tokens that a server sent, also as 10.0; None if it is not a whole number from 0 to
+    MAX_COUNT."""
     if type(value) is float and value.is_integer():
         value = int(value)
     return value if type(value) is int and 0 <= value <= MAX_COUNT else None

@@ -11,7 +11,7 @@ from app.errors import InvalidInput, ParleyError
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        # JSON is UTF-8, also where the terminal has another encoding.
+        # JSON is UTF-8, even where the terminal has another encoding.
         text = sys.stdin.buffer.read() if str(arguments.file) == "-" else arguments.file.read_bytes()
         options = {"from": arguments.source, "to": arguments.target, "strict": arguments.strict}
         result = convert(json.dumps(options | {"messages": json.loads(text)}).encode())

@@ -1,4 +1,4 @@
-"""`parley doctor`: check the configuration and all that it names, and say what to do."""
+"""`parley doctor`: check the configuration and everything that it names, and say what to do."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""The demo model itself: a request in, the events of its reply out. Equal requests get equal replies."""
+"""The demo model itself: a request in, the events of its reply out. Identical requests get identical replies."""
 
 import json
 import re

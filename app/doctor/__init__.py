@@ -1,4 +1,5 @@
-"""Examines a configuration and all that it names, for `parley doctor`: what works, what does not, and what to do."""
+"""Examines a configuration and everything that it names, for `parley doctor`: what works, what does not, and what to
+do."""
 
 from app.doctor.examination import Examination, examine_server, examine_settings
 from app.doctor.findings import Finding, Status

@@ -25,7 +25,7 @@ class Examination(Struct, frozen=True):
     probe: bool = True
     """Send three short requests to each model."""
     model: str | None = None
-    """Probe only this model, also if it is not configured."""
+    """Probe only this model, even if it is not configured."""
     progress: Callable[[str], None] = lambda _: None
     """Called with what is checked now."""
     transport: httpx.AsyncBaseTransport | None = None

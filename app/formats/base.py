@@ -55,7 +55,7 @@ class Options(Struct, frozen=True):
     stop_words: tuple[str, ...] = ()
     """Anthropic: the caller's stop words, of which a reply may say that it ended at one."""
     hide_thinking: bool = False
-    """Anthropic: thoughts are sent only in their seals."""
+    """Anthropic: reasoning is sent only in seals."""
     input_tokens: int = 0
     """Anthropic: an estimate for the start of a stream."""
     custom_tools: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ class Format(Struct, frozen=True):
     parse: Callable[[list[Any], Options], ParsedMessages]
     """Parses the request's `messages`, and reports every violation with its JSON path."""
     write: Callable[[Sequence[Message], Options], WrittenMessages]
-    """Writes a history in this format. Parsing the result gives equal messages."""
+    """Writes a history in this format. Parsing the result gives identical messages."""
     reply_encoder: Callable[[ReplyInfo, ReplyMode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""

@@ -1,8 +1,8 @@
-"""Packs what a model server wants back with a thought into one string, which clients return unread.
+"""Packs what a model server wants back with reasoning into one string, which clients return unread.
 
-Clients of Anthropic's Messages send a thought back with its `signature`, clients of OpenAI's Responses with its
-`encrypted_content`. Parley writes a seal into both: `parley1.` and a JSON object in base64url. Equal contents give
-equal strings.
+Clients of Anthropic's Messages send reasoning back with its `signature`, clients of OpenAI's Responses with its
+`encrypted_content`. Parley writes a seal into both: `parley1.` and a JSON object in base64url. Identical contents give
+identical strings.
 
 A seal is not encrypted and not signed. It holds what this caller was sent in its own reply; a caller who changes it
 could as well have sent `reasoning_details` in another format.
@@ -24,11 +24,11 @@ class Seal(Struct, frozen=True, omit_defaults=True):
     """The contents of a seal. Keys of newer versions are ignored."""
 
     text: str | None = None
-    """The thought itself, if the client is not shown it or sends it back in no other field."""
+    """The reasoning itself, if the client is not shown it or sends it back in no other field."""
     details: list[Any] = []
     """`reasoning_details` of OpenRouter and others, which must return unchanged: with the text of a signed item."""
     calls: dict[str, Any] = {}
-    """`extra_content` of the calls after this thought, by their ids (Gemini's thought signatures)."""
+    """`extra_content` of the calls after this reasoning, by their ids (Gemini's `thought_signature`)."""
 
 
 def write_seal(contents: Seal) -> str:

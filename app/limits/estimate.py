@@ -10,7 +10,7 @@ from app.chat.messages import ChatRequest, Media, Part, Reasoning, Text, ToolCal
 BYTES_PER_TOKEN = 4
 """Of English text; texts in other languages have more bytes and more tokens."""
 MEDIA_TOKENS = 1000
-"""About what a picture costs. The length of its data says nothing."""
+"""About what an image costs. The length of its data says nothing."""
 MESSAGE_TOKENS = 4
 """What a chat template adds to each message."""
 DEFAULT_REPLY_TOKENS = 1000

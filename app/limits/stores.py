@@ -100,7 +100,7 @@ class MemoryStore:
     """Counts for one process. `now` is the time in seconds since 1970.
 
     If the clock is set back a little, the latest time goes on to count. If it is set back by more than
-    MAX_STEP_SECONDS, the time before was wrong: minutes are counted anew, and spending counts for the day and month
+    MAX_STEP_SECONDS, the time before was wrong: minutes are counted again, and spending counts for the day and month
     that had begun.
     """
 

@@ -17,7 +17,7 @@ from app.limits.values import Kind, Rule
 WINDOW_SECONDS = 60.0
 DAY_SECONDS = 86_400
 BUSY_SECONDS = 1.0
-"""When a caller may try again whose replies in progress are too many: nobody knows when one of them ends."""
+"""When a caller may try again whose replies in progress are too many: it is not known when one of them ends."""
 
 
 class Counted(Protocol):

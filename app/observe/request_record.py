@@ -1,4 +1,4 @@
-"""`RequestRecord`: what is known of one request for a model's reply when it has ended.
+"""`RequestRecord`: what is known about one request for a model's reply when it has ended.
 
 The endpoint fills it. The limits are settled by it at once, or at the end of a call that goes on; the log, the metrics,
 the traces and the usage ledger read it soon afterwards, each as a `RequestObserver`.
@@ -43,7 +43,7 @@ class RequestRecord(Struct, eq=False):
     """The name of the API key; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)
     model: str = ""
-    """The configured name of the model, also if the caller used an alias; empty if the request was refused before its
+    """The configured name of the model, even if the caller used an alias; empty if the request was refused before its
     model was known, or names one that its caller may not use. Behind a pass-through it is any name that a caller
     chose."""
     requested_model: str = ""
@@ -66,7 +66,7 @@ class RequestRecord(Struct, eq=False):
     """What the reply cost; 0 for a reply from the cache or from another request's call. None if the model has no price
     and the server reported no cost, and if the call goes on without its client."""
     tokens: TokenUsage | None = None
-    """The tokens of the reply, as they are billed; None if nothing is known of them."""
+    """The tokens of the reply, as they are billed; None if nothing is known about them."""
     tokens_estimated: bool = False
     """`tokens` is an estimate: the server reported none."""
     cache: str = ""

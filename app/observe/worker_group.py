@@ -2,7 +2,7 @@
 
 Each worker listens at a Unix socket in a folder that only this user can read, and answers every connection with its own
 metrics. The one that is asked adds the label `worker` to each figure: so a worker that is replaced begins its own
-counters again, and Prometheus recognizes that. Nothing is written while nobody asks.
+counters again, and Prometheus recognizes that. Nothing is written without a request.
 """
 
 import asyncio

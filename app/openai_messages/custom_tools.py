@@ -1,4 +1,4 @@
-"""Custom tools of OpenAI's APIs as functions, which is all that a model server is offered.
+"""Custom tools of OpenAI's APIs as functions, the only tools that a model server is offered.
 
 A call of a custom tool has one text instead of arguments. The function has it as its only parameter, `input`, and its
 description describes the grammar of the text in words.

@@ -2,8 +2,8 @@
 
 Assistant messages of one turn become one message with all its calls. The results follow it in the order in which they
 came, and messages between the calls and their results follow the last result. Ids are kept; a missing id is derived
-from the call's position, name and arguments, so that equal conversations give equal bytes. A result without a call and
-a call without a result are violations.
+from the call's position, name and arguments, so that identical conversations give identical bytes. A result without a
+call and a call without a result are violations.
 """
 
 from collections import deque

@@ -95,10 +95,11 @@ class Profile(BaseModel):
     """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter): a signature is refused
     without the text that it signs."""
     replay_extra_content: bool = True
-    """Texts and calls of the history keep their `extra_content`, in which Gemini needs its thought signatures again."""
+    """Texts and calls of the history keep their `extra_content`, in which Gemini needs each `thought_signature`
+    again."""
     missing_signature: Annotated[str | None, AfterValidator(_parse_none)] = None
-    """The thought signature that is sent with the first call of a turn if none of its calls has one: Gemini 3 refuses a
-    call without a signature, and skips the check of this value. `"none"`: nothing is sent."""
+    """The `thought_signature` that is sent with the first call of a turn if none of its calls has one: Gemini 3 refuses
+    a call without a signature, and skips the check of this value. `"none"`: nothing is sent."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
@@ -338,5 +339,5 @@ SHAPES_REQUESTS = frozenset(
 
 
 def select_reply_fields(profile: Profile) -> dict[str, Any]:
-    """Return the fields of `READS_REPLIES` as JSON. Profiles with equal values parse equal replies equally."""
+    """Return the fields of `READS_REPLIES` as JSON. Profiles with equal values parse identical replies equally."""
     return {name: getattr(profile, name) for name in READS_REPLIES}

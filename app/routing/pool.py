@@ -36,7 +36,7 @@ class PoolMember:
 class UpstreamStates:
     """The state of each upstream, by its name. Models that share an upstream share its state.
 
-    A request that began before a reload of the configuration goes on with the addresses of its time, also when it is
+    A request that began before a reload of the configuration goes on with the addresses of its time, even when it is
     retried. Their states are kept apart for as long as a request uses them.
     """
 
@@ -46,7 +46,7 @@ class UpstreamStates:
         """Those of other addresses than the present ones, by the name and the address."""
 
     def set_targets(self, targets: Iterable[Target]) -> None:
-        """Keep the states of these upstreams only. One that has another address than before begins anew."""
+        """Keep the states of these upstreams only. One that has another address than before begins again."""
         before, self._states = self._states, {target.name: self.get(target) for target in targets}
         for state in before.values():
             self._former[state.name, state.address] = state

@@ -123,8 +123,8 @@ class PreparedRequest(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """The size of what is kept of the request until the reply begins, in bytes. Deployments with equal bodies share
-        one; the whole request counts as much as the largest."""
+        """The size of what is kept of the request until the reply begins, in bytes. Deployments with identical bodies
+        share one; the whole request counts as much as the largest."""
         if len(self.bodies) == 1 and self.original is None:
             return len(self.bodies[0])
         sizes = {id(body): len(body) for body in self.bodies}

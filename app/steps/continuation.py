@@ -15,7 +15,7 @@ def drop_last_thought(request: ChatRequest) -> tuple[ChatRequest, tuple[str, ...
     before = request.messages[: len(request.messages) - len(run)]
     if not run or not before or not all(_is_thought(part) for message in run for part in message.parts):
         return request, ()
-    text = "was not sent: it is only a thought, which a model cannot continue"
+    text = "was not sent: it has only reasoning, which a model cannot continue"
     return replace(request, messages=before), (f"{run[0].path or 'the last message'} {text}",)
 
 

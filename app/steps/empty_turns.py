@@ -45,7 +45,7 @@ def drop_thought_only_turns(request: ChatRequest, profile: Profile) -> tuple[Cha
     kept = tuple(message for message in request.messages if id(message) not in sources)
     if not dropped or not kept:
         return request, []
-    reason = "was not sent: it is only a thought, and this model's server refuses a turn without text and calls"
+    reason = "was not sent: it has only reasoning, and this model's server refuses a turn without text and calls"
     warnings = [f"{group.sources[0].path} {reason}" for group in dropped]
     return replace(request, messages=kept), warnings
 

@@ -6,7 +6,7 @@ and the answer can have tags of its own; FIELD, after reasoning in a field; TEXT
 interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks that
 would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately, so
 that no text is searched twice; of the rest, `_at` says what is read, so that no text is copied again and again when one
-event has many thoughts.
+event has many blocks of reasoning.
 
 Once a server sends reasoning in a field of its own, tags in the content are content. Only a closing tag with which the
 content begins is none: the server has parsed the reasoning, and left that tag of the template behind.
@@ -48,7 +48,7 @@ _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
 
 class ReasoningStage:
-    """`answer_tags` are those around the answer behind a thought in tags (Granite), None if it has none."""
+    """`answer_tags` are those around the answer after reasoning in tags (Granite), None if it has none."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ReasoningStage:
         self._held = ""
         """The end of the text, which could still become a tag."""
         self._at = 0
-        """What of `_held` is read. 0 between two events."""
+        """How much of `_held` is read. 0 between two events."""
         self._kept: list[str] = []
         """The buffered text before `_held`, which cannot become a tag."""
         self._has_block_text = False

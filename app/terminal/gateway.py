@@ -1,4 +1,4 @@
-"""Requests to a gateway: a reply as frames, also after a lost connection, and the list of models."""
+"""Requests to a gateway: a reply as frames, even after a lost connection, and the list of models."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Build the request body for one model server. Equal requests give equal bytes: the keys have a fixed order.
+"""Build the request body for one model server. Identical requests give identical bytes: the keys have a fixed order.
 
 The caller's `extra_body` overrides every field except those of `_RESERVED`, which choose the model and the way its
 reply is read. An object in it is merged into the gateway's own object key by key, so that a chat template's option

@@ -17,7 +17,7 @@ class Totals(Struct, frozen=True, gc=False):
     errors: int = 0
     """Requests that ended with an error of the caller, a model server or the gateway."""
     cache_hits: int = 0
-    """Requests that made no call to a model: answered from the cache, or by the call of an equal request."""
+    """Requests that made no call to a model: answered from the cache, or by the call of an identical request."""
     estimated_requests: int = 0
     """Requests whose tokens are an estimate, because the model server reported none."""
     input_tokens: int = 0

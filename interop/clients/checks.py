@@ -1,4 +1,4 @@
-"""Named checks of one client package; each is told as a line of JSON. Knows no package but Python's own."""
+"""Named checks of one client package; each is printed as a line of JSON. Knows no package but Python's own."""
 
 import asyncio
 import inspect
@@ -39,7 +39,7 @@ _CHECKS: dict[str, Callable[[], Any]] = {}
 
 
 def check(what: str) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """The name of the check is a sentence that can be false. What the check returns is told beside it."""
+    """The name of the check is a sentence that can be false. What the check returns is printed next to it."""
 
     def kept(act: Callable[[], Any]) -> Callable[[], Any]:
         _CHECKS[what] = act

@@ -1,4 +1,4 @@
-"""What the checks of OpenAI's SDK share: the client, two questions, and how a program joins what it is told."""
+"""What the checks of OpenAI's SDK share: the client, two questions, and how a program joins the pieces of a reply."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ def test_a_message_can_be_written_instead_of_a_result(gateway: PageGateway, open
     ("name", "shown"),
     [
         ("Thinking", "How many prime numbers"),
-        ("A picture", "1 attachment(s), known to me only by media type: image/png"),
+        ("An image", "1 attachment(s), known to me only by media type: image/png"),
         ("A PDF", "What does this document say?"),
     ],
 )

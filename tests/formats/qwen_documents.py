@@ -105,7 +105,7 @@ EXAMPLES = [
         "text and an image in one message",
         messages({"role": "user", "content": [{"text": "Describe this image:"}, {"image": IMAGE}]}),
     ),
-    Example(GUIDE, "a call, its result, a thought and an answer", messages(USER, CALL, RESULT, THOUGHT, USER)),
+    Example(GUIDE, "a call, its result, reasoning and an answer", messages(USER, CALL, RESULT, THOUGHT, USER)),
     Example(
         GUIDE, "reasoning as a list of items", messages(USER, {**THOUGHT, "reasoning_content": [{"text": "a"}]}, USER)
     ),
@@ -163,10 +163,10 @@ EXAMPLES = [
         "nothing is lost: the call has the name",
     ),
     Example(ARTICLE, "image data in base64", item(image=f"data:image/png;base64,{PNG}")),
-    Example(ARTICLE, "sound by its URL", item(audio="https://example.com/a.mp3")),
+    Example(ARTICLE, "audio by its URL", item(audio="https://example.com/a.mp3")),
     Example(
         ARTICLE,
-        "sound as `{url, duration, format}`",
+        "audio as `{url, duration, format}`",
         item(audio={"url": "https://example.com/a.mp3", "duration": 3, "format": "mp3"}),
         True,
         "content[0].audio",

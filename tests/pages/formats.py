@@ -109,8 +109,8 @@ REPLY: list[Event] = [
 ]
 SOUND, IMAGE = "data:audio/wav;base64,UklGRgAAAABXQVZF", "data:image/png;base64,iVBORw0KGgo="
 OUTPUTS: dict[str, tuple[list[Event], str, str]] = {
-    "sound": ([MediaOutput("audio", SOUND)], "UklGRgAAAABXQVZF", r"parley|\"extra\"|\"media\":"),
-    "a picture": ([MediaOutput("image", IMAGE)], "iVBORw0KGgo=", r"parley|\"extra\"|\"media\":"),
+    "audio": ([MediaOutput("audio", SOUND)], "UklGRgAAAABXQVZF", r"parley|\"extra\"|\"media\":"),
+    "an image": ([MediaOutput("image", IMAGE)], "iVBORw0KGgo=", r"parley|\"extra\"|\"media\":"),
     "a refusal": ([TextDelta("I cannot.", refusal=True)], "I cannot.", "$^"),
     "citations (`annotations`)": (
         [TextDelta("Hi"), Extra({"annotations": [{"type": "url_citation"}]})],

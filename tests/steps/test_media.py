@@ -311,7 +311,7 @@ def test_the_addresses_that_the_server_fetches_itself_are_found_with_their_place
             FileText((Section("x", 1),), "page", unread=(UnreadSection(2, "it is damaged"),)),
             ["page 2 could not be read: it is damaged"],
         ),
-        (FileText((Section("x", 1),), "page", pictured=(2, 4)), ["these pages are pictures without text"]),
+        (FileText((Section("x", 1),), "page", pictured=(2, 4)), ["these pages are images without text"]),
         (FileText((Section("x", 1),), "slide", 3, cut=True), ["the text was cut", "3 more slides were left out"]),
         (
             FileText((), "page", unread=tuple(UnreadSection(at, "x") for at in range(30))),
@@ -338,5 +338,5 @@ def test_pages_that_could_not_be_read_stand_in_their_place() -> None:
     assert isinstance(text, Text)
     assert text.text.split("\n")[2:-2] == [
         *("[Page 1]", "one", "[Page 2]", "[this part could not be read: it is damaged]"),
-        *("[Page 3]", "[this page is a picture without text]", "[Page 4]", "four"),
+        *("[Page 3]", "[this page is an image without text]", "[Page 4]", "four"),
     ]

@@ -188,7 +188,7 @@ class StoredResponseHandlers:
         return None
 
     async def _find_running_elsewhere(self, scope: Scope) -> ReplyInfo | None:
-        """Return what is known of a reply that another gateway is sending. Raises StoreDown."""
+        """Return what is known about a reply that another gateway is sending. Raises StoreDown."""
         context, id_ = self._context, _id(scope)
         record = await context.find_remote(id_)
         if record is None or record.scope != context.caller_id(scope):
@@ -303,7 +303,7 @@ _STATE = ("id", "object", "created_at", "status", "model", "output", "error", "i
 
 
 def _info_from_stored(response: dict[str, Any], scope: Scope) -> ReplyInfo:
-    """Return what is known of a reply from its stored Response."""
+    """Return what is known about a reply from its stored Response."""
     fields = {name: value for name, value in response.items() if name not in (*_STATE, "completed_at", "parley")}
     return ReplyInfo(
         response["id"],

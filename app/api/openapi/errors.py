@@ -25,7 +25,7 @@ _UNKNOWN: Json = {
 
 
 class UpstreamError(Described):
-    """What is known of the model server that failed."""
+    """What is known about the model server that failed."""
 
     name: str | None = None
     """The configured name of the upstream."""

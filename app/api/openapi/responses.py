@@ -150,7 +150,7 @@ class OutputSearchCall(OutputItem):
     call_id: str
     execution: Literal["client"]
     arguments: dict[str, Any] | str
-    """What the model wrote if that is no JSON object."""
+    """What the model wrote if that is not a JSON object."""
 
 
 class OutputCompaction(OutputItem):
@@ -164,7 +164,7 @@ class OutputCompaction(OutputItem):
 class OutputImage(OutputItem):
     type: Literal["image_generation_call"]
     result: str | None
-    """The picture in base64."""
+    """The image in base64."""
 
 
 ResponseOutput: TypeAlias = Annotated[

@@ -11,7 +11,7 @@ from app.chat.media_types import HEAD_BYTES, detect_type
 _READ = {
     "PNG": "png",
     "JPEG": "jpeg",
-    "MPO": "jpeg",  # a JPEG with a second picture, as telephones make it
+    "MPO": "jpeg",  # a JPEG with a second image, as telephones make it
     "GIF": "gif",
     "WEBP": "webp",
     "BMP": "bmp",

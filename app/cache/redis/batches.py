@@ -43,7 +43,7 @@ class CommandBatcher:
         try:
             await self._send_batches()
         finally:
-            # Not in a callback of the task: a command that comes before the callback would wait for ever.
+            # Not in a callback of the task: a command that comes before the callback would wait forever.
             self._senders.discard(sender)
 
     async def _send_batches(self) -> None:

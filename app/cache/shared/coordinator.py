@@ -52,10 +52,10 @@ class Coordinator:
         return not self._breaker.is_open
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
-        """Return the source of the call once the reply has begun: the equal call of another gateway, or a new call of
-        this process, which other gateways can follow. If Redis is down, the call is not shared.
+        """Return the source of the call once the reply has begun: the identical call of another gateway, or a new call
+        of this process, which other gateways can follow. If Redis is down, the call is not shared.
 
-        Raises UpstreamFailed, also when the call of the other gateway fails."""
+        Raises UpstreamFailed, even when the call of the other gateway fails."""
         keys = CallKeys.new(key)
         try:
             number = await self._calls.claim(keys, resumable=call.resumable)
@@ -79,7 +79,7 @@ class Coordinator:
         return follower
 
     def _release_claim(self, keys: CallKeys) -> None:
-        """Release a claim that Redis may have executed, so that equal requests need not wait until it expires."""
+        """Release a claim that Redis may have executed, so that identical requests need not wait until it expires."""
         self.writer.begin(keys, 1).release_claim()
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:

@@ -18,7 +18,7 @@ MAX_RECORD_BYTES = 128 * 1024
 """Batches are joined to one record up to this size."""
 UNFOLLOWED_SECONDS = 0.25
 MAX_UNFOLLOWED_BYTES = 512 * 1024
-"""More than this is written at once, also if no other gateway follows."""
+"""More than this is written at once, even if no other gateway follows."""
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """If more than this waits to be written, because Redis is slower than the model, the call is no longer shared."""
 MAX_CALL_BYTES = 32 * 1024 * 1024
@@ -110,7 +110,7 @@ class CallLease:
         return len(data)
 
     def end(self, joinable_ms: int = 0) -> None:
-        """End the call after its last record. Equal requests may join it for this time."""
+        """End the call after its last record. Identical requests may join it for this time."""
         self._set_after("end", joinable_ms)
 
     def end_unless_followed(self) -> None:
@@ -151,8 +151,8 @@ class CallLease:
 
     @property
     def unneeded(self) -> bool:
-        """Whether the call has ended and its records need not be written to Redis: equal requests find the reply in the
-        store. If another gateway has joined the call before that, the records are written."""
+        """Whether the call has ended and its records need not be written to Redis: identical requests find the reply in
+        the store. If another gateway has joined the call before that, the records are written."""
         ended = self._after == "end" and self._joinable_ms > 0 and self.fence == 1
         return ended and not (self.has_followers or self.resumable or self._written or self._sent)
 

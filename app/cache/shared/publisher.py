@@ -11,7 +11,7 @@ from app.errors import UpstreamFailed
 log = logging.getLogger("parley.cache")
 
 JOINABLE_AFTER_END_MS = 2000
-"""How long equal requests may join a call that has ended normally: until the store has its reply."""
+"""How long identical requests may join a call that has ended normally: until the store has its reply."""
 CRASHED = Fault("upstream_protocol", "the gateway that received this reply could not read it", False)
 
 

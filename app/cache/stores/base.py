@@ -60,7 +60,7 @@ class StateStore(Protocol):
         """Return the value of a key; None if there certainly is none. Raises StoreError."""
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
-        """Store a value. When this returns, `get` finds it in every process, also after this process was killed.
+        """Store a value. When this returns, `get` finds it in every process, even after this process was killed.
 
         Raises NotKept, or StoreError if the value may not be stored."""
 

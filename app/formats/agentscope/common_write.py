@@ -1,7 +1,7 @@
 """The common parts of the writers of both AgentScope versions.
 
-The pieces of a turn become one `Msg`. Missing ids are derived from the content, so that equal conversations give equal
-messages.
+The pieces of a turn become one `Msg`. Missing ids are derived from the content, so that identical conversations give
+identical messages.
 """
 
 from collections.abc import Callable, Sequence

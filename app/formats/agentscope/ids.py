@@ -1,4 +1,4 @@
-"""Make missing ids from the content that they identify: equal conversations then give equal messages."""
+"""Make missing ids from the content that they identify: identical conversations then give identical messages."""
 
 ID_DIGITS = 22
 """How many digits of a digest an id has."""

@@ -27,7 +27,7 @@ class MediaNote(BaseModel):
 
     @model_validator(mode="after")
     def _check_urls(self) -> "MediaNote":
-        """Sound may be bare base64, as Qwen-Agent has it; all else is a URL."""
+        """Audio may be bare base64, as Qwen-Agent has it; all else is a URL."""
         for url in self.urls or ():
             if self.media == "audio" and url_problem(url):
                 check_base64(url)

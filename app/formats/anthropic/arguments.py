@@ -1,8 +1,8 @@
 """Fails a reply with arguments that are not JSON, which Anthropic's `input` cannot hold.
 
 The SDKs raise in the middle of the stream for such arguments, or run the tool with half of them. So arguments are sent
-only as far as they can still become a JSON value. One that is no object is sent as the model wrote it, with a warning:
-the SDKs read it, and clients that check `input` tell the model.
+only as far as they can still become a JSON value. One that is not an object is sent as the model wrote it, with a
+warning: the SDKs read it, and clients that check `input` tell the model.
 """
 
 import re

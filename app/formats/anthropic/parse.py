@@ -230,14 +230,14 @@ class _AnthropicParser:
         add_turn()
 
     def _read_thought(self, block: Any, path: str) -> Seal:
-        """Return a thought and what is sealed in it. A foreign signature is ignored, so that a session that began
-        elsewhere can go on here."""
+        """Return the reasoning of a block and what is sealed in it. Another provider's signature is ignored, so that a
+        session that began elsewhere can go on here."""
         if isinstance(block, wire.AnthropicThinkingBlock):
             sealed = read_seal(block.signature or "") or Seal()
             return replace(sealed, text=block.thinking or sealed.text)
         opened = read_seal(block.data)
         if opened is None:
-            self.warnings.append(f"{path}: a thought that only another provider can read was left out")
+            self.warnings.append(f"{path}: reasoning that only another provider can read was left out")
         return opened or Seal()
 
     def warn_unknown_keys(self, value: Any, path: str) -> None:

@@ -1,9 +1,9 @@
 """Encodes a reply as the events of Anthropic's Messages, or as one message.
 
-Blocks follow one another: `SequentialCallsStage` has put parallel calls in order. A thought ends with a seal as its
-signature. What a model server wants back with a thought that has no words is a `redacted_thinking` block. Warnings,
-and parts for which there are no blocks, are in `parley`, beside `usage`: clients ignore unknown fields, but some fail
-on unknown events.
+Blocks follow one another: `SequentialCallsStage` has put parallel calls in order. A reasoning message ends with a seal
+as its signature. What a model server wants back with reasoning that has no text is a `redacted_thinking` block.
+Warnings, and parts for which there are no blocks, are in `parley`, beside `usage`: clients ignore unknown fields, but
+some fail on unknown events.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._call: ReplyMessage | None = None
         """The call whose block is open."""
         self._thought: ReplyMessage | None = None
-        """A thought that is complete, but whose block is open: its seal takes fields of the call after it."""
+        """A reasoning message that is complete, but whose block is open: its seal takes fields of the call after it."""
         self._delta = b""
         """The frame of a text of the open block, up to the text."""
         self._written_details: dict[int, int] = {}

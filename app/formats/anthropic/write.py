@@ -1,7 +1,7 @@
 """Writes a conversation as Anthropic's messages.
 
-The first system message is the field `system` of a request; here it is a message like the others. A thought has a seal
-as its signature, with what its provider wants back.
+The first system message is the field `system` of a request; here it is a message like the others. A thinking block has
+a seal as its signature, with what its provider wants back.
 """
 
 import base64
@@ -84,17 +84,17 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
 
 
 class _Thoughts:
-    """The thoughts of one assistant message. The seal of one takes the fields of the calls after it."""
+    """The thinking blocks of one assistant message. The seal of one takes the fields of the calls after it."""
 
     def __init__(self, blocks: list[Json]) -> None:
         self._blocks = blocks
         self._last: Json | None = None
         self._contents = Seal()
         self.details: list[Any] = []
-        """What the next thought takes."""
+        """What the next block takes."""
 
     def add(self, text: str) -> None:
-        """Add a thought; one without words can only be told by its seal."""
+        """Add a block; one without text is only its seal."""
         self._last = {"type": "thinking", "thinking": text} if text else {"type": "redacted_thinking"}
         self._blocks.append(self._last)
         self._seal(Seal(details=self.details))
@@ -112,7 +112,7 @@ class _Thoughts:
 
 
 def _write_part(part: Text | Media) -> list[Json]:
-    """Write text or media; there are no blocks for sound and video."""
+    """Write text or media; there are no blocks for audio and video."""
     if isinstance(part, Text):
         block: Json = {"type": "text", "text": part.text}
         written = [block] if part.text else []

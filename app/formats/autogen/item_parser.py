@@ -89,7 +89,7 @@ def _core(item: Any, path: str) -> list[Message]:
 
 
 def _parse_assistant(item: AssistantMessage, path: str) -> list[Message]:
-    """Parse an assistant message. Its thought is the text before its calls, or the reasoning before its text."""
+    """Parse an assistant message. Its `thought` is the text before its calls, or the reasoning before its text."""
     if isinstance(item.content, str):
         thought = [_assistant(item, Reasoning(item.thought), path)] if item.thought else []
         return [*thought, Message("assistant", _text(item.content), item.source or None, path=path)]

@@ -62,7 +62,7 @@ class ItemWriter:
             self.items += read_asides(message, key)
 
     def _finish_item(self, raw: dict[str, Any], run: Sequence[Message]) -> dict[str, Any]:
-        """Return the item with its id, and a sidecar if parsing the item would not give equal messages."""
+        """Return the item with its id, and a sidecar if parsing the item would not give identical messages."""
         if "source" in raw:
             raw = _add_common_fields(raw, run) | {"id": _id(raw, run, len(self.items))}
         item = validate_item(raw)

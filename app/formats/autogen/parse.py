@@ -156,7 +156,7 @@ class _ItemListParser:
         return ItemRole("rebuilt", calls, results) if calls or results else ASIDE
 
     def _find_thought_role(self, number: int, item: ThoughtEvent) -> ItemRole:
-        """A thought without a kind is text if calls of the same agent are the next item that a model sees."""
+        """A `ThoughtEvent` without a kind is text if calls of the same agent are the next item that a model sees."""
         kind = (item.metadata or {}).get("kind")
         if kind == "content" or kind == "reasoning":
             return ItemRole("content" if kind == "content" else "reasoning")
@@ -173,7 +173,7 @@ class _ItemListParser:
 
 
 def _is_written_here(item: AutogenItem, raw: Mapping[str, Any], number: int) -> bool:
-    """Return whether the gateway wrote this item and nobody changed it, so that its messages give the same item."""
+    """Return whether the gateway wrote this item and it was not changed, so that its messages give the same item."""
     metadata = raw.get("metadata")
     if isinstance(item, SystemMessage):
         return set(raw) <= {"content", "type", "metadata"} and (metadata is None or set(metadata) == {SIDECAR_KEY})

@@ -53,7 +53,7 @@ def digest_item(raw: Mapping[str, Any]) -> str:
 
 
 def make_item_id(number: int, raw: Mapping[str, Any], *, nameless: bool) -> str:
-    """Return the id of the item with this number in a history. Equal histories get equal ids."""
+    """Return the id of the item with this number in a history. Identical histories get identical ids."""
     return f"{ID_HEAD}{_NAMELESS if nameless else ''}{number}-{digest_item(raw)}"
 
 

@@ -40,7 +40,7 @@ class _TaggedEncoder(AgentEventEncoder):
 
 
 class CompatEncoder(_TaggedEncoder):
-    """Streams reasoning and text in chunks with one message id, then the thought, then the message."""
+    """Streams reasoning and text in chunks with one message id, then the `ThoughtEvent`, then the message."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)

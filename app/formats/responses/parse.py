@@ -237,7 +237,7 @@ class _ItemParser:
 
 
 def _are_one_turn(messages: Sequence[Message]) -> bool:
-    """Whether the parts are taken for one turn without a name of it, also when each is a message of its own."""
+    """Whether the parts are taken for one turn without a name of it, even when each is a message of its own."""
     turn = Turn(messages[0])
     for message in messages:
         for part in message.parts:

@@ -162,7 +162,7 @@ class ResponseEventEncoder(DeltaEncoder):
         self._stage = SequentialCallsStage()
         self._output: list[dict[str, Any]] = []
         self._sealed: dict[int, tuple[int, Any]] = {}
-        """For each message, what of its opaque fields is in items: how many details, and the extra content."""
+        """For each message, which of its opaque fields are in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
         self._end = b""
         """The last frame, which has the Response."""
@@ -531,7 +531,7 @@ def _write_annotation(annotation: Any) -> Any:
 
 
 def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:
-    """Write an image as the tool for images does, in base64 or as the server's URL. Sound, for which the API has no
+    """Write an image as the tool for images does, in base64 or as the server's URL. Audio, for which the API has no
     item, is a message without text, with the field `audio` of chat completions."""
     media = message.media
     assert media is not None

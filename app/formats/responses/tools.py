@@ -1,4 +1,4 @@
-"""Tools of the Responses API as functions, which is all that a model server is offered.
+"""Tools of the Responses API as functions, the only tools that a model server is offered.
 
 A custom tool becomes a function with one string, `input`; its grammar is described in words. The tools of a namespace
 become functions named `<namespace>__<name>`, and a search for tools that the client runs becomes the function

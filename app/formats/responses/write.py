@@ -1,8 +1,8 @@
 """Writes a conversation as items of OpenAI's Responses API.
 
 An assistant's message becomes one item for each of its parts. Ids that a message does not have are made from its
-content, so that equal conversations give equal items. What a model's server wants back with reasoning or with a call
-is in `encrypted_content` of a reasoning item.
+content, so that identical conversations give identical items. What a model's server wants back with reasoning or with a
+call is in `encrypted_content` of a reasoning item.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ def _fill_ids(messages: Sequence[Message]) -> list[Message]:
 
 
 def _number_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add ids to the items that need one: equal items at different places get different ids."""
+    """Add ids to the items that need one: identical items at different places get different ids."""
     return [
         {"id": f"{item.pop('id')}_{digest([number, item], _ID_DIGITS)}", **item} if "id" in item else item
         for number, item in enumerate(items)

@@ -24,9 +24,9 @@ const MARKS = /[*_~]+/g;
 /** Where a list item, row, heading or quotation begins: emphasis does not go beyond it. */
 const ITEM = /^[ \t]*(?:[-+*|#>]|\d{1,9}[.)])/m;
 
-/** The data of a picture, which may be megabytes without an empty line. */
+/** The data of an image, which may be megabytes without an empty line. */
 const PICTURE_DATA = /\(data:image\/[^)\s]*/g;
-/** A picture whose data is still coming. */
+/** An image whose data is still coming. */
 const UNFINISHED_PICTURE = /!\[[^\]\n]*\]\(data:image\/[^)\s]*$/;
 
 /**

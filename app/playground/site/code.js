@@ -23,7 +23,7 @@ export function writeRequest(language, url, body, withKey) {
 }
 
 /**
- * The body is not an argument: a picture is longer than an argument may be, and a here-document needs no quoting.
+ * The body is not an argument: an image is longer than an argument may be, and a here-document needs no quoting.
  * @param {string} url @param {any} body @param {boolean} withKey
  */
 function writeCurl(url, body, withKey) {

@@ -128,7 +128,7 @@ function parseField(text, name) {
 }
 
 /**
- * Return the body of the request for these messages. Throws an Error if a field of the options is no JSON.
+ * Return the body of the request for these messages. Throws an Error if a field of the options is not JSON.
  * @param {any[]} messages
  */
 export function makeBody(messages) {
@@ -333,7 +333,7 @@ function reportProblem(thrown) {
 
 let scheduled = false;
 
-/** Many frames arrive between two pictures of the screen. */
+/** Many frames arrive between two images of the screen. */
 function notifyOncePerFrame() {
   if (scheduled) return;
   scheduled = true;

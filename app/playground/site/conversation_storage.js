@@ -1,6 +1,6 @@
 /**
  * @file Keeps the conversation of this tab across a reload, in the browser's IndexedDB: sessionStorage takes only 5 MB, and
- * a picture may be larger. Without IndexedDB, as in some private windows, a reload starts an empty conversation.
+ * an image may be larger. Without IndexedDB, as in some private windows, a reload starts an empty conversation.
  */
 
 /**

@@ -1,5 +1,5 @@
 /**
- * @file Markdown of a model as HTML without anything that runs or loads: HTML in the text is shown as text, pictures of
+ * @file Markdown of a model as HTML without anything that runs or loads: HTML in the text is shown as text, images of
  * other servers become links, and DOMPurify removes what is left. The page's Trusted Types accept only its result.
  */
 

@@ -1,4 +1,4 @@
-/** @file `Run`: one request to `POST /v1/chat`, from its start to its end, with everything that can be known of it. */
+/** @file `Run`: one request to `POST /v1/chat`, from its start to its end, with everything that can be known about it. */
 
 import { readData, readFrames } from "./event_stream.js";
 import { readFrame } from "./frames/index.js";

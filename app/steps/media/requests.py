@@ -1,7 +1,7 @@
 """Lists the media whose bytes the gateway must load, and what it needs them for.
 
 A medium that cannot be read is refused only where the caller can still take it back: in the newest message of the user.
-In a tool result or an earlier turn it would end the conversation for ever, so the model is told in words instead.
+In a tool result or an earlier turn it would end the conversation forever, so the model gets a note in words instead.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ class ImageLimits:
 
 @dataclass(frozen=True, slots=True)
 class MediaRequest:
-    """One URL to load. `path`, `name` and `required` do not count for equality, so that equal requests are loaded
+    """One URL to load. `path`, `name` and `required` do not count for equality, so that identical requests are loaded
     once."""
 
     url: str

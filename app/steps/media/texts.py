@@ -27,7 +27,7 @@ _LEFT_OUT: dict[Language, dict[Unit, str]] = {
 }
 _CUT: dict[Language, str] = {"en": "[the text was cut here: it is too long]", "zh": "[文本过长，在此截断]"}
 _SCANNED: dict[Language, str] = {
-    "en": "[a scanned PDF: its pages are pictures and have no text]",
+    "en": "[a scanned PDF: its pages are images without text]",
     "zh": "[扫描版 PDF：各页均为图片，没有可读取的文字]",
 }
 
@@ -37,7 +37,7 @@ _UNREAD: dict[Language, str] = {
     "zh": "[此部分无法读取：{}]",
 }
 _PICTURED: dict[Language, str] = {
-    "en": "[this page is a picture without text]",
+    "en": "[this page is an image without text]",
     "zh": "[本页为图片，没有可读取的文字]",
 }
 _PLACEHOLDERS: dict[Language, str] = {"en": "[{}: {}]", "zh": "[{}：{}]"}
@@ -56,20 +56,18 @@ def write_placeholder(kind: MediaKind, names: Sequence[str], reason: str, lang: 
 
 
 def find_losses(file: FileText) -> list[str]:
-    """Return what of a file the model does not get, in sentences for the caller."""
+    """Return which parts of a file the model does not get, in sentences for the caller."""
     unit = "part" if file.unit == "none" else file.unit
     found = [f"{unit} {section.number} could not be read: {section.reason}" for section in file.unread[:_MAX_LISTED]]
     if len(file.unread) > _MAX_LISTED:
         found.append(f"{len(file.unread) - _MAX_LISTED} more {unit}s could not be read")
     if file.scanned:
-        found.append(
-            "the PDF is scanned: its pages are pictures and have no text, so the model does not see what they show"
-        )
+        found.append("the PDF is scanned: its pages are images without text, so the model does not see what they show")
     elif not file.unread and not any(section.text.strip() for section in file.sections):
         found.append("the file has no text")
     if file.pictured:
         numbers = ", ".join(map(str, file.pictured[:_MAX_LISTED])) + (", …" if len(file.pictured) > _MAX_LISTED else "")
-        found.append(f"these pages are pictures without text, so the model does not see what they show: {numbers}")
+        found.append(f"these pages are images without text, so the model does not see what they show: {numbers}")
     if file.cut:
         found.append("the text was cut: it is too long")
     if file.left_out:

@@ -31,7 +31,7 @@ def hermes(r: ParseState) -> Steps:
 
 
 def qwen3_coder(r: ParseState) -> Steps:
-    """`<tool_call><function=…><parameter=…>`, also without the outer tag."""
+    """`<tool_call><function=…><parameter=…>`, even without the outer tag."""
     yield from read_blocks(
         r, (OPEN, xml_calls.QWEN.call), lambda marker: read_tool_call(r) if marker == OPEN else _read_unwrapped_call(r)
     )

@@ -213,7 +213,7 @@ class Assembler:
             self._adopt_held(out)
 
     def _feed_second(self, chunk: Chunk, choice: ChunkChoice, out: list[Event]) -> None:
-        """Take the calls of a second choice with the index of the own one, which has none."""
+        """Take the calls of a second choice with the index of the kept one, which has none."""
         if self.ended or (self._calls.opened and not self._choices.continues_own):
             return
         calls = get_calls(choice)

@@ -32,7 +32,7 @@ from app.upstream.reply.lenient_chunk import decode_leniently, find_object
 
 MIN_WAIT, MAX_WAIT = 6, 4096
 """After how many chunks the bytes around a text are searched for. That takes as long as decoding three chunks, and may
-be in vain, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
+be wasted, because some servers send chunks that all differ: so the wait doubles each time, until it was not."""
 _PROBE, _PROBE_JSON = "another text", b'"another text"'
 MAX_PATTERN_BYTES = 4096
 _MAX_DIGITS = 4000

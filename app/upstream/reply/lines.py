@@ -21,7 +21,8 @@ class LineSplitter:
 
     @property
     def at_line_start(self) -> bool:
-        """Whether nothing is known of the next line: neither a part of it nor a CR, which LF may complete, has come."""
+        """Whether nothing is known about the next line: neither a part of it nor a CR, which LF may complete, has
+        come."""
         return not self.buffered_bytes and not self._after_cr and not self._start
 
     @property

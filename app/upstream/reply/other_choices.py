@@ -42,7 +42,7 @@ class OtherChoices:
         return not self.own_came and len(self.held) >= MAX_HELD
 
     def add(self, chunk: Chunk, choice: ChunkChoice) -> None:
-        """Keep a part of another choice: its calls, and until the own choice comes also the rest."""
+        """Keep a part of another choice: its calls, and until the kept choice comes, also the rest."""
         if not self.own_came:
             self.received += 1
             self.held.append((chunk, choice))

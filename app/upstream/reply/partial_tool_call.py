@@ -104,7 +104,7 @@ class PartialToolCall:
         return self._held is not None and self.first == '"'
 
     def _may_repeat(self) -> bool:
-        """Whether the arguments are complete, so that all that follows is held back."""
+        """Whether the arguments are complete, so that everything that follows is held back."""
         return self._arguments[-1][-1:] in _LAST_CHARACTERS.get(self.first, "") and self.complete()
 
     @property

@@ -191,7 +191,7 @@ class EventReader(Generic[T]):
         self._add_part(value)
 
     def _add_part(self, value: bytes) -> None:
-        """Keep a data line that is no JSON value: others of its event may complete it."""
+        """Keep a data line that is not a JSON value: others of its event may complete it."""
         self._parts.append(value)
         self._size += len(value) + _LINE_BYTES
 

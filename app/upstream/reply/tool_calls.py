@@ -166,7 +166,7 @@ class ToolCallAssembler:
             self._handled += 1
 
     def _announce_rest(self, out: list[Event], *, failed: bool) -> None:
-        """Emit all that was held back, because the reply ends."""
+        """Emit everything that was held back, because the reply ends."""
         for call in self._order:
             if call.number >= 0 and (rest := call.take_rest(failed=failed)):
                 out.append(ToolCallDelta(call.number, rest))

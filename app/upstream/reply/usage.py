@@ -177,7 +177,7 @@ def _normalize_cost(usage: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_amount(value: Any, most: int = MAX_COST) -> float | None:
-    """Return an amount of money, which some servers send as a decimal string; None if it is no number from 0 to
+    """Return an amount of money, which some servers send as a decimal string; None if it is not a number from 0 to
     `most`."""
     if type(value) is str and _DECIMAL.fullmatch(value):
         value = float(value)

@@ -74,7 +74,8 @@ def _metadata(info: ReplyInfo, accumulator: MessageAccumulator, finish: Finish) 
 
 
 class AgentScope2EventEncoder(DeltaEncoder):
-    """Writes events. Their ids number the events and blocks of the reply, so that equal replies have equal ids."""
+    """Writes events. Their ids number the events and blocks of the reply, so that identical replies have identical
+    ids."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)

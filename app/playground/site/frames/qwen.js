@@ -27,7 +27,7 @@ export function readQwen(reply, frame) {
 }
 
 /**
- * Pictures and sound come only with the whole message.
+ * Images and audio come only with the whole message.
  * @param {import("../reply.js").Reply} reply
  * @param {import("../reply.js").Part} part
  * @param {any} message

@@ -1,4 +1,4 @@
-/** @file The frame of the page: its header, its views, and what screen readers are told. */
+/** @file The frame of the page: its header, its views, and what screen readers announce. */
 
 import { setKey, store } from "../conversation.js";
 import { html, useState } from "../html.js";

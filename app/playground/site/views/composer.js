@@ -1,4 +1,4 @@
-/** @file Where the reader writes: text, pictures and PDFs. */
+/** @file Where the reader writes: text, images and PDFs. */
 
 import { addSystem, sendUser, stop } from "../conversation.js";
 import { html, useEffect, useRef, useState } from "../html.js";

@@ -1,4 +1,4 @@
-/** @file Everything that is known of one reply: figures, frames, headers, and its request as code. */
+/** @file Everything that is known about one reply: figures, frames, headers, and its request as code. */
 
 import { makeBody, store } from "../conversation.js";
 import { CODE_LANGUAGES, writeRequest } from "../code.js";

@@ -44,7 +44,7 @@ function Progress({ part }) {
   return part.done ? null : html`<span class="growing" aria-hidden="true"></span>`;
 }
 
-/** Pictures are shown only if they are in the message: nothing is loaded from elsewhere. @param {{part: Part}} props */
+/** Images are shown only if they are in the message: nothing is loaded from elsewhere. @param {{part: Part}} props */
 function Media({ part }) {
   const { text, name } = part;
   if (/^data:image\//.test(text)) return html`<img class="part media" src=${text} alt=${name ?? t("attachedImage")} />`;

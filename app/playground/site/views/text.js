@@ -81,7 +81,7 @@ function ColouredCode({ text, language }) {
 }
 
 /**
- * Return JSON with line breaks; text that is no JSON, such as arguments that are still growing, as it is.
+ * Return JSON with line breaks; text that is not JSON, such as arguments that are still growing, as it is.
  * @param {string} text
  */
 export function prettyJson(text) {
