@@ -5,10 +5,9 @@ leave out the opening tag (`thought_in_content`), everything before `</think>` i
 calls are parsed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from app.chat.messages import Tool
-from app.steps.tool_parsers.calls import TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.stage import CallStage
@@ -25,15 +24,15 @@ class NousStage(CallStage):
 
 
 def _read_reply(r: ParseState, thinking: bool, code: bool) -> Steps:
-    if thinking:
-        yield from _read_unopened_thought(r)
+    marker = (yield from _read_unopened_thought(r)) if thinking else ""
     while True:
-        marker = yield from r.read_prose(OPEN, _THINK, *r.pending_closers)
+        marker = marker or (yield from r.read_prose(OPEN, _THINK, *r.pending_closers))
         r.pending_closers = ()
         if marker == OPEN:
             yield from r.attempt(read_tool_call(r, code=code))
         elif marker == _THINK:
             yield from _read_thought(r)
+        marker = ""
 
 
 def _read_thought(r: ParseState) -> Steps:
@@ -41,17 +40,18 @@ def _read_thought(r: ParseState) -> Steps:
     r.emit_text((yield from r.read_prose(_THOUGHT)))
 
 
-def _read_unopened_thought(r: ParseState) -> Steps:
-    """Read text up to `</think>`. Calls are buffered until it is known whether they are part of the reasoning."""
+def _read_unopened_thought(r: ParseState) -> Generator[None, None, str]:
+    """Read text up to `</think>`. Calls are buffered until it is known whether they are part of the reasoning: if they
+    are not, the marker of the first is returned, else ""."""
     marker = yield from r.read_prose(OPEN, _THOUGHT, _THINK)
     if marker != OPEN:
         r.emit_text(marker)
         if marker == _THINK:
             r.emit_text((yield from r.read_prose(_THOUGHT)))
-        return
-    r.rewind_to_marker()
-    try:
-        thought, end = yield from r.read_until(_THOUGHT)
-    except TruncatedCall:
-        return
-    r.emit_text(thought + end)
+        return ""
+    thought, end = yield from r.read_until(_THOUGHT)
+    if not end:
+        r.rewind_to_marker()
+        return OPEN
+    r.emit_text(OPEN + thought + end)
+    return ""

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 
 from app.chat.messages import Tool
 from app.steps.prompted_tools.qwen import ARGS, FUNCTION, RESULT, RETURN
-from app.steps.tool_parsers.calls import CallEmitter, NotACall, TruncatedCall
+from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_arguments
 from app.steps.tool_parsers.parser import ParseState
@@ -60,20 +60,16 @@ class _CommandParser:
         call = state.open_call(self._name)
         if command == ARGS:
             yield from self._arguments(call)
-        call.finish()
-        try:
-            _, command = yield from state.read_until(*_COMMANDS)
-        except TruncatedCall:
-            state.take_rest()
-        else:
-            state.pos -= len(command)
-            state.commit()
+        state.complete_call(call)
+        _, command = yield from state.read_until(*_COMMANDS)
+        state.pos -= len(command)
+        state.commit()
 
     def _head(self) -> Generator[None, None, tuple[str, str]]:
         """Return the name and the ARGS command after it, if any. Only a known function may lack arguments."""
         state = self._state
         try:
-            head, command = yield from state.read_until("\n", *_COMMANDS, limit=_LONGEST_NAME)
+            head, command = yield from state.read_head("\n", *_COMMANDS, limit=_LONGEST_NAME)
         except TruncatedCall:
             head, command = state.text[state.pos :], ""
         name = head.strip().removeprefix(":").strip()
@@ -85,7 +81,7 @@ class _CommandParser:
             raise NotACall
         return name, command
 
-    def _arguments(self, call: CallEmitter) -> Steps:
+    def _arguments(self, call: OpenCall) -> Steps:
         state = self._state
         yield from state.accept_tag(":")
         try:
@@ -95,11 +91,8 @@ class _CommandParser:
         if state.text[state.pos] == "{":
             yield from read_arguments(state, call, _COMMANDS)
             return
-        try:
-            text, command = yield from state.read_until(*_COMMANDS)
-            state.pos -= len(command)
-        except TruncatedCall:
-            text = state.take_rest()
+        text, command = yield from state.read_until(*_COMMANDS)
+        state.pos -= len(command)
         call.put(_trim_arguments(text))
 
 

@@ -1,12 +1,6 @@
-"""Emits the deltas of one call while it is parsed."""
+"""One call while it is parsed."""
 
 from collections.abc import Callable, Container
-from typing import TYPE_CHECKING
-
-from app.chat.events import ToolCallDelta
-
-if TYPE_CHECKING:
-    from app.steps.tool_parsers.parser import ParseState
 
 
 class NotACall(Exception):
@@ -17,30 +11,37 @@ class TruncatedCall(NotACall):
     """The text ended inside a call."""
 
 
-class CallEmitter:
-    """Emits the name of a call first, then its arguments, of which nothing is taken back."""
+class OpenCall:
+    """The name of a call, and those of its arguments that are not emitted yet. What is emitted is never taken back."""
 
-    def __init__(self, state: "ParseState", name: str, id_: str) -> None:
-        self._state = state
+    def __init__(self, name: str, id_: str) -> None:
         self._fragments: list[str] = []
         self._doubtful: list[str] = []
-        self._index = -1
         self._blank = True
+        self._withheld = False
         self.name = name
         self.id = id_
-        self.withheld = ""
+        self.index = -1
+        """Its position in the reply, once it is emitted."""
+        self.in_doubt = False
+        """The call may have ended before the text that comes now: arguments are not emitted until it is certain."""
+        self.withheld_name = ""
         """Calls of functions with this text in their name are emitted only when they are complete."""
         self.allowed_names: Container[str] | None = None
         """The names that make it a call, if there was no marker; None allows every name."""
 
+    def set_name(self, name: str) -> None:
+        self.name = name
+        self._withheld = bool(self.withheld_name) and self.withheld_name in name
+
     @property
     def certain(self) -> bool:
         """Whether the call has a name and arguments, so that it remains a call whatever follows."""
-        return bool(self.name) and not self._blank and not (self.withheld and self.withheld in self.name)
+        return bool(self.name) and not self._blank and not self._withheld
 
     def put(self, arguments: str) -> None:
         if arguments:
-            (self._fragments if self._state.doubtful_closer is None else self._doubtful).append(arguments)
+            (self._doubtful if self.in_doubt else self._fragments).append(arguments)
             self._blank = self._blank and arguments.isspace()
 
     def replace_arguments(self, edit: Callable[[str], str]) -> None:
@@ -50,20 +51,16 @@ class CallEmitter:
 
     def forget_doubtful(self) -> None:
         self._doubtful.clear()
+        self.in_doubt = False
 
-    def flush(self) -> None:
-        """Emit the arguments so far, if the call is certain."""
-        if self.certain and self._fragments:
-            text = "".join(self._fragments)
-            self._fragments.clear()
-            if self._index < 0:
-                self._index, id_ = self._state.next_call(self.id)
-                self._state.out.append(ToolCallDelta(self._index, text, id_, self.name))
-            else:
-                self._state.out.append(ToolCallDelta(self._index, text))
+    def take_arguments(self) -> str:
+        """Return the arguments of a certain call that can be emitted and came since the last time."""
+        text = "".join(self._fragments)
+        self._fragments.clear()
+        return text
 
-    def finish(self) -> None:
-        """Complete the call. Blank arguments become `{}`.
+    def complete(self) -> None:
+        """Make all arguments certain. Blank arguments become `{}`.
 
         Raises:
             NotACall: the call has no name.
@@ -71,9 +68,7 @@ class CallEmitter:
         if not self.name:
             raise NotACall
         self._fragments += self._doubtful
-        self._doubtful.clear()
+        self.forget_doubtful()
         if self._blank:
             self._fragments[:] = ["{}"]
-            self._blank = False
-        self.withheld = ""
-        self._state.complete_call(self)
+        self._blank = self._withheld = False

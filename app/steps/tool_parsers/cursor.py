@@ -1,27 +1,38 @@
-"""A position in a text that arrives in fragments, with the reading operations of the grammars.
+"""The reading position in a text that arrives in fragments, with the reading operations of the grammars.
 
-All methods but `take_rest` are generators that yield when they need more text.
+`text` has only what may still be looked at. Whenever more text is waited for, everything before the position is
+dropped, or set aside in pieces if it may be read again (`rewind`). Each operation reads up to the end of what has
+arrived before it waits, but for what may be the beginning of a tag. So the time for a text is in proportion to its
+length, whether it arrives at once or character by character.
+
+The operations are generators that yield when they need more text.
 """
 
-from collections.abc import Callable, Generator, Iterable
+import re
+from collections.abc import Callable, Generator
+from functools import lru_cache
 from typing import TypeAlias
 
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 
-
-def find_first(text: str, start: int, tags: Iterable[str]) -> tuple[int, str]:
-    """Return the position of the first of the tags, and the tag, or (-1, "")."""
-    place, found = -1, ""
-    for tag in tags:
-        at = text.find(tag, start) if place < 0 else text.find(tag, start, place + len(tag) - 1)
-        if at >= 0 and (place < 0 or at < place):
-            place, found = at, tag
-    return place, found
-
-
 Steps: TypeAlias = Generator[None, None, None]
 BoolSteps: TypeAlias = Generator[None, None, bool]
+
+
+@lru_cache(maxsize=256)
+def compile_tags(tags: tuple[str, ...]) -> re.Pattern[str]:
+    """Return a pattern that finds the first of the tags. It reads nothing behind that tag, and of two that begin at the
+    same position it finds the one that is named first."""
+    return re.compile("|".join(map(re.escape, tags)) if tags else r"(?!)")
+
+
+@lru_cache(maxsize=32)
+def _compile_skipped(characters: str) -> re.Pattern[str]:
+    return re.compile(f"[^{re.escape(characters)}]|\\Z")
+
+
+_NOT_BLANK = re.compile(r"\S|\Z")
 
 
 class Cursor:
@@ -29,9 +40,51 @@ class Cursor:
         self.text = ""
         self.pos = 0
         self.ended = False
+        self.reread = 0
+        """How many characters `rewind` has moved back."""
+        self._dropped = 0
+        """How many characters of the reply came before `text`."""
+        self._aside: list[str] = []
+        """The text directly before `text` that may be read again."""
+        self.look_ahead_from: int | None = None
+        """The position to which an operation that looks ahead may move back."""
 
-    def _flush_pending(self) -> None:
-        """Emit everything that is certain, and drop text that is no longer needed."""
+    @property
+    def position(self) -> int:
+        """The position in all text of the reply."""
+        return self._dropped + self.pos
+
+    def add_text(self, text: str) -> None:
+        self.text += text
+
+    def rewind(self, position: int) -> None:
+        """Move back to a position that is not before `_first_needed`."""
+        self.reread += self.position - position
+        if position < self._dropped:
+            self._aside.append(self.text)
+            text = "".join(self._aside)
+            self._aside.clear()
+            self._dropped -= len(text) - len(self.text)
+            self.text = text
+        self.pos = position - self._dropped
+
+    def _first_needed(self) -> int | None:
+        """Return the first position to which `rewind` may move; None if it may not move at all."""
+        return self.look_ahead_from
+
+    def _drop_read_text(self) -> None:
+        pos, first = self.pos, self._first_needed()
+        if self._aside and (first is None or first >= self._dropped):
+            self._aside.clear()
+        if pos:
+            if first is not None and first < self._dropped + pos:
+                self._aside.append(self.text[max(first - self._dropped, 0) : pos])
+            self.text = self.text[pos:]
+            self._dropped += pos
+            self.pos = 0
+
+    def _emit_certain(self) -> None:
+        """Emit everything that is certain."""
 
     def wait_for_more(self) -> Steps:
         """Wait for more text.
@@ -39,9 +92,10 @@ class Cursor:
         Raises:
             TruncatedCall: the text has ended.
         """
-        self._flush_pending()
+        self._emit_certain()
         if self.ended:
             raise TruncatedCall
+        self._drop_read_text()
         yield
 
     def take_rest(self) -> str:
@@ -53,11 +107,21 @@ class Cursor:
         while self.pos >= len(self.text):
             yield from self.wait_for_more()
 
+    def _skip(self, stop: re.Pattern[str]) -> str:
+        """Move to the first match of a pattern that matches the end of the text, too. Return what is skipped."""
+        found = stop.search(self.text, self.pos)
+        assert found is not None
+        start, self.pos = self.pos, found.start()
+        return self.text[start : self.pos]
+
+    def take_blanks(self) -> str:
+        """Skip the white space that has arrived, and return it."""
+        return self._skip(_NOT_BLANK)
+
     def skip_blanks(self) -> Steps:
         """Skip white space, and wait for a character after it."""
         while True:
-            rest = self.text[self.pos :]
-            self.pos += len(rest) - len(rest.lstrip())
+            self._skip(_NOT_BLANK)
             if self.pos < len(self.text):
                 return
             yield from self.wait_for_more()
@@ -75,38 +139,53 @@ class Cursor:
             self.pos += len(literal)
         return found
 
-    def read_until(self, *tags: str, limit: int | None = None) -> Generator[None, None, tuple[str, str]]:
-        """Return the text up to the first of the tags, and the tag; skip both.
+    def read_head(self, *tags: str, limit: int) -> Generator[None, None, tuple[str, str]]:
+        """Return the short text up to the first of the tags, and the tag; skip both.
 
         Raises:
-            NotACall: the text is longer than `limit`.
+            NotACall: the text is longer than `limit`; nothing is skipped.
         """
-        seen = 0
-        longest = max(map(len, tags), default=1)
+        find = compile_tags(tags).search
+        most = limit + max(map(len, tags))
         while True:
-            place, tag = find_first(self.text, self.pos + seen, tags)
-            length = (place if tag else len(self.text) - longest) - self.pos
-            if limit is not None and length > limit:
+            found = find(self.text, self.pos, self.pos + most)
+            if found is not None and found.start() - self.pos <= limit:
+                before, self.pos = self.text[self.pos : found.start()], found.end()
+                return before, found.group()
+            if found is not None or len(self.text) - self.pos >= most:
                 raise NotACall
-            if tag:
-                before, self.pos = self.text[self.pos : place], place + len(tag)
-                return before, tag
-            seen = max(0, length + 1)
             yield from self.wait_for_more()
+
+    def read_until(self, *tags: str) -> Generator[None, None, tuple[str, str]]:
+        """Return the text up to the first of the tags, and the tag; skip both.
+
+        If the text ends before, return the rest of it and "".
+        """
+        pieces: list[str] = []
+        try:
+            tag = yield from self.stream_until(pieces.append, *tags)
+        except TruncatedCall:
+            pieces.append(self.take_rest())
+            tag = ""
+        self.pos += len(tag)
+        return "".join(pieces), tag
 
     def stream_until(self, put: Callable[[str], None], *tags: str) -> Generator[None, None, str]:
         """Pass text to `put` up to the first of the tags, and return the tag without skipping it.
 
         Text that may be part of a tag stays unread when the text ends.
         """
+        find = compile_tags(tags).search
         while True:
-            place, tag = find_first(self.text, self.pos, tags)
-            if not tag:
-                place = len(self.text) - partial_tag_length(self.text[self.pos :], tags)
-            put(self.text[self.pos : place])
-            self.pos = place
-            if tag:
-                return tag
+            found = find(self.text, self.pos)
+            if found is not None:
+                start, self.pos = self.pos, found.start()
+                put(self.text[start : self.pos])
+                return found.group()
+            rest = self.text[self.pos :] if self.pos else self.text
+            ready = len(rest) - partial_tag_length(rest, tags)
+            put(rest[:ready])
+            self.pos += ready
             yield from self.wait_for_more()
 
     def accept_tag(self, *tags: str, besides: str = "") -> Generator[None, None, str]:
@@ -114,13 +193,33 @@ class Cursor:
 
         Otherwise return "" and skip nothing. At the end of the text, a part of a tag is skipped too.
         """
+        stop = _compile_skipped(" \t\r\n" + besides)
+        longest = max(map(len, tags))
+        self.look_ahead_from = start = self.position
         while True:
-            ahead = self.text[self.pos :].lstrip(" \t\r\n" + besides)
+            self._skip(stop)
+            ahead = self.text[self.pos : self.pos + longest]
             growing = any(tag.startswith(ahead) and tag != ahead for tag in tags)
-            tag = max((tag for tag in tags if ahead.startswith(tag)), key=len, default="")
-            if growing and not self.ended:
-                yield from self.wait_for_more()
-                continue
-            if tag or (growing and ahead):
-                self.pos = len(self.text) - len(ahead) + (len(tag) or len(ahead))
-            return tag
+            if not growing or self.ended:
+                break
+            yield from self.wait_for_more()
+        self.look_ahead_from = None
+        tag = max((tag for tag in tags if ahead.startswith(tag)), key=len, default="")
+        if tag or (growing and ahead):
+            self.pos += len(tag) or len(ahead)
+        else:
+            self.rewind(start)
+        return tag
+
+    def expect_tag(self, *tags: str) -> Generator[None, None, str]:
+        """Skip white space and one of the tags, and return it.
+
+        Raises:
+            NotACall: something else comes next.
+        """
+        yield from self.skip_blanks()
+        for tag in tags:
+            if (yield from self.accept(tag)):
+                return tag
+        rest = self.text[self.pos : self.pos + max(map(len, tags))]
+        raise TruncatedCall if any(tag.startswith(rest) for tag in tags) else NotACall

@@ -23,7 +23,7 @@ def harmony(r: ParseState) -> Steps:
 
 
 def _message(r: ParseState) -> Steps:
-    header, _ = yield from r.read_until(_MESSAGE, limit=300)
+    header, _ = yield from r.read_head(_MESSAGE, limit=300)
     recipient = _TO.search(header)
     if recipient is not None and r.tools:
         yield from _call(r, recipient.group(1))
@@ -46,5 +46,5 @@ def _call(r: ParseState, name: str) -> Steps:
     if r.text[r.pos] != "{":
         raise NotACall
     yield from read_arguments(r, call, _ENDS)
-    call.finish()
+    r.complete_call(call)
     yield from r.accept_tag(*_ENDS)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from app.steps.tool_parsers.calls import CallEmitter, NotACall, TruncatedCall
+from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_scanner import JsonScanner, loads, to_standard_json
 from app.steps.tool_parsers.parser import ParseState
@@ -13,7 +13,7 @@ ARGUMENTS = ("arguments", "parameters")
 _KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
 
 
-def read_arguments(r: ParseState, call: CallEmitter, closers: Sequence[str] = (), *, wrapped: bool = False) -> Steps:
+def read_arguments(r: ParseState, call: OpenCall, closers: Sequence[str] = (), *, wrapped: bool = False) -> Steps:
     """Read the value of the arguments up to its end.
 
     An object is emitted while it streams. If it is broken, it ends at one of the closers; `wrapped` means that a brace
@@ -30,28 +30,16 @@ def read_arguments(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()
     except NotACall as error:
         if not call.certain:
             raise
-        if not _rewind_to_doubt(r, call):
+        if not r.rewind_to_doubt(call):
             if isinstance(error, TruncatedCall):
                 raise
             yield from _read_broken(r, call, closers, wrapped)
 
 
-def _rewind_to_doubt(r: ParseState, call: CallEmitter) -> bool:
-    """Move back to a closing marker that was read as part of a string; return False if there is none."""
-    if r.doubtful_closer is None:
-        return False
-    r.pos, r.doubtful_closer = r.doubtful_closer[0], None
-    call.forget_doubtful()
-    return True
-
-
-def _read_broken(r: ParseState, call: CallEmitter, closers: Sequence[str], wrapped: bool) -> Steps:
+def _read_broken(r: ParseState, call: OpenCall, closers: Sequence[str], wrapped: bool) -> Steps:
     """Read the rest of arguments that are not JSON, unchanged."""
-    try:
-        rest, closer = yield from r.read_until(*closers)
-        r.pos -= len(closer)
-    except TruncatedCall:
-        rest = r.take_rest()
+    rest, closer = yield from r.read_until(*closers)
+    r.pos -= len(closer)
     rest = rest.rstrip()
     call.put(rest[:-1].rstrip() if wrapped and rest.endswith("}") else rest)
 
@@ -69,7 +57,7 @@ def _unquote(text: str) -> str:
         return value
 
 
-def read_json_call(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()) -> Steps:
+def read_json_call(r: ParseState, call: OpenCall, closers: Sequence[str] = ()) -> Steps:
     """Read one object. If its end is broken but it has a name and arguments, it remains a call."""
     try:
         yield from _members(r, call, closers)
@@ -77,10 +65,12 @@ def read_json_call(r: ParseState, call: CallEmitter, closers: Sequence[str] = ()
         if not call.certain or isinstance(error, TruncatedCall):
             raise
         _, closer = yield from r.read_until(*closers)
+        if not closer:
+            raise TruncatedCall from error
         r.pos -= len(closer)
 
 
-def _members(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
+def _members(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     yield from r.skip_blanks()
     if r.text[r.pos] != "{":
         raise NotACall
@@ -90,7 +80,7 @@ def _members(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
         char = r.text[r.pos]
         if char not in "},":
             if call.certain and not (char in "\"'_" or char.isalpha()):
-                _rewind_to_doubt(r, call)
+                r.rewind_to_doubt(call)
                 return
             yield from _member(r, call, closers)
             continue
@@ -99,7 +89,7 @@ def _members(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
             return
 
 
-def _member(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
+def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     output: list[str] = []
     yield from JsonScanner(r, output.append).read_key()
     key = json.loads("".join(output))
@@ -118,7 +108,7 @@ def _member(r: ParseState, call: CallEmitter, closers: Sequence[str]) -> Steps:
             or (call.allowed_names is not None and value not in call.allowed_names)
         ):
             raise NotACall
-        call.name = value.strip()
+        call.set_name(value.strip())
 
 
 def _value(r: ParseState) -> Generator[None, None, Any]:
@@ -145,13 +135,13 @@ def _mistral_calls(r: ParseState) -> Steps:
     elif r.text[r.pos] == "{":
         call = r.open_call()
         yield from read_json_call(r, call)
-        call.finish()
+        r.complete_call(call)
     else:
-        name, tag = yield from r.read_until("[ARGS]", "[CALL_ID]", limit=200)
-        id_ = (yield from r.read_until("[ARGS]", limit=200))[0] if tag == "[CALL_ID]" else ""
+        name, tag = yield from r.read_head("[ARGS]", "[CALL_ID]", limit=200)
+        id_ = (yield from r.read_head("[ARGS]", limit=200))[0] if tag == "[CALL_ID]" else ""
         call = r.open_call(name.strip(), id_.strip())
         yield from read_arguments(r, call, ("[TOOL_CALLS]",))
-        call.finish()
+        r.complete_call(call)
     yield from r.accept_tag("</s>")
 
 
@@ -165,7 +155,7 @@ def _array(r: ParseState) -> Steps:
         else:
             call = r.open_call()
             yield from read_json_call(r, call)
-            call.finish()
+            r.complete_call(call)
 
 
 def llama_json(r: ParseState) -> Steps:
@@ -181,7 +171,7 @@ def _llama_calls(r: ParseState, *, guess: bool) -> Steps:
         call = r.open_call()
         call.allowed_names = r.tools if guess else None
         yield from read_json_call(r, call)
-        call.finish()
+        r.complete_call(call)
         tag = yield from r.accept_tag(";", "{", "<|eom_id|>", "<|eot_id|>")
         if tag == ";":
             tag = yield from r.accept_tag("{", "<|eom_id|>", "<|eot_id|>")

@@ -16,7 +16,7 @@ from typing import Any
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers import literals
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
-from app.steps.tool_parsers.cursor import Steps, find_first
+from app.steps.tool_parsers.cursor import Steps, compile_tags
 from app.steps.tool_parsers.parser import ParseState
 
 _RUNS = {'"': re.compile(r'[^"\\\x00-\x1f]+'), "'": re.compile(r"""[^"'\\\x00-\x1f]+""")}
@@ -29,9 +29,10 @@ Put = Callable[[str], None]
 
 @lru_cache(maxsize=64)
 def _plain_text(quote: str, closers: tuple[str, ...]) -> re.Pattern[str]:
-    """Return the pattern of texts that a string of this quote is only continued by, and that begin no closer."""
+    """Return the pattern of texts that a string of this quote is only continued by, and that begin no closer. A double
+    quote in a string of single quotes is escaped."""
     starts = "".join(re.escape(closer[:1]) for closer in closers)
-    return re.compile(rf"[^{quote}\\\x00-\x1f{starts}]+")
+    return re.compile(rf'[^"{quote}\\\x00-\x1f{starts}]+')
 
 
 class JsonScanner:
@@ -44,10 +45,10 @@ class JsonScanner:
     def __init__(self, state: ParseState, put: Put, closers: Sequence[str] = ()) -> None:
         self._state = state
         self._put = put
-        self._closers = closers
+        self._closers = tuple(closers)
         self._open: list[str] = []
         self._expects = "value"
-        self._gap = ""
+        self._gap: list[str] = []
         """White space and a comma before the next token."""
 
     def run(self) -> Steps:
@@ -58,15 +59,14 @@ class JsonScanner:
                 yield from state.peek()
                 char = state.text[state.pos]
                 if char.isspace():
-                    self._gap += char
-                    state.pos += 1
+                    self._gap.append(state.take_blanks())
                 elif char == "/":
                     yield from self._comment()
                 else:
                     yield from self._token(char)
         except NotACall as error:
             self._flush_gap()
-            if isinstance(error, TruncatedCall) and state.doubtful_closer is None:
+            if isinstance(error, TruncatedCall) and not state.in_doubt:
                 self._put(state.take_rest())
             raise
 
@@ -76,8 +76,8 @@ class JsonScanner:
         yield from self._scalar(self._state.text[self._state.pos])
 
     def _flush_gap(self) -> None:
-        self._put(self._gap)
-        self._gap = ""
+        self._put("".join(self._gap))
+        self._gap.clear()
 
     def _token(self, char: str) -> Steps:
         if char in _ENDS and self._expects in ("value", "value or end"):
@@ -85,34 +85,31 @@ class JsonScanner:
         elif self._open and char == self._open[-1] and self._expects in ("comma", "value or end", "key or end"):
             self._close_container(char)
         elif char == "," and self._expects == "comma":
-            self._advance(",")
+            self._gap.append(",")
+            self._state.pos += 1
             self._expects = "key or end" if self._open[-1] == "}" else "value or end"
         elif char == ":" and self._expects == "colon":
             self._flush_gap()
             self._put(":")
-            self._advance("")
+            self._state.pos += 1
             self._expects = "value"
         elif self._expects not in ("comma", "colon"):
             yield from self._scalar(char)
         else:
             raise NotACall
 
-    def _advance(self, gap: str) -> None:
-        self._gap += gap
-        self._state.pos += 1
-
     def _open_container(self, char: str) -> None:
         self._flush_gap()
         self._put(char)
-        self._advance("")
+        self._state.pos += 1
         self._open.append(_ENDS[char])
         self._expects = "key or end" if char == "{" else "value or end"
 
     def _close_container(self, char: str) -> None:
-        self._gap = self._gap.replace(",", "")
+        self._gap = [piece for piece in self._gap if piece != ","]
         self._flush_gap()
         self._put(char)
-        self._advance("")
+        self._state.pos += 1
         self._open.pop()
         self._after_value()
 
@@ -125,35 +122,42 @@ class JsonScanner:
             self._flush_gap()
             yield from self._string(char)
         else:
-            word = yield from self._word()
-            text = literals.to_json_key(word) if key else literals.to_json_value(word)
+            word = yield from self._word(literals.to_json_key if key else literals.to_json_value)
             self._flush_gap()
-            self._put(text)
-            self._state.pos += len(word)
+            self._put(word)
         if key:
             self._expects = "colon"
         else:
             self._after_value()
 
-    def _word(self) -> Generator[None, None, str]:
-        """Return the next word without skipping it. What has come of it is not searched again when more comes."""
+    def _word(self, convert: Callable[[str], str]) -> Generator[None, None, str]:
+        """Skip the next word and return it as JSON. One that cannot be converted is not skipped."""
         state = self._state
-        size = 0
+        state.look_ahead_from = start = state.position
+        pieces: list[str] = []
         while True:
-            match = _WORD.match(state.text, state.pos + size)
+            match = _WORD.match(state.text, state.pos)
             if match is not None:
-                size += len(match.group())
-            elif not size:
-                raise NotACall
-            if state.pos + size < len(state.text) or state.ended:
-                return state.text[state.pos : state.pos + size]
+                pieces.append(match.group())
+                state.pos = match.end()
+            if not pieces or state.pos < len(state.text) or state.ended:
+                break
             yield from state.wait_for_more()
+        state.look_ahead_from = None
+        try:
+            return convert("".join(pieces))
+        except NotACall:
+            state.rewind(start)
+            raise
 
     def _comment(self) -> Steps:
         state = self._state
         for opening, closing in _COMMENTS.items():
             if (yield from state.is_at(opening)):
-                yield from state.read_until(closing)
+                comment, end = yield from state.read_until(closing)
+                if not end:
+                    self._gap.append(comment)
+                    raise TruncatedCall
                 return
         raise NotACall
 
@@ -180,7 +184,7 @@ class JsonScanner:
     def _wait_in_string(self, quote: str) -> Steps:
         """Wait for more of a string. Texts in which nothing is to be looked at are taken without this grammar."""
         state = self._state
-        state.open_string = (_plain_text(quote, tuple(self._closers)), self._put)
+        state.open_string = (_plain_text(quote, self._closers), self._put)
         try:
             yield from state.peek()
         finally:
@@ -189,14 +193,14 @@ class JsonScanner:
     def _read_plain(self, text: str, open_ended: bool) -> Steps:
         """Read characters of a string without escapes; record the first closing marker among them as doubtful."""
         state = self._state
-        if state.doubtful_closer is None and self._closers:
-            place, closer = find_first(text, 0, self._closers)
-            keep = partial_tag_length(text, self._closers) if open_ended and not closer else 0
-            if closer:
-                self._put(text[:place])
-                start = state.pos = state.pos + place
-                state.doubtful_closer = (start, start + len(closer))
-                text = text[place:]
+        if self._closers and not state.in_doubt:
+            closer = compile_tags(self._closers).search(text)
+            keep = partial_tag_length(text, self._closers) if open_ended and closer is None else 0
+            if closer is not None:
+                self._put(text[: closer.start()])
+                state.pos += closer.start()
+                state.mark_doubtful_closer(len(closer.group()))
+                text = text[closer.start() :]
             elif keep:
                 text = text[:-keep]
         self._put(text)

@@ -66,37 +66,42 @@ def _call(r: ParseState) -> Steps:
     source = yield from _parenthesis(r)
     call = r.open_call(name)
     call.put(json.dumps(_keywords(source), ensure_ascii=False))
-    call.finish()
+    r.complete_call(call)
 
 
 def _name(r: ParseState) -> Generator[None, None, str]:
     """Return the name before the parenthesis; do not skip the parenthesis."""
     while True:
-        match = _NAME.match(r.text, r.pos)
-        name = match.group() if match else ""
-        if len(name) > _LONGEST:
+        match = _NAME.match(r.text, r.pos, r.pos + _LONGEST + 1)
+        assert match is not None
+        if len(match.group()) > _LONGEST:
             raise NotACall
-        if r.pos + len(name) < len(r.text):
+        if match.end() < len(r.text):
             break
         yield from r.wait_for_more()
-    r.pos += len(name)
+    r.pos = match.end()
     if r.text[r.pos] != "(":
         raise NotACall
-    return name
+    return match.group()
 
 
 def _parenthesis(r: ParseState) -> Generator[None, None, str]:
     """Return the text from the opening parenthesis to the closing one."""
-    depth, quote, length = 0, "", 0
+    depth, quote = 0, ""
+    pieces: list[str] = []
     while True:
-        match = _DELIMITERS.search(r.text, r.pos + length)
+        match = _DELIMITERS.search(r.text, r.pos)
+        end = len(r.text) if match is None else match.end()
+        pieces.append(r.text[r.pos : end])
+        r.pos = end
         if match is None:
-            length = max(length, len(r.text) - r.pos)
             yield from r.wait_for_more()
             continue
-        char, length = match.group(), match.end() - r.pos
+        char = match.group()
         if char == "\\":
-            length += 1
+            yield from r.peek()
+            pieces.append(r.text[r.pos])
+            r.pos += 1
         elif quote:
             quote = "" if char == quote else quote
         elif char in "\"'":
@@ -104,9 +109,7 @@ def _parenthesis(r: ParseState) -> Generator[None, None, str]:
         else:
             depth += 1 if char in "([{" else -1
         if not depth and not quote:
-            source = r.text[r.pos : r.pos + length]
-            r.pos += length
-            return source
+            return "".join(pieces)
 
 
 def _keywords(source: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 from msgspec import Struct
 
-from app.steps.tool_parsers.calls import CallEmitter, NotACall
+from app.steps.tool_parsers.calls import NotACall, OpenCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_arguments
 from app.steps.tool_parsers.parser import ParseState
@@ -57,10 +57,10 @@ def _sections(r: ParseState, tokens: SpecialTokens) -> Steps:
 
 
 def _section(r: ParseState, tokens: SpecialTokens, marker: str) -> Steps:
-    if marker == tokens.section and not (yield from r.accept_tag(tokens.call)):
-        raise NotACall
+    if marker == tokens.section:
+        yield from r.expect_tag(tokens.call)
     while True:
-        head, _ = yield from r.read_until(tokens.separator, limit=_LIMIT)
+        head, _ = yield from r.read_head(tokens.separator, limit=_LIMIT)
         yield from _call(r, tokens, head.strip())
         tag = yield from r.accept_tag(tokens.call, tokens.section_end)
         if tag != tokens.call:
@@ -72,24 +72,24 @@ def _call(r: ParseState, tokens: SpecialTokens, head: str) -> Steps:
     yield from r.skip_blanks()
     call = _kimi(r, head) if tokens is KIMI else (yield from _deepseek(r, head))
     yield from read_arguments(r, call, (tokens.call_end,))
-    call.finish()
+    r.complete_call(call)
     yield from r.accept_tag("```")
     yield from r.accept_tag(tokens.call_end)
 
 
-def _kimi(r: ParseState, head: str) -> CallEmitter:
+def _kimi(r: ParseState, head: str) -> OpenCall:
     match = _KIMI_ID.fullmatch(head)
     if match is None:
         raise NotACall
     return r.open_call(match.group(1), head)
 
 
-def _deepseek(r: ParseState, head: str) -> Generator[None, None, CallEmitter]:
+def _deepseek(r: ParseState, head: str) -> Generator[None, None, OpenCall]:
     if not head:
         raise NotACall
     if (yield from r.is_at("{")):
         return r.open_call(head)
-    name, _ = yield from r.read_until("\n", limit=_LIMIT)
+    name, _ = yield from r.read_head("\n", limit=_LIMIT)
     call = r.open_call(name.strip())
     yield from r.accept_tag("```json", "```")
     return call

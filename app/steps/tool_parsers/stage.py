@@ -35,7 +35,7 @@ class CallStage:
                 if state.is_prose(event.text):
                     out.append(event)
                 elif not state.continue_string(event.text):
-                    state.text += event.text
+                    state.add_text(event.text)
                     next(self._steps)
             elif type(event) is Extra:
                 number = self._numbers.get(event.index, event.index)
@@ -56,10 +56,11 @@ class CallStage:
     def _convert_event(self, event: Event) -> Event:
         if type(event) is ToolCallDelta:
             return self._renumber_call(event)
-        found = self._state.calls > len(self._numbers)
-        if type(event) is Finish and event.reason == "stop" and found:
-            return replace(event, reason="tool_calls")
-        return event
+        if type(event) is not Finish:
+            return event
+        if event.reason == "stop" and self._state.calls > len(self._numbers):
+            event = replace(event, reason="tool_calls")
+        return replace(event, cacheable=False) if self._state.exhausted else event
 
     def _renumber_call(self, event: ToolCallDelta) -> ToolCallDelta:
         self._passing = True

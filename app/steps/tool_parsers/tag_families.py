@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from app.steps.tool_parsers import xml_calls
-from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_json_call
 from app.steps.tool_parsers.json_scanner import loads
@@ -55,12 +55,14 @@ def read_json_block(r: ParseState, closer: str, *, code: bool = False) -> Steps:
     """Read JSON objects up to the closing marker; surplus closing braces are skipped."""
     while True:
         call = r.open_call()
-        call.withheld = CODE_TOOL if code else ""
+        call.withheld_name = CODE_TOOL if code else ""
         yield from read_json_call(r, call, (closer,))
         if code and CODE_TOOL in call.name and (yield from r.accept_tag("<code>")):
-            text, _ = yield from r.read_until("</code>")
+            text, end = yield from r.read_until("</code>")
+            if not end:
+                raise TruncatedCall
             call.replace_arguments(partial(_add_code, text))
-        call.finish()
+        r.complete_call(call)
         tag = yield from r.accept_tag(closer, "{", besides="}")
         if tag != "{":
             r.pending_closers = () if tag else (closer,)
@@ -86,11 +88,11 @@ def glm45(r: ParseState) -> Steps:
 
 
 def _glm(r: ParseState) -> Steps:
-    head, tag = yield from r.read_until(xml_calls.GLM.parameter, CLOSE, limit=400)
+    head, tag = yield from r.read_head(xml_calls.GLM.parameter, CLOSE, limit=400)
     call = r.open_call(xml_calls.GLM.name(head))
     r.pos -= len(tag)
     yield from xml_calls.read_parameters(r, call, xml_calls.GLM, (CLOSE,))
-    call.finish()
+    r.complete_call(call)
 
 
 def minimax_m2(r: ParseState) -> Steps:

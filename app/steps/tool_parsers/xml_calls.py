@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator
 
 from msgspec import Struct
 
-from app.steps.tool_parsers.calls import CallEmitter, NotACall
+from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.typed_values import parse_typed, types_of
@@ -61,9 +61,7 @@ GLM = XmlSyntax(
 
 def read_calls(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
     """Read the calls of one block and its closing marker."""
-    yield from r.skip_blanks()
-    if not (yield from r.accept(syntax.call)):
-        raise NotACall
+    yield from r.expect_tag(syntax.call)
     while True:
         yield from read_call(r, syntax, closers)
         tag = yield from r.accept_tag(syntax.call, *closers)
@@ -74,20 +72,18 @@ def read_calls(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> St
 
 def read_call(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
     """Read one call, after its opening tag."""
-    head, _ = yield from r.read_until(syntax.head_end, limit=_LIMIT)
+    head, _ = yield from r.read_head(syntax.head_end, limit=_LIMIT)
     call = r.open_call(syntax.name(head))
     yield from read_parameters(r, call, syntax, closers)
-    call.finish()
+    r.complete_call(call)
 
 
-def read_parameters(r: ParseState, call: CallEmitter, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
+def read_parameters(r: ParseState, call: OpenCall, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
     """Read all parameters and the tag that ends the call; a closer is not skipped."""
     ends = tuple(dict.fromkeys((syntax.call_end, *closers)))
     separator = "{"
     while True:
-        between, tag = yield from r.read_until(syntax.parameter, *ends)
-        if between.strip() and not call.certain:
-            raise NotACall
+        tag = yield from _next_tag(r, call, (syntax.parameter, *ends))
         if tag != syntax.parameter:
             break
         yield from _parameter(r, call, syntax, ends, separator)
@@ -97,8 +93,18 @@ def read_parameters(r: ParseState, call: CallEmitter, syntax: XmlSyntax, closers
         r.pos -= len(tag)
 
 
-def _parameter(r: ParseState, call: CallEmitter, syntax: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
-    head, _ = yield from r.read_until(syntax.parameter_head_end, limit=_LIMIT)
+def _next_tag(r: ParseState, call: OpenCall, tags: tuple[str, ...]) -> Generator[None, None, str]:
+    """Skip one of the tags and return it. If it is certain that this is a call, text before the tag is skipped, too."""
+    if not call.certain:
+        return (yield from r.expect_tag(*tags))
+    _, tag = yield from r.read_until(*tags)
+    if not tag:
+        raise TruncatedCall
+    return tag
+
+
+def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
+    head, _ = yield from r.read_head(syntax.parameter_head_end, limit=_LIMIT)
     name = syntax.name(head)
     types = types_of(r.tools.get(call.name), name)
     flag = head.rpartition('string="')[2][:4] if 'string="' in head else ""
@@ -108,6 +114,8 @@ def _parameter(r: ParseState, call: CallEmitter, syntax: XmlSyntax, ends: tuple[
         tag = yield from _text(r, call, key, syntax.breaks, tags)
     else:
         value, tag = yield from r.read_until(*tags)
+        if not tag:
+            raise TruncatedCall
         r.pos -= len(tag)
         known = types - {"string"} if flag else types
         call.put(key + json.dumps(parse_typed(_trim(value, syntax.breaks), known), ensure_ascii=False))
@@ -115,9 +123,7 @@ def _parameter(r: ParseState, call: CallEmitter, syntax: XmlSyntax, ends: tuple[
         r.pos += len(tag)
 
 
-def _text(
-    r: ParseState, call: CallEmitter, key: str, breaks: bool, tags: tuple[str, ...]
-) -> Generator[None, None, str]:
+def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str, ...]) -> Generator[None, None, str]:
     """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
     if breaks:

@@ -1,0 +1,129 @@
+"""Texts that cost the square of their length if a stage reads some of it again for each part of it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from app.chat.events import Event, Finish, TextDelta
+from app.chat.stage import Stage
+from app.steps.prompted_tools import NousStage, QwenStage
+from app.steps.reasoning_parser import ReasoningStage, ThinkMode
+from app.steps.stop_words import StopWordStage
+from app.steps.tool_parsers import FAMILIES
+from app.steps.tool_parsers.stage import CallStage
+
+from tests.steps.tool_parsers.sample_texts import TOOLS
+
+MODES: tuple[ThinkMode, ...] = ("leading", "forced_open", "auto_close", "interleaved")
+STAGES: dict[str, Callable[[], Stage]] = {
+    **{family: partial(CallStage, "chat-1", TOOLS, parser) for family, parser in FAMILIES.items()},
+    "nous": lambda: NousStage("chat-1", TOOLS),
+    "nous-thoughts": lambda: NousStage("chat-1", TOOLS, thought_in_content=True, code=True),
+    "qwen": lambda: QwenStage("chat-1", TOOLS, parallel=True),
+    "qwen-forced": lambda: QwenStage("chat-1", TOOLS, parallel=True, forced="f"),
+    **{f"think-{mode}": partial(ReasoningStage, mode, ("<think>", "</think>"), "<tool_call>") for mode in MODES},
+    "stop": lambda: StopWordStage(["<|end|>", " }}}}}}}}x", "\n\n\n\nObservation:", "aaaaaaaab", "\\\\\\\\n"]),
+}
+
+
+class Form(NamedTuple):
+    """How a family writes calls."""
+
+    opening: str
+    arguments: str
+    """Up to the first argument's value."""
+    call: str
+    closer: str
+
+
+DSML, INVOKE = "<｜DSML｜", '<minimax:tool_call><invoke name="f">'
+BEGIN, SEP, END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
+KIMI, KIMI_ARGS, KIMI_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
+
+
+def _json_form(opening: str, closer: str, head: str = '{"name":"f","arguments":{"a":', tail: str = "1}}") -> Form:
+    return Form(opening, opening + head, opening + head + tail + closer, closer)
+
+
+_HERMES = _json_form("<tool_call>", "</tool_call>")
+_QWEN = Form("✿FUNCTION✿: f\n", '✿FUNCTION✿: f\n✿ARGS✿: {"a":', '✿FUNCTION✿: f\n✿ARGS✿: {"a":1}', "✿RETURN✿")
+FORMS: dict[str, Form] = {
+    "hermes": _HERMES,
+    "nous": _HERMES,
+    "nous-thoughts": _HERMES,
+    "qwen": _QWEN,
+    "qwen-forced": _QWEN,
+    "qwen3_coder": Form(
+        "<function=f>",
+        "<function=f><parameter=s>",
+        "<function=f><parameter=a>1</parameter></function>",
+        "</parameter>",
+    ),
+    "deepseek_v3": _json_form(BEGIN, END, f'function{SEP}f\n```json\n{{"a":', "1}\n```"),
+    "deepseek_v31": _json_form(f"<｜tool▁calls▁begin｜>{BEGIN}", END, f'f{SEP}{{"a":', "1}"),
+    "dsml": Form(
+        f"{DSML}tool_calls>",
+        f'{DSML}tool_calls>{DSML}invoke name="f">{DSML}parameter name="s" string="true">',
+        f'{DSML}tool_calls>{DSML}invoke name="f"></｜DSML｜invoke></｜DSML｜tool_calls>',
+        "</｜DSML｜invoke>",
+    ),
+    "mistral_json": _json_form("[TOOL_CALLS][", "]"),
+    "mistral_args": _json_form("[TOOL_CALLS]", "</s>", 'f[ARGS]{"a":', "1}"),
+    "llama_json": _json_form("<|python_tag|>", "<|eom_id|>"),
+    "pythonic": Form("<|python_start|>[f(", "[f(a=", "<|python_start|>[f(a=1)]<|python_end|>", "<|python_end|>"),
+    "glm45": Form(
+        "<tool_call>",
+        "<tool_call>f<arg_key>s</arg_key><arg_value>",
+        "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value></tool_call>",
+        "</arg_value>",
+    ),
+    "kimi_k2": _json_form(KIMI, KIMI_END, f'functions.f:0{KIMI_ARGS}{{"a":', "1}"),
+    "minimax_m2": Form(
+        "<minimax:tool_call>",
+        f'{INVOKE}<parameter name="s">',
+        f'{INVOKE}<parameter name="a">1</parameter></invoke></minimax:tool_call>',
+        "</invoke>",
+    ),
+    "harmony": _json_form("<|channel|>", "<|end|>", 'commentary to=functions.f<|message|>{"a":', "1}"),
+    "lmstudio": _json_form("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
+    **{f"think-{mode}": Form("<think>", "<think>x\n", "<think>x</think>", "</think>") for mode in MODES},
+    "stop": Form("<|end|", "aaaaaaaa", "\n\n\n\nObs", "}}}}}}}}"),
+}
+
+UNITS = [
+    *(" ", "\n", "\t\n", "}", "{", "]", "[", "(", ")", ",", '"', "'", "\\", '\\"', "9", "x", "é", "<", "</", ";", ":"),
+    *("/", "/**/", "//\n", '{"a":', '"a":1,', "a=1,", "```", "<think>", "</think>", "<think></think>", "<tool_call>"),
+]
+
+
+class Hostile(NamedTuple):
+    """A beginning, and what is repeated after it."""
+
+    start: str
+    unit: str
+
+    def text(self, size: int) -> str:
+        return self.start + (self.unit * (size // len(self.unit) + 1))[:size]
+
+
+def hostile_texts(stage: str) -> list[Hostile]:
+    form = FORMS[stage]
+    opening, arguments, call, closer = form
+    starts = ["", opening, arguments, f'{arguments}"', call, call.removesuffix(closer), f'{opening}{{"name":"']
+    starts.append(f'{arguments}"{closer}')
+    units = [*UNITS, opening, opening[:-1], f"x{opening}", f"{opening}{{'", arguments, f'{arguments}"', f"{arguments}'"]
+    units += [f"{arguments}/*", call, f"\n{call}", f"{call} x", closer, closer[:-1]]
+    units += [f'\n//{opening}{{"type":[', f'//{arguments}["{closer}",\n']
+    return [Hostile(start, unit) for start in dict.fromkeys(starts) for unit in dict.fromkeys(units) if unit]
+
+
+def pieces(text: str, size: int) -> Iterator[str]:
+    return (text[at : at + size] for at in range(0, len(text), size))
+
+
+def feed_pieces(stage: Stage, text: str, size: int) -> list[Event]:
+    """Return the events of the text in pieces of this size."""
+    out: list[Event] = []
+    for piece in pieces(text, size):
+        out += stage.feed([TextDelta(piece)])
+    return out + stage.feed([Finish("stop")])

@@ -1,0 +1,84 @@
+"""The time for a text is in proportion to its length, whatever the text is and however it arrives.
+
+All texts are tried with `FUZZ=long`, a sample of them otherwise.
+"""
+
+import random
+
+import pytest
+from app.chat.events import Extra, Finish, TextDelta, ToolCallDelta
+from app.steps.tool_parsers import FAMILIES
+from app.steps.tool_parsers.parser import ParseState
+
+from tests.each_case import each_case
+from tests.effort import LONG
+from tests.linear_time import linear
+from tests.steps.hostile_texts import FORMS, STAGES, Hostile, feed_pieces, hostile_texts, pieces
+from tests.steps.stage_runner import joined
+from tests.steps.tool_parsers.sample_texts import TOOLS
+
+SAMPLE = 4
+LONGEST_HEAD = 600
+"""No name, header or tag that a grammar waits for is longer."""
+
+
+def sample(stage: str, count: int) -> list[Hostile]:
+    texts = hostile_texts(stage)
+    return texts if LONG else random.Random(stage).sample(texts, count)
+
+
+@pytest.mark.many_cases
+@each_case("stage", STAGES)
+@each_case("size", [8, 1_000_000])
+def test_time_is_in_proportion_to_the_length(stage: str, size: int) -> None:
+    for text in sample(stage, SAMPLE):
+        assert linear(lambda length: feed_pieces(STAGES[stage](), text.text(length), size), 12_000), text  # noqa: B023
+
+
+@pytest.mark.many_cases
+@each_case("family", FAMILIES)
+def test_little_text_is_looked_at_again_when_more_comes(family: str) -> None:
+    for text in sample(family, 100):
+        state = ParseState("chat-1", TOOLS)
+        steps = FAMILIES[family](state)
+        next(steps)
+        for piece in pieces(text.text(2_000), 7):
+            state.add_text(piece)
+            next(steps)
+            assert len(state.text) < LONGEST_HEAD, text
+
+
+@each_case("size", [8, 1_000_000])
+def test_too_much_that_looks_like_calls_is_text(size: int) -> None:
+    text = "Look: " + '\n//<tool_call>{"type":[' * 4_000 + '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    found = feed_pieces(STAGES["hermes"](), text, size)
+    assert "".join(event.text for event in found if isinstance(event, TextDelta)) == text
+    assert [event for event in found if isinstance(event, Extra)][-1] == Extra(
+        {"warning": "too much of the reply looks like tool calls and cannot be parsed: the rest is returned as text"}
+    )
+    assert found[-1] == Finish("stop", cacheable=False)
+
+
+@each_case("size", [8, 1_000_000])
+def test_too_many_doubtful_ends_are_text(size: int) -> None:
+    unit = '//<tool_call>{"name":"f","arguments":{"a":["</tool_call>",\n'
+    found = joined(feed_pieces(STAGES["hermes"](), unit * 4_000, size))
+    calls = [event for event in found if isinstance(event, ToolCallDelta)]
+    text = "".join(event.text for event in found if isinstance(event, TextDelta))
+    assert 2 < len(calls) < 20
+    assert {call.arguments for call in calls} == {'{"a":["'}
+    assert text.endswith(unit * (4_000 - len(calls)))
+    assert found[-1] == Finish("tool_calls", cacheable=False)
+
+
+def test_a_call_after_many_that_fail_is_a_call() -> None:
+    """What an essay about calls has of them is far from the limit."""
+    mention = "A model writes <tool_call> before a call, and {'name' or <tool_call>{\"name\": in it.\n"
+    text = mention * 500 + '<tool_call>{"name": "f", "arguments": {}}</tool_call>'
+    found = joined(feed_pieces(STAGES["hermes"](), text, 20))
+    assert [event.name for event in found if isinstance(event, ToolCallDelta)] == ["f"]
+    assert found[-1] == Finish("tool_calls")
+
+
+def test_every_stage_has_a_form() -> None:
+    assert FORMS.keys() == STAGES.keys()
