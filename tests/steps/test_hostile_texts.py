@@ -80,5 +80,34 @@ def test_a_call_after_many_that_fail_is_a_call() -> None:
     assert found[-1] == Finish("tool_calls")
 
 
+VALUES = [
+    *(
+        "9" * 5_000,
+        "-" + "9" * 5_000,
+        "0x" + "f" * 5_000,
+        "[" * 3_000 + "]" * 3_000,
+        '{"a":' * 3_000 + "1" + "}" * 3_000,
+    ),
+    *("+1e999", "1e999", "[1e999,]", "Infinity", "-Infinity", "NaN", '"\\ud800"', '["\\ud800",]', "-" * 5_000 + "1"),
+    *("(" * 300 + ")" * 300, "1+" * 5_000 + "1", "{1, 2}", "b'x'", "1j", "...", "lambda: 1", "*a", "f()"),
+]
+
+
+@each_case("stage", STAGES)
+def test_no_value_breaks_a_reply(stage: str) -> None:
+    """What is no JSON is passed on as the model wrote it, as invalid arguments or as text."""
+    form = FORMS[stage]
+    for value in VALUES:
+        for opening in (form.arguments, form.arguments.removesuffix('{"a":')):
+            rest = form.call.removeprefix(opening) if form.call.startswith(opening) else form.closer
+            text = opening + value + rest.removeprefix("1")
+            for size in (97, 1_000_000):
+                found = feed_pieces(STAGES[stage](), text, size)
+                written = "".join(f"{e.name}{e.arguments}" for e in found if isinstance(e, ToolCallDelta))
+                written.encode()  # no half of a surrogate pair
+                assert "inf" in value.lower() or "Infinity" not in written, value[:20]
+                assert isinstance(found[-1], Finish)
+
+
 def test_every_stage_has_a_form() -> None:
     assert FORMS.keys() == STAGES.keys()

@@ -7,6 +7,7 @@ from typing import Any
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_scanner import JsonScanner, loads, to_standard_json
+from app.steps.tool_parsers.literals import escape_half_pairs
 from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")
@@ -46,15 +47,16 @@ def _read_broken(r: ParseState, call: OpenCall, closers: Sequence[str], wrapped:
 
 def _unquote(text: str) -> str:
     """Decode arguments that are encoded twice; null and "" become `{}`."""
-    value = json.loads(text)
+    value = _decode(text)
     if value is None or value == "":
         return "{}"
     if not isinstance(value, str):
         return text
     try:
-        return to_standard_json(value) if isinstance(loads(value), dict) else value
+        text = to_standard_json(value) if isinstance(loads(value), dict) else value
     except NotACall:
-        return value
+        text = value
+    return escape_half_pairs(text)
 
 
 def read_json_call(r: ParseState, call: OpenCall, closers: Sequence[str] = ()) -> Steps:
@@ -108,14 +110,23 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
             or (call.allowed_names is not None and value not in call.allowed_names)
         ):
             raise NotACall
-        call.set_name(value.strip())
+        call.set_name(escape_half_pairs(value.strip()))
 
 
 def _value(r: ParseState) -> Generator[None, None, Any]:
     output: list[str] = []
     yield from JsonScanner(r, output.append).run()
+    return _decode("".join(output))
+
+
+def _decode(text: str) -> Any:
+    """Decode standard JSON.
+
+    Raises:
+        NotACall: it has an integer of more than 4,300 digits, or is nested more deeply than Python reads.
+    """
     try:
-        return json.loads("".join(output))
+        return json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise NotACall from exc
 

@@ -1,15 +1,30 @@
-"""Converts single tokens that are not JSON to JSON. The functions raise NotACall for tokens that have no equivalent."""
+"""Converts single tokens and values to JSON. The functions raise NotACall for those that have no equivalent."""
 
 import json
 import re
+from typing import Any
 
 from app.steps.tool_parsers.calls import NotACall
 
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
-_LOOSE = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_LOOSE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _CONSTANTS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPES = '"\\/bfnrt'
+_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
+
+
+def write_json(value: Any) -> str:
+    """Return a value as JSON. `Infinity` and `NaN` are no JSON."""
+    try:
+        return escape_half_pairs(json.dumps(value, ensure_ascii=False, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as exc:
+        raise NotACall from exc
+
+
+def escape_half_pairs(text: str) -> str:
+    """Return the text with half a surrogate pair, which UTF-8 cannot encode, as its escape `\\ud800`."""
+    return _HALF_PAIR.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
 
 
 def to_json_escape(raw: str, char: str) -> str:
@@ -36,9 +51,12 @@ def to_json_value(word: str) -> str:
         return _CONSTANTS[word]
     if _NUMBER.fullmatch(word):
         return word
-    if _HEX.fullmatch(word):
-        return str(int(word, 16))
-    digits = word.lstrip("+-")
-    if _LOOSE.fullmatch(word) and not re.match(r"0\d", digits):
-        return json.dumps(float(word) if not word.lstrip("+-").isdigit() else int(word))
+    try:
+        if _HEX.fullmatch(word):
+            return str(int(word, 16))
+        digits = word.lstrip("+-")
+        if _LOOSE.fullmatch(word) and not re.match(r"0\d", digits):
+            return write_json(int(word) if digits.isdigit() else float(word))
+    except ValueError as exc:  # Python converts no integer of more than 4,300 digits
+        raise NotACall from exc
     raise NotACall

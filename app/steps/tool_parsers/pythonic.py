@@ -5,13 +5,13 @@ as literals; no code is run.
 """
 
 import ast
-import json
 import re
 from collections.abc import Generator
 from typing import Any
 
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.literals import write_json
 from app.steps.tool_parsers.parser import ParseState
 
 MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
@@ -65,7 +65,7 @@ def _call(r: ParseState) -> Steps:
         raise NotACall
     source = yield from _parenthesis(r)
     call = r.open_call(name)
-    call.put(json.dumps(_keywords(source), ensure_ascii=False))
+    call.put(write_json(_keywords(source)))
     r.complete_call(call)
 
 
@@ -118,7 +118,6 @@ def _keywords(source: str) -> dict[str, Any]:
         if not isinstance(tree, ast.Call) or tree.args or not all(word.arg for word in tree.keywords):
             raise NotACall
         values = {str(word.arg): ast.literal_eval(_JsonConstants().visit(word.value)) for word in tree.keywords}
-        json.dumps(values)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as exc:
         raise NotACall from exc
     return values

@@ -1,6 +1,5 @@
 """Parses families with calls between an opening and a closing marker: Hermes, Qwen, GLM, MiniMax, DeepSeek's DSML."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 
@@ -9,6 +8,7 @@ from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_json_call
 from app.steps.tool_parsers.json_scanner import loads
+from app.steps.tool_parsers.literals import write_json
 from app.steps.tool_parsers.parser import ParseState
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
@@ -74,7 +74,7 @@ def _add_code(code: str, arguments: str) -> str:
     values = loads(arguments or "{}")
     if not isinstance(values, dict):
         raise NotACall
-    return json.dumps({**values, "code": code + "\n"}, ensure_ascii=False)
+    return write_json({**values, "code": code + "\n"})
 
 
 def lmstudio(r: ParseState) -> Steps:

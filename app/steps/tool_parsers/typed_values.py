@@ -8,6 +8,7 @@ from typing import Any
 from app.chat.messages import Tool
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads
+from app.steps.tool_parsers.literals import write_json
 
 _PYTHON_TYPES: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -45,16 +46,11 @@ def _types(schema: Any) -> frozenset[str]:
     return frozenset()
 
 
-def parse_typed(text: str, types: frozenset[str]) -> Any:
-    """Return the value of the text, or the text itself if its value has none of the types."""
-    if types == {"string"}:
-        return text
-    value = _literal(text.strip())
-    if value is None and text.strip() not in ("null", "None"):
-        return text
-    if not types:
-        return text if isinstance(value, str) else value
-    return value if _has_type(value, types) else text
+def to_typed_json(text: str, types: frozenset[str]) -> str:
+    """Return the value of the text as JSON, or the text itself as a string if its value has none of the types."""
+    value, written = (None, "") if types == {"string"} else _read_literal(text.strip())
+    fits = _has_type(value, types) if types else not isinstance(value, str)
+    return written if written and fits else write_json(text)
 
 
 def _has_type(value: Any, types: frozenset[str]) -> bool:
@@ -65,22 +61,13 @@ def _has_type(value: Any, types: frozenset[str]) -> bool:
     return any(isinstance(value, _PYTHON_TYPES.get(name, ())) for name in types)
 
 
-def _literal(text: str) -> Any:
-    """Return the JSON or Python value of the text, or None if it is neither."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        pass
-    if text[:1] in "[{(" or text in ("True", "False"):
-        for read in (ast.literal_eval, loads):
-            try:
-                value = read(text)
-                json.dumps(value)
-                return list(value) if isinstance(value, tuple) else value
-            except (NotACall, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-                continue
-    return None
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(constant)
+def _read_literal(text: str) -> tuple[Any, str]:
+    """Return the JSON or Python value of the text, and this value as JSON, or (None, "") if it has none."""
+    written_as_python = text[:1] in "[{(" or text in ("True", "False", "None")
+    for read in (json.loads, ast.literal_eval, loads) if written_as_python else (json.loads,):
+        try:
+            value = read(text)
+            return list(value) if isinstance(value, tuple) else value, write_json(value)
+        except (NotACall, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            continue
+    return None, ""

@@ -8,7 +8,7 @@ from msgspec import Struct
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.parser import ParseState
-from app.steps.tool_parsers.typed_values import parse_typed, types_of
+from app.steps.tool_parsers.typed_values import to_typed_json, types_of
 
 _LIMIT = 400
 """The longest text that is read as a name of a function or parameter."""
@@ -118,7 +118,7 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
             raise TruncatedCall
         r.pos -= len(tag)
         known = types - {"string"} if flag else types
-        call.put(key + json.dumps(parse_typed(_trim(value, syntax.breaks), known), ensure_ascii=False))
+        call.put(key + to_typed_json(_trim(value, syntax.breaks), known))
     if tag == syntax.parameter_end:
         r.pos += len(tag)
 

@@ -1,11 +1,15 @@
 """JSON as models write it becomes JSON."""
 
+import json
+
 import pytest
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads, to_standard_json
-from app.steps.tool_parsers.typed_values import parse_typed
+from app.steps.tool_parsers.literals import to_json_value, write_json
+from app.steps.tool_parsers.typed_values import to_typed_json
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 
 
 @each_case(
@@ -30,7 +34,8 @@ def test_a_value_is_written_as_json(text: str, want: str) -> None:
 @each_case(
     "text",
     ["", "{", "[1", "{a}", "{a 1}", "[1 2]", "[,]", "{,}", "nope", "NaN", "007", '"\\u12g4"', '"\\xg1"', "1 2", "/ 1"]
-    + ["[1}", "]", "{1: 2}", '"a', "?", "[" * 5000 + "]" * 5000],
+    + ["[1}", "]", "{1: 2}", '"a', "?", "[" * 5000 + "]" * 5000]
+    + ["9" * 5000, "+" + "9" * 5000, "0x" + "f" * 5000, "+1e999", "-.1e999", "9" * 400 + ".", "+Infinity"],
 )
 def test_what_is_no_value_is_refused(text: str) -> None:
     with pytest.raises(NotACall):
@@ -38,5 +43,29 @@ def test_what_is_no_value_is_refused(text: str) -> None:
 
 
 def test_a_text_stays_one_where_only_a_text_is_wanted() -> None:
-    assert parse_typed("5", frozenset({"string"})) == "5"
-    assert parse_typed("5", frozenset({"integer"})) == 5
+    assert to_typed_json("5", frozenset({"string"})) == '"5"'
+    assert to_typed_json("5", frozenset({"integer"})) == "5"
+
+
+@each_case(
+    "text",
+    ["1e999", "NaN", "-Infinity", "[1e999]", "[1e999,]", "{'a': -1e999}", "9" * 5000, "[" * 5000, "[-" * 900]
+    + ["[" * 3000 + "]" * 3000, "{1, 2}", "[b'a']", "[1j]", "(" * 150, "[...]", "[lambda: 1]"],
+)
+def test_a_value_that_is_no_json_stays_text(text: str) -> None:
+    assert to_typed_json(text, frozenset()) == json.dumps(text)
+    assert to_typed_json(text, frozenset({"array", "number"})) == json.dumps(text)
+
+
+def test_half_a_surrogate_pair_is_written_as_its_escape() -> None:
+    assert to_typed_json('["\\ud83d", "\\ud83d\\ude00"]', frozenset()) == '["\\ud83d", "😀"]'
+    assert write_json("a\udc00") == '"a\\udc00"'
+
+
+@pytest.mark.many_cases
+def test_a_long_word_that_is_no_number_takes_linear_time() -> None:
+    def read(size: int) -> None:
+        with pytest.raises(NotACall):
+            to_json_value("9" * size + "x")
+
+    assert linear(read, 10_000)
