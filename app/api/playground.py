@@ -13,8 +13,11 @@ from app import __version__
 from app.api.application import get_context
 from app.api.context import AppContext
 from app.errors import NotFound
+from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE
+from app.own_command import find_own_command
 from app.playground import files
 from app.profiles import KINDS
+from app.upstream.causes import NETWORK_WORDS
 
 router = APIRouter()
 POLICY = "; ".join(
@@ -68,9 +71,17 @@ async def _send_file(name: str, request: Request, more: dict[str, str]) -> Respo
 def _describe_gateway(context: AppContext) -> dict[str, object]:
     """Return what the page must know before it has an API key; nothing that only callers may know."""
     settings = context.settings
+    needs_key = bool(settings.keys) and not settings.server.allow_anonymous
     return {
         "version": __version__,
         "demo": settings.demo,
-        "needs_key": bool(settings.keys) and not settings.server.allow_anonymous,
+        "needs_key": needs_key,
+        "command": find_own_command() if settings.serves_this_machine_only else "parley",
+        "default_model": None if needs_key else settings.default_model,
         "kinds": sorted(KINDS),
+        "responsible": {
+            "gateway": RESPONSIBLE,
+            "upstream": UPSTREAM_RESPONSIBLE,
+            "network_causes": sorted(NETWORK_WORDS),
+        },
     }

@@ -1,6 +1,7 @@
 """`GET /v1/status`: load, model servers, cache, limits and last requests of one process."""
 
 import asyncio
+from typing import Literal, TypeAlias
 
 from fastapi import APIRouter, Request
 from msgspec.structs import asdict
@@ -14,8 +15,13 @@ from app.api.openapi.errors import describe
 from app.cache.stores import StoreError
 from app.limits.values import Kind
 from app.observe.recent_requests import RecentRequest
+from app.observe.responsible import Responsible, find_responsible
+from app.upstream.causes import NETWORK_WORDS
 
 router = APIRouter()
+
+FaultPlace: TypeAlias = Literal[Responsible, "network"]
+"""Where a request failed; `network` is between the gateway and the model server."""
 
 
 class RequestLoad(Described):
@@ -43,6 +49,11 @@ class RequestStatus(Described):
     stream: bool
     status: int
     error: str | None
+    error_from_upstream: bool
+    """`error` is the model server's: a code like `overloaded` can also be the gateway's own."""
+    responsible: FaultPlace | None
+    """Whose fault `error` is: the caller's, the policy's (the operator's rules), the model server's (`upstream`), the
+    gateway's, or the network's between gateway and model server. Null without an error."""
     finish_reason: str | None
     cache: str
     milliseconds: float
@@ -133,6 +144,8 @@ def _describe_request(row: RecentRequest) -> RequestStatus:
         stream=row.stream,
         status=row.status,
         error=row.error,
+        error_from_upstream=row.error_from_upstream,
+        responsible=_find_place(row),
         finish_reason=row.finish_reason,
         cache=row.cache,
         milliseconds=round(row.duration * 1000, 1),
@@ -142,6 +155,14 @@ def _describe_request(row: RecentRequest) -> RequestStatus:
         cost=row.cost,
         attempts=[f"{attempt.upstream}: {attempt.outcome}" for attempt in row.attempts],
     )
+
+
+def _find_place(row: RecentRequest) -> FaultPlace | None:
+    if row.error is None:
+        return None
+    if row.error_from_upstream and row.attempts and row.attempts[-1].cause in NETWORK_WORDS:
+        return "network"
+    return find_responsible(row.error, from_upstream=row.error_from_upstream)
 
 
 async def _list_limits(context: AppContext) -> list[LimitStatus]:

@@ -23,7 +23,7 @@ from app.api.upstream_check_schema import UpstreamCheck
 from app.errors import Forbidden, InvalidInput
 from app.model_registry import targets
 from app.settings import Settings, Upstream
-from app.upstream.check import check_upstreams
+from app.upstream.check import Result, check_upstreams
 from app.validation import to_violations
 
 router = APIRouter()
@@ -36,12 +36,18 @@ class UpstreamCheckResult(Described):
     model_config = give_examples(
         {
             "works": True,
+            "result": "works",
+            "kind": "vllm",
             "lines": ["it lists 1 model: qwen3"],
             "models": ["qwen3"],
         }
     )
 
     works: bool
+    result: Result
+    """`no_list`: something answers, but not with a list of models."""
+    kind: str | None = None
+    """The kind of server that the list suggests."""
     lines: list[str]
     """What was found, and what to do."""
     models: list[str]
@@ -66,6 +72,8 @@ async def check(request: Request) -> UpstreamCheckResult:
     [report] = await check_upstreams([target], {}, context.transport)
     return UpstreamCheckResult(
         works=report.works,
+        result=report.result,
+        kind=report.likely_kind,
         lines=[line.strip().removeprefix(f"upstream {NAME} at {upstream.base_url}: ") for line in report.lines],
         models=list(report.models),
         working_url=report.working_url,

@@ -4,15 +4,14 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import signal
 import sys
 from functools import partial
-from pathlib import Path
 
 from app import __version__, server
 from app.command_line import DEFAULT_URL, UsageError
 from app.commands.configuration import check_tokenizers, describe_models, load_settings
+from app.own_command import find_own_command
 from app.settings import Settings, SettingsError
 
 
@@ -51,7 +50,7 @@ def _banner(settings: Settings, port: int) -> list[str]:
     question = json.dumps(model | {"messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
     needs_key = bool(settings.keys) and not settings.server.allow_anonymous
     key = ' -H "authorization: Bearer $PARLEY_API_KEY"' if needs_key else ""
-    chat = f"{_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
+    chat = f"{find_own_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
     chat += f" --model {shlex.quote(model['model'])}" if model else ""
     lines = [
         f"parley {__version__} listens at {_url(host, port)}, serving {', '.join(describe_models(settings))}",
@@ -67,14 +66,3 @@ def _banner(settings: Settings, port: int) -> list[str]:
 
 def _url(host: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-def _command() -> str:
-    """Return the command that starts this program from the current directory."""
-    program = Path(sys.argv[0])
-    if program.name != "parley" or shutil.which("parley") == str(program):
-        return "parley"
-    try:
-        return shlex.quote(str(program.absolute().relative_to(Path.cwd())))
-    except ValueError:
-        return shlex.quote(str(program))

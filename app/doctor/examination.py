@@ -8,7 +8,7 @@ import httpx
 from msgspec import Struct
 
 from app.doctor.findings import Finding
-from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, guess_kind, probe_model
+from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
 from app.model_registry import targets
 from app.profiles import KINDS
@@ -114,7 +114,7 @@ def _choose_deployments(
         return listed, None
     names = [wanted] if wanted is not None else list(report.models)
     if len(names) == 1 and (not server.deployments or wanted in report.models):
-        kind = guess_kind(report) if server.kind == UNKNOWN_KIND else server.kind
+        kind = report.likely_kind if server.kind == UNKNOWN_KIND else server.kind
         return [Deployment(names[0], names[0], KINDS[kind or UNKNOWN_KIND], server.target.name, False)], None
     if server.deployments:
         return (), None

@@ -34,8 +34,6 @@ from app.upstream.reply.stream import UpstreamStream
 
 MAX_PROBE_TOKENS = 1024
 UNKNOWN_KIND = "openai_compatible"
-_KINDS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama"}
-"""The kind of server by the `owned_by` of its models."""
 _OTHER_FIELD = "max_completion_tokens"
 
 
@@ -92,16 +90,12 @@ def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Findin
         findings.append(Finding(server.subject, "models", "warning", report.text, report.advice))
     advice = "correct `name` of the model (or its name in parley.toml), or load the model on the server"
     findings += [Finding(server.subject, "models", "problem", sentence, advice) for sentence in report.missing]
-    kind = guess_kind(report)
+    kind = report.likely_kind
     if kind is not None and server.kind == UNKNOWN_KIND:
         lines = (f"[upstreams.{toml_key(server.target.name)}]", f'kind = "{kind}"')
         text = f"the server looks like {kind}, and kind is not set"
         findings.append(Finding(server.subject, "kind", "warning", text, "set the kind of the server", lines))
     return findings
-
-
-def guess_kind(report: UpstreamReport) -> str | None:
-    return _KINDS.get(report.owner or "")
 
 
 async def probe_model(server: ModelServer, deployment: Deployment, client: UpstreamClient) -> list[Finding]:

@@ -26,6 +26,7 @@ class RecentRequest(Struct, frozen=True):
     stream: bool
     status: int
     error: str | None
+    error_from_upstream: bool
     finish_reason: str | None
     cache: str
     duration: float
@@ -54,6 +55,7 @@ class RecentRequests:
                 record.stream,
                 record.status,
                 record.error,
+                record.error_from_upstream,
                 record.finish_reason,
                 record.cache,
                 record.duration,

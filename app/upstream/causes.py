@@ -101,6 +101,28 @@ REPLY_TOO_LARGE = _cause(
 NO_SUCH_PATH = _cause("no_such_path", "the server has no such path", "correct base_url: it mostly ends with /v1")
 WRONG_BASE_URL = _cause("wrong_base_url", "the server has no such path, but another base_url works", "correct base_url")
 
+NETWORK_WORDS = frozenset(
+    cause.word
+    for cause in (
+        REFUSED,
+        NAME_NOT_FOUND,
+        UNREACHABLE,
+        CONNECT_TIMEOUT,
+        TLS_EXPIRED,
+        TLS_NOT_YET,
+        TLS_ISSUER,
+        TLS_HOST,
+        TLS_CERTIFICATE,
+        TLS_NOT_SPOKEN,
+        TLS_EXPECTED,
+        TLS_FAILED,
+        TIMEOUT,
+        UNCONNECTED,
+    )
+)
+"""The causes that lie between the gateway and the server: no connection was made, or the network lost it. A server that
+crashes resets its connections, so a reset is not one of them."""
+
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}
 
 _BY_ERRNO = {

@@ -16,6 +16,8 @@ from app.upstream.model_names import join_names, suggest_model
 
 MAX_AT_ONCE = 16
 
+_KINDS_BY_OWNER = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama"}
+
 Result: TypeAlias = Literal["works", "no_list", "wrong_base_url", "key_refused", "failed"]
 
 
@@ -35,6 +37,11 @@ class UpstreamReport(Struct, frozen=True):
     """A base_url that works, if the given one does not."""
     owner: str | None = None
     """`owned_by` of the first model; servers name themselves there."""
+
+    @property
+    def likely_kind(self) -> str | None:
+        """The kind of server that `owner` suggests; None if it suggests none."""
+        return _KINDS_BY_OWNER.get(self.owner or "")
 
     @property
     def works(self) -> bool:

@@ -51,6 +51,9 @@ def test_the_page_and_its_files_need_no_key() -> None:
         assert gateway.get("/playground/main.js").status == 200
         found = gateway.get("/playground/gateway.json").json
         assert (found["demo"], found["needs_key"], "vllm" in found["kinds"]) == (True, True, True)
+        assert found["default_model"] is None
+        assert found["responsible"]["gateway"]["rate_limit"] == "policy"
+        assert "connection_refused" in found["responsible"]["network_causes"]
         assert gateway.get("/v1/status").status == 401
 
 

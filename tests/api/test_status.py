@@ -1,6 +1,7 @@
 """`GET /v1/status`: what operators see of one process."""
 
 import httpx
+import pytest
 
 from tests.in_process_gateway import SERVER, ModelServer, Running
 
@@ -49,6 +50,35 @@ def test_a_failed_server_is_seen() -> None:
         assert gateway.post("/v1/chat", QUESTION).status == 502
         [request] = gateway.get("/v1/status").json["requests"]
     assert (request["status"], request["attempts"]) == (502, ["local: server_error"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked", "error", "responsible"),
+    [
+        (httpx.Response(500, json={"error": {"message": "broken"}}), {}, "server_error", "upstream"),
+        (httpx.ConnectError("no route"), {}, "server_error", "network"),
+        (httpx.Response(400, json={"error": {"message": "bad"}}), {}, "invalid_request", "caller"),
+        (None, {"model": "other"}, "unknown_model", "caller"),
+        (None, {}, None, None),
+    ],
+)
+def test_it_says_whose_fault_a_failure_is(
+    answer: httpx.Response | httpx.ConnectError | None,
+    asked: dict[str, str],
+    error: str | None,
+    responsible: str | None,
+) -> None:
+    def reply(_: httpx.Request) -> httpx.Response:
+        if isinstance(answer, httpx.Response):
+            return answer
+        assert answer is not None
+        raise answer
+
+    with Running(SERVER, ModelServer() if answer is None else ModelServer(reply)) as gateway:
+        gateway.post("/v1/chat", QUESTION | asked)
+        [request] = gateway.get("/v1/status").json["requests"]
+    assert (request["error"], request["responsible"]) == (error, responsible)
+    assert request["error_from_upstream"] is (answer is not None)
 
 
 def test_only_the_last_requests_are_kept() -> None:

@@ -26,11 +26,19 @@ def test_a_server_that_works_lists_its_models() -> None:
     assert answer.status == 200
     assert answer.json == {
         "works": True,
+        "result": "works",
+        "kind": None,
         "lines": ["works; models: qwen3, llama"],
         "models": ["qwen3", "llama"],
         "working_url": None,
     }
     assert [(one.method, str(one.url)) for one in server.requests] == [("GET", f"{URL}/models")]
+
+
+def test_a_server_that_names_itself_shows_its_kind() -> None:
+    rows = {"data": [{"id": "qwen3", "owned_by": "vllm"}]}
+    with Running({"demo": True}, ModelServer(lambda _: httpx.Response(200, json=rows))) as gateway:
+        assert gateway.post("/v1/upstreams/check", {"base_url": URL}).json["kind"] == "vllm"
 
 
 def test_a_missing_v1_is_found() -> None:

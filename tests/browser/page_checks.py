@@ -1,9 +1,16 @@
 """What tests say of a page. Playwright is imported only when they run: it is not installed everywhere."""
 
+import os
 from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
+from PIL import Image
+
+IMAGES = os.environ.get("PLAYGROUND_IMAGES")
+"""With a folder here, the tests write the pictures of the documentation."""
 
 OpenPage: TypeAlias = Callable[..., Any]
 """The fixture `open_page`."""
@@ -24,3 +31,11 @@ def check_accessible(page: Any) -> None:
     found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations"]})
     violations = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]]
     assert violations == [], violations
+
+
+def take_picture(page: Any, name: str) -> None:
+    """Write a picture of the documentation if PLAYGROUND_IMAGES names a folder."""
+    if IMAGES is None:
+        return
+    picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
+    picture.quantize(192, dither=Image.Dither.NONE).save(Path(IMAGES) / f"playground-{name}.png", optimize=True)

@@ -70,8 +70,9 @@ class PageGateway:
         self.server.scripts.update(self._models)
         tree = dict(self._tree)
         if self._models:
-            tree["upstreams"] = {"local": {"base_url": f"{self.server.url}/v1"}}
-            rows = {name: {"upstreams": ["local"]} for name in self._models}
-            tree["models"] = {name: row | tree.get("models", {}).get(name, {}) for name, row in rows.items()}
+            given = tree.get("models", {})
+            rows = {name: {"upstreams": ["local"]} | given.get(name, {}) for name in self._models}
+            tree["upstreams"] = {"local": {"base_url": f"{self.server.url}/v1"}} | tree.get("upstreams", {})
+            tree["models"] = given | rows
         client = await self._stack.enter_async_context(serving(Settings.model_validate(tree)))
         self.url = str(client.base_url).rstrip("/")

@@ -60,7 +60,7 @@ def test_a_message_can_be_written_instead_of_a_result(gateway: PageGateway, open
 def test_each_example_gets_a_reply(gateway: PageGateway, open_page: OpenPage, name: str, shown: str) -> None:
     page = open_page(gateway.url)
     try_example(page, name)
-    expect(page.locator(".message.live")).to_have_count(0)
+    expect(page.locator(".live")).to_have_count(0)
     expect(page.locator(".details")).to_contain_text("complete")
     expect(page.locator(".messages")).to_contain_text(shown)
 

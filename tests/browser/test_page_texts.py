@@ -98,14 +98,14 @@ def test_the_page_lives_after_this_text(gateway: PageGateway, open_page: OpenPag
     page = open_page(gateway.url)
     page.evaluate(WATCH_TURNS)
     send(page, name.replace(" ", "-"))
-    expect(page.locator(".message.live")).to_have_count(0)
+    expect(page.locator(".live")).to_have_count(0)
     expect(page.locator(".message")).to_have_count(2)
     assert page.evaluate("window.slowestTurn") < SLOWEST_TURN_MS
     if name in NOT_FORMULAS:
         assert TEXTS[name] in shown_text(page)
     send(page, "prices", "and again")
     expect(page.locator(".message")).to_have_count(4)
-    expect(page.locator(".message.live")).to_have_count(0)
+    expect(page.locator(".live")).to_have_count(0)
     reload(page, 4)
     assert "It costs $5" in shown_text(page)
 
@@ -116,7 +116,7 @@ def test_a_text_that_is_no_formula_is_shown_in_reasoning_too(
 ) -> None:
     page = open_page(gateway.url)
     send(page, "thinker")
-    expect(page.locator(".message.live")).to_have_count(0)
+    expect(page.locator(".live")).to_have_count(0)
     assert "report_$USER_$DATE.txt" in shown_text(page)
 
 
@@ -126,7 +126,7 @@ def test_wide_formulas_and_deep_quotes_scroll_inside_their_message(
 ) -> None:
     page = open_page(gateway.url)
     send(page, "wide")
-    expect(page.locator(".message.live")).to_have_count(0)
+    expect(page.locator(".live")).to_have_count(0)
     page.set_viewport_size({"width": width, "height": 860})
     reload(page, 2)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

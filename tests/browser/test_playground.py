@@ -3,23 +3,18 @@ security policy or logs an error."""
 
 import asyncio
 import base64
-import os
 import re
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
-from tests.browser.page_checks import OpenPage, check_accessible, expect
+from tests.browser.page_checks import OpenPage, check_accessible, expect, take_picture
 from tests.browser.page_gateway import PageGateway, delta, end, stream
 from tests.scripted_server import Reply
 
 ROOT = Path(__file__).parent.parent.parent
-IMAGES = os.environ.get("PLAYGROUND_IMAGES")
-"""With a folder here, the tests write the pictures of the documentation."""
 
 ANSWER = r"""The **quadratic formula** solves $ax^2 + bx + c = 0$:
 
@@ -63,12 +58,29 @@ THOUGHT_PIECES = pieces("The user wants the formula. I will show it, and a funct
 ANSWER_PIECES = pieces(ANSWER, "content", 5)
 
 
+def write_steps(*gates: asyncio.Event) -> list[bytes | asyncio.Event]:
+    """Reasoning, content and a call; each goes on when its gate is set."""
+    head = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"ci'}}
+    rest = {"index": 0, "function": {"arguments": 'ty": "Rome"}'}}
+    after_thought, after_text, after_call = gates
+    thought: list[bytes | asyncio.Event] = [
+        delta(reasoning_content="Thinking"),
+        after_thought,
+        delta(reasoning_content=" is done."),
+    ]
+    text: list[bytes | asyncio.Event] = [delta(content="Now"), after_text, delta(content=" I look it up.")]
+    call: list[bytes | asyncio.Event] = [delta(tool_calls=[head]), after_call, delta(tool_calls=[rest])]
+    return [*thought, *text, *call, end("tool_calls")]
+
+
 class Gates:
     """What the slow models wait for."""
 
     def __init__(self) -> None:
         self.after_begin = asyncio.Event()
         self.of_pieces = [asyncio.Event() for _ in range(len(THOUGHT_PIECES) + len(ANSWER_PIECES))]
+        self.of_steps = {name: [asyncio.Event() for _ in range(3)] for name in FORMATS}
+        """For each format: after the first token of the reasoning, of the content and of the call."""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +102,7 @@ def gateway(gates: Gates) -> Iterator[PageGateway]:
         "broken": Reply(chunks=pieces("All is well so far", "content"), chunked=True, abrupt=True),
         "stuck": stream(*pieces("Once upon a time", "content"), asyncio.Event()),
     }
+    models |= {f"steps of {name}": stream(*write_steps(*gates.of_steps[name])) for name in FORMATS}
     settings = {
         "demo": True,
         "default_model": "demo",
@@ -118,14 +131,6 @@ def ask(page: Any, text: str) -> None:
 
 def figures(page: Any) -> str:
     return str(page.locator(".details").inner_text())
-
-
-def take_picture(page: Any, name: str) -> None:
-    """Write a picture of the documentation if PLAYGROUND_IMAGES names a folder."""
-    if IMAGES is None:
-        return
-    picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
-    picture.quantize(192, dither=Image.Dither.NONE).save(Path(IMAGES) / f"playground-{name}.png", optimize=True)
 
 
 def test_a_reply_arrives_as_reasoning_and_content_with_code_and_formulas(
@@ -157,6 +162,30 @@ def test_a_reply_arrives_as_reasoning_and_content_with_code_and_formulas(
     page.mouse.move(2, 2)
     page.evaluate("document.activeElement.blur()")
     take_picture(page, "chat")
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_each_message_of_a_reply_is_an_article_of_its_own_from_its_first_token(
+    gateway: PageGateway, gates: Gates, open_page: OpenPage, format_: str
+) -> None:
+    page = open_page(gateway.url)
+    choose_model(page, f"steps of {format_}")
+    page.get_by_label("Format").select_option(format_)
+    ask(page, "What is the weather in Rome?")
+    articles = page.locator(".live > article")
+    shown = ["Thinking", "Now", "get_weather"]
+    for count, (text, gate) in enumerate(zip(shown, gates.of_steps[format_], strict=True), 1):
+        if format_ == "autogen" and text == "get_weather":  # its events have whole calls only
+            gateway.set(gate)
+            break
+        expect(articles, text).to_have_count(count)
+        expect(articles.last).to_contain_text(text)
+        if format_ == "qwen" and count == 3:
+            check_accessible(page)
+            take_picture(page, "streaming")
+        gateway.set(gate)
+    expect(page.locator(".part.call")).to_contain_text('"city": "Rome"')
+    expect(page.get_by_role("button", name="Send the results")).to_be_visible()
 
 
 def test_the_cache_says_why_and_a_new_reply_can_be_asked_for(gateway: PageGateway, open_page: OpenPage) -> None:
@@ -268,6 +297,20 @@ def test_every_format_has_an_example_that_every_other_format_can_read(
     assert [row for row in found if row[1:] != [200, True, [], False, "call,result"]] == []
 
 
+def test_a_pdf_keeps_its_name_in_each_format(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    choose_model(page, "demo")
+    for format_, following in zip(FORMATS, (*FORMATS[1:], FORMATS[0]), strict=True):
+        page.get_by_label("Format").select_option(format_)
+        page.get_by_role("button", name="A PDF").click()
+        expect(page.locator(".message.user"), format_).to_contain_text("meeting.pdf")
+        expect(page.locator(".rows")).to_contain_text("complete")
+        page.get_by_label("Format").select_option(following)
+        expect(page.locator(".message.assistant").last).to_contain_text("You asked:")
+        expect(page.locator(".message.user"), f"{format_} as {following}").to_contain_text("meeting.pdf")
+        page.get_by_role("button", name="Clear").last.click()
+
+
 def test_an_image_and_a_pdf_are_sent(gateway: PageGateway, open_page: OpenPage) -> None:
     page = open_page(gateway.url)
     choose_model(page, "demo")
@@ -322,17 +365,25 @@ def test_a_mistake_is_shown_at_the_message_that_has_it(gateway: PageGateway, ope
     page = open_page(gateway.url)
     choose_model(page, "demo")
     page.get_by_role("button", name="Edit as JSON").click()
-    page.get_by_label("Messages in the format of Qwen-Agent").fill(
-        '[{"role": "user", "content": "Hi"}, {"role": "bear", "content": "Roar"}]'
-    )
-    page.get_by_role("button", name="Save").click()
+    editor = page.get_by_label("Messages in the format of Qwen-Agent")
+    editor.fill('[{"role": "user", "content": "Hi"}, {"role": "bear", "content": "Roar"}]')
+    page.get_by_role("button", name="Save", exact=True).click()
+    expect(page.locator(".backdrop mark")).to_have_text('"role": "bear"')
+    place = page.get_by_role("button", name="Line 1, column 38: messages[1].role: must be one of system")
+    place.click()
+    assert editor.evaluate("one => one.value.slice(one.selectionStart, one.selectionEnd)") == '"role": "bear"'
+    check_accessible(page)
+    take_picture(page, "mistake")
+    page.get_by_role("button", name="Save with the mistakes").click()
+    expect(page.get_by_role("article", name="Message 2")).to_contain_text('Unknown role "bear"')
     ask(page, "And you?")
     expect(page.locator(".message.mistaken")).to_have_count(1)
     expect(page.get_by_role("article", name="Message 2")).to_contain_text("messages[1].role: must be one of system")
     check_accessible(page)
     page.get_by_role("button", name="Edit message 2").click()
+    expect(page.locator(".backdrop mark")).to_have_text('"role": "bear"')
     page.get_by_label("Message 2 as JSON").fill('{"role": "assistant", "content": "Hello!"}')
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.locator(".message.mistaken")).to_have_count(0)
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".part.content").last).to_contain_text("You asked: “And you?”")

@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from app.errors import FAULT_STATUS
+from app.observe.responsible import RESPONSIBLE
 from app.playground import files
 
 SITE = Path(files.__file__).parent / "site"
@@ -38,6 +40,13 @@ def test_every_text_is_used() -> None:
     by_value = {"chat", "convert", "status", "connect", "system", "user", "assistant", "function"}
     left = TEXTS["en"].keys() - plain - by_value
     assert {key for key in left if not key.startswith(tuple(beginnings))} == set()
+
+
+def test_every_error_and_whose_fault_it_is_has_a_text() -> None:
+    own = {f"error_{code}" for code in RESPONSIBLE}
+    of_servers = {f"error_upstream_{code}" for code in FAULT_STATUS}
+    places = {f"place_{place}" for place in ("caller", "policy", "upstream", "gateway", "network")}
+    assert (own | of_servers | places) - TEXTS["en"].keys() == set()
 
 
 def test_every_file_that_a_file_names_is_in_the_package() -> None:

@@ -4,6 +4,7 @@ import { partialMessages, replyMessages } from "./formats/whole.js";
 import { writeResults, writeSystem, writeUser } from "./formats/compose.js";
 import { loadConversation, saveConversation } from "./conversation_storage.js";
 import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
+import { describeMark, describeViolation, markShape } from "./json_marks.js";
 import { Run } from "./run.js";
 import { createStore } from "./store.js";
 import { t } from "./texts.js";
@@ -22,8 +23,18 @@ import { t } from "./texts.js";
  */
 
 export const store = createStore({
-  /** @type {{version: string, demo: boolean, needs_key: boolean, kinds: string[]}} */
-  gateway: { version: "", demo: false, needs_key: false, kinds: [] },
+  /**
+   * @type {{version: string, demo: boolean, needs_key: boolean, default_model: string | null, kinds: string[],
+   *   responsible: import("./failures.js").Responsibilities}}
+   */
+  gateway: {
+    version: "",
+    demo: false,
+    needs_key: false,
+    default_model: null,
+    kinds: [],
+    responsible: { gateway: {}, upstream: {}, network_causes: [] },
+  },
   /** @type {string[]} */
   models: [],
   /** @type {GatewayError | null} */
@@ -44,9 +55,12 @@ export const store = createStore({
   },
   /** @type {any[]} */
   messages: [],
-  /** The mistakes of each message. @type {Record<number, string[]>} */
+  /** The mistakes of each message. @type {Record<number, import("./json_marks.js").Violation[]>} */
   mistakes: {},
-  /** What is wrong with the request as a whole. @type {{message: string, error?: GatewayError} | null} */
+  /**
+   * What is wrong with the request as a whole. `title` and `detail` take the place of what the error says.
+   * @type {{error: import("./views/problem.js").GivenError, title?: string, detail?: string} | null}
+   */
   problem: null,
   /** @type {string[]} */
   notices: [],
@@ -100,9 +114,10 @@ export async function loadModels() {
     const list = await sendJson("GET", "v1/models");
     if (get().key !== key) return;
     const models = list.data.map((/** @type {{id: string}} */ row) => row.id);
-    const { model } = get().options;
+    const { options, gateway } = get();
+    const model = [options.model, gateway.default_model].find((name) => name && models.includes(name));
     store.set({ models, modelsError: null });
-    setOptions({ model: models.includes(model) ? model : (models[0] ?? model) });
+    setOptions({ model: model ?? models[0] ?? options.model });
   } catch (error) {
     if (get().key === key) store.set({ modelsError: asGatewayError(error) });
   }
@@ -114,17 +129,15 @@ export function asGatewayError(error) {
 }
 
 /**
- * Return the JSON of a text field; undefined if it is empty. Throws an Error that names the field.
+ * Return the JSON of a text field; undefined if it is empty. Throws an Error that names the field and the place.
  * @param {string} text
  * @param {string} name
+ * @param {"list" | "object"} shape
  */
-function parseField(text, name) {
-  if (!text.trim()) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new Error(t("notJson", { name, reason: error instanceof Error ? error.message : String(error) }));
-  }
+function parseField(text, name, shape) {
+  const [mark] = markShape(text, shape);
+  if (mark) throw new Error(t("notJson", { name, reason: describeMark(text, mark) }));
+  return text.trim() ? JSON.parse(text) : undefined;
 }
 
 /**
@@ -133,8 +146,8 @@ function parseField(text, name) {
  */
 export function makeBody(messages) {
   const options = get().options;
-  const functions = parseField(options.functions, t("functions"));
-  const config = { ...parseField(options.more, t("moreParameters")) };
+  const functions = parseField(options.functions, t("functions"), "list");
+  const config = { ...parseField(options.more, t("moreParameters"), "object") };
   if (options.thinking) config.enable_thinking = options.thinking === "on";
   if (options.temperature !== "") config.temperature = Number(options.temperature);
   if (options.maxTokens !== "") config.max_tokens = Number(options.maxTokens);
@@ -185,7 +198,7 @@ export async function start() {
   try {
     body = makeBody(get().messages);
   } catch (error) {
-    store.set({ problem: { message: error instanceof Error ? error.message : String(error) } });
+    store.set({ problem: { error: { message: error instanceof Error ? error.message : String(error) } } });
     return;
   }
   const run = new Run(body, notifyOncePerFrame);
@@ -267,6 +280,21 @@ async function convert(from, to, messages) {
   return (await sendJson("POST", "v1/convert", { from, to, messages })).messages;
 }
 
+/**
+ * Return the mistakes of messages in the chosen format; none if the gateway cannot be asked: then sending finds them.
+ * @param {any[]} messages
+ * @returns {Promise<import("./json_marks.js").Violation[]>}
+ */
+export async function findViolations(messages) {
+  const { format } = get().options;
+  try {
+    await convert(format, format, messages);
+    return [];
+  } catch (error) {
+    return asGatewayError(error).violations.filter(({ param }) => param);
+  }
+}
+
 /** Write the conversation in another format. @param {string} format */
 export async function changeFormat(format) {
   const { messages, options } = get();
@@ -318,17 +346,19 @@ export async function retry() {
 /** Put each mistake at the message that has it. @param {unknown} thrown */
 function reportProblem(thrown) {
   const error = asGatewayError(thrown);
-  /** @type {Record<number, string[]>} */
+  /** @type {Record<number, import("./json_marks.js").Violation[]>} */
   const mistakes = {};
   const others = [];
-  for (const { param, message } of error.violations) {
-    const index = /^messages\[(\d+)\]/.exec(param ?? "")?.[1];
-    const text = param ? `${param}: ${message.replace(`${param}: `, "")}` : message;
-    if (index === undefined || Number(index) >= get().messages.length) others.push(text);
-    else (mistakes[Number(index)] ??= []).push(text);
+  for (const one of error.violations) {
+    const index = /^messages\[(\d+)\]/.exec(one.param ?? "")?.[1];
+    if (index === undefined || Number(index) >= get().messages.length) others.push(describeViolation(one));
+    else (mistakes[Number(index)] ??= []).push(one);
   }
-  const message = others.length ? others.join("\n") : t("mistakesBelow");
-  store.set({ mistakes, problem: { message, error }, announcement: message });
+  const problem =
+    others.length || !error.violations.length
+      ? { error, detail: others.join("\n") || error.message }
+      : { error, title: t("mistakesBelow"), detail: "" };
+  store.set({ mistakes, problem, announcement: problem.title ?? problem.detail });
 }
 
 let scheduled = false;

@@ -27,6 +27,9 @@ export async function chooseLanguage(chosen) {
   await loadTexts(chosen);
 }
 
+/** @param {string} key */
+export const hasText = (key) => key in texts;
+
 export const currentLanguage = () => language;
 
 /**

@@ -16,6 +16,9 @@ const source = (file) => ({ type: "base64", media_type: file.mediaType, data: ba
 const newId = () => crypto.getRandomValues(new Uint32Array(2)).join("");
 const now = () => new Date().toISOString().slice(0, 19);
 
+/** @param {Attachment[]} files behind a text */
+const nameFiles = (files) => files.map((file, index) => ({ at: index + 1, name: file.name })).filter(({ at }) => !isImage(files[at - 1]));
+
 /** @type {Record<string, (text: string, files: Attachment[]) => any>} */
 const USER = {
   qwen: (text, files) => ({
@@ -23,6 +26,8 @@ const USER = {
     content: files.length
       ? [{ text }, ...files.map((file) => ({ [isImage(file) ? "image" : "file"]: file.url }))]
       : text,
+    // Qwen-Agent has no key for the name of a file: Parley keeps it in `extra`.
+    ...(!files.every(isImage) && { extra: { parley: { media: nameFiles(files) } } }),
   }),
   openai: (text, files) => ({
     role: "user",
@@ -37,7 +42,11 @@ const USER = {
     role: "user",
     content: files.length
       ? [
-          ...files.map((file) => ({ type: isImage(file) ? "image" : "document", source: source(file) })),
+          ...files.map((file) =>
+            isImage(file)
+              ? { type: "image", source: source(file) }
+              : { type: "document", title: file.name, source: source(file) },
+          ),
           { type: "text", text },
         ]
       : text,

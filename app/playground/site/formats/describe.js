@@ -8,7 +8,7 @@ const ROLES = { system: "system", developer: "system", user: "user", assistant: 
 
 /**
  * @param {any} message of any shape: it may have been written or pasted by hand
- * @returns {{role: Role, parts: Part[]}}
+ * @returns {{role: Role, parts: Part[], unknownRole?: string}} `unknownRole` as it is written, if no format has it
  */
 export function describe(message) {
   try {
@@ -18,15 +18,28 @@ export function describe(message) {
   }
 }
 
-/** Throws a TypeError where a field has another type than its format says. @param {any} message @returns {{role: Role, parts: Part[]}} */
+/** Throws a TypeError where a field has another type than its format says. @param {any} message @returns {{role: Role, parts: Part[], unknownRole?: string}} */
 function describeObject(message) {
   if (typeof message !== "object" || message === null) return { role: "user", parts: [other(message)] };
-  const parts = [...readParts(message)].filter((part) => part.text || part.kind === "call" || part.kind === "result");
+  const parts = [...readParts(withFileNames(message))].filter((part) => part.text || part.kind === "call" || part.kind === "result");
   for (const { text, name, id } of parts) {
     if ([text, name ?? "", id ?? ""].some((value) => typeof value !== "string")) throw new TypeError("not a string");
   }
   const results = parts.length > 0 && parts.every((part) => part.kind === "result");
-  return { role: results ? "function" : readRole(message, parts), parts };
+  const role = results ? "function" : readRole(message, parts);
+  const known = message.role === undefined || (typeof message.role === "string" && Object.hasOwn(ROLES, message.role));
+  return known ? { role, parts } : { role, parts, unknownRole: JSON.stringify(message.role) };
+}
+
+/** Qwen-Agent has no key for the name of a file: Parley keeps it in `extra`. @param {any} message */
+function withFileNames(message) {
+  const notes = message.extra?.parley?.media;
+  if (!Array.isArray(notes) || !Array.isArray(message.content)) return message;
+  const names = new Map(notes.map(({ at, name }) => [at, name]));
+  const content = message.content.map((/** @type {any} */ item, /** @type {number} */ at) => {
+    return names.has(at) && typeof item === "object" ? { ...item, name: names.get(at) } : item;
+  });
+  return { ...message, content };
 }
 
 /**
@@ -35,7 +48,7 @@ function describeObject(message) {
  * @returns {Role}
  */
 function readRole(message, parts) {
-  if (message.role in ROLES) return ROLES[message.role];
+  if (Object.hasOwn(ROLES, message.role)) return ROLES[message.role];
   if (message.type === "SystemMessage") return "system";
   if (message.source !== undefined) {
     const own = /Thought|ToolCall/.test(message.type) || message.source !== "user";

@@ -1,19 +1,22 @@
 /** @file The conversation, its options and the details of its replies. */
 
-import { answerCalls, loadModels, resume, retry, sendUser, setMessages, setOptions, start, store } from "../conversation.js";
+import { answerCalls, findViolations, loadModels, resume, retry, sendUser, setMessages, setOptions, start, store } from "../conversation.js";
 import { EXAMPLE_FUNCTIONS, EXAMPLES, FIRST_QUESTIONS } from "../formats/examples.js";
 import { FORMATS } from "../formats/names.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { describe } from "../formats/describe.js";
+import { markMessages, markSyntax } from "../json_marks.js";
 import { useStore } from "../store.js";
 import { currentLanguage, t } from "../texts.js";
 import { Composer } from "./composer.js";
 import { TextArea } from "./controls.js";
 import { Details } from "./details.js";
 import { Guard } from "./guard.js";
+import { JsonArea } from "./json_area.js";
 import { MessageView } from "./message.js";
 import { Options } from "./options.js";
 import { PartView } from "./parts.js";
+import { Problem } from "./problem.js";
 
 const FOLLOWED_PIXELS = 150;
 const BOTTOM_PIXELS = 16;
@@ -40,10 +43,10 @@ export function ChatView() {
             ${run && html`<${LiveReply} run=${run} />`}
           </div>`}
       ${notices.length > 0 && html`<ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul>`}
-      ${problem && html`<${Problem} problem=${problem} canRetry=${messages.length > 0} />`}
+      ${problem && html`<${Problem} ...${problem}>
+        ${messages.length > 0 && html`<button type="button" onClick=${start}>${t("retry")}</button>`}<//>`}
       ${state.modelsError && state.modelsError.status !== 401 &&
-        html`<div class="problem" role="alert"><p>${state.modelsError.message}</p>
-          <button type="button" onClick=${loadModels}>${t("retry")}</button></div>`}
+        html`<${Problem} error=${state.modelsError}><button type="button" onClick=${loadModels}>${t("retry")}</button><//>`}
       ${!editing && (calls.length > 0 && writesInstead !== openCalls
         ? html`<${CallAnswers} key=${openCalls} calls=${calls} onWriteInstead=${() => setWritesInstead(openCalls)} />`
         : html`<${Composer} busy=${run?.state === "running"} />`)}
@@ -113,58 +116,76 @@ function ask({ text, functions, thinking, file }) {
 function ConversationEditor({ onDone }) {
   const { messages, options } = store.get();
   const [draft, setDraft] = useState(JSON.stringify(messages, null, 2));
-  const [wrong, setWrong] = useState(/** @type {string | null} */ (null));
-  const save = () => {
-    try {
-      const value = JSON.parse(draft);
-      const list = Array.isArray(value) ? value : (value.messages ?? value.input);
-      if (!Array.isArray(list)) throw new Error(t("notAList"));
-      setMessages(list);
-      onDone();
-    } catch (error) {
-      setWrong(error instanceof Error ? error.message : String(error));
-    }
+  const [checked, setChecked] = useState(false);
+  const [found, setFound] = useState(/** @type {import("../json_marks.js").Mark[]} */ ([]));
+  const change = (/** @type {string} */ text) => {
+    setDraft(text);
+    setFound([]);
   };
+  const use = (/** @type {any[]} */ list) => {
+    setMessages(list);
+    onDone();
+  };
+  const save = async () => {
+    setChecked(true);
+    const list = readMessages(draft);
+    if (!list) return;
+    const violations = list.length ? await findViolations(list) : [];
+    if (violations.length) setFound(markMessages(draft, violations));
+    else use(list);
+  };
+  const marks = checked ? [...markConversation(draft), ...found] : [];
   return html`<div class="editor">
-    <${TextArea} label=${t("messagesIn", { format: FORMATS[options.format] })} value=${draft} wrong=${wrong} rows=${24} onInput=${setDraft}
-      action=${html`<button type="button" class="quiet" onClick=${() => setDraft(JSON.stringify(EXAMPLES[options.format], null, 2))}>${t("example")}</button>`} />
-    <p><button type="button" class="primary" onClick=${save}>${t("save")}</button>
-      <button type="button" onClick=${onDone}>${t("cancel")}</button></p>
+    <${JsonArea} label=${t("messagesIn", { format: FORMATS[options.format] })} value=${draft} marks=${marks} rows=${24} onInput=${change}
+      action=${html`<button type="button" class="quiet" onClick=${() => change(JSON.stringify(EXAMPLES[options.format], null, 2))}>${t("example")}</button>`} />
+    <div class="buttons"><button type="button" class="primary" onClick=${save}>${t("save")}</button>
+      <button type="button" onClick=${onDone}>${t("cancel")}</button>
+      ${found.length > 0 && html`<button type="button" class="last" onClick=${() => use(readMessages(draft) ?? [])}>${t("saveAnyway")}</button>`}</div>
   </div>`;
 }
 
-/** @param {{run: import("../run.js").Run}} props */
+/** @param {string} text @returns {any[] | null} the messages of a list, or of the body of a request */
+function readMessages(text) {
+  if (markConversation(text).length) return null;
+  const value = JSON.parse(text);
+  return Array.isArray(value) ? value : (value.messages ?? value.input);
+}
+
+/** @param {string} text @returns {import("../json_marks.js").Mark[]} */
+function markConversation(text) {
+  const syntax = markSyntax(text);
+  if (syntax.length) return syntax;
+  const value = JSON.parse(text);
+  if (Array.isArray(value) || Array.isArray(value?.messages ?? value?.input)) return [];
+  return [{ start: 0, end: text.length, text: t("notMessages"), kind: "wrong" }];
+}
+
+/** The reply in progress: each of its messages is an article of its own from its first token on. @param {{run: import("../run.js").Run}} props */
 function LiveReply({ run }) {
   const { reply, state } = run;
-  return html`<article class="message assistant live" aria-label=${t("reply")} aria-busy=${String(state === "running")}>
-    <header><h2>${t("assistant")}</h2>
-      <div class="actions">${state === "running" && html`
-        <button type="button" class="quiet" title=${t("cutHint")} onClick=${() => run.cut()}>${t("cut")}</button>`}</div>
-    </header>
-    ${reply.parts.map((part, index) => html`<${Guard} key=${index} source=${part.text}><${PartView} part=${part} role="assistant" /><//>`)}
-    ${state === "running" && !reply.parts.length && html`<p class="waiting"><span class="growing"></span> ${t("waiting")}</p>`}
-    ${state === "cut" && html`<div class="problem" role="alert"><p>${t("cutAfter", { count: run.frames.length })}</p>
-      ${run.canResume && html`<button type="button" class="primary" onClick=${resume}>${t("resume")}</button>`}
-      <button type="button" onClick=${start}>${t("retry")}</button></div>`}
-    ${state === "failed" && html`<div class="problem" role="alert">
-      <p>${reply.error?.message ?? run.error?.message}</p>
-      ${reply.error?.code && html`<p class="muted"><code>${reply.error.code}</code></p>`}
-      <button type="button" class="primary" onClick=${start}>${t("retry")}</button></div>`}
+  const running = state === "running";
+  return html`<div class="live" role="group" aria-label=${t("reply")} aria-busy=${String(running)}>
+    ${reply.parts.map((part, index) => html`<article key=${index} class="message assistant" aria-label=${t("replyPart", { part: partName(part) })}>
+      <header><h2>${t("assistant")}</h2></header>
+      <${Guard} source=${part.text}><${PartView} part=${part} role="assistant" /><//>
+    </article>`)}
+    ${running && html`<div class="progress"><span class="growing" aria-hidden="true"></span>
+      <span>${reply.parts.length ? t("receiving") : t("waiting")}</span>
+      <button type="button" class="last" title=${t("cutHint")} onClick=${() => run.cut()}>${t("cut")}</button></div>`}
+    ${state === "cut" && html`<div class="problem" role="alert"><p><b>${t("cutAfter", { count: run.frames.length })}</b></p>
+      <div class="buttons">${run.canResume && html`<button type="button" class="primary" onClick=${resume}>${t("resume")}</button>`}
+        <button type="button" onClick=${start}>${t("retry")}</button></div></div>`}
+    ${state === "failed" && html`<${Problem} error=${reply.error ?? run.error ?? {}}>
+      <button type="button" class="primary" onClick=${start}>${t("retry")}</button><//>`}
     ${state === "stopped" && html`<div class="stopped"><p>${t("replyStopped")}</p>
-      <button type="button" onClick=${start}>${t("retry")}</button></div>`}
-  </article>`;
+      <div class="buttons"><button type="button" onClick=${start}>${t("retry")}</button></div></div>`}
+  </div>`;
 }
 
-/** @param {{problem: {message: string, error?: import("../gateway.js").GatewayError}, canRetry: boolean}} props */
-function Problem({ problem, canRetry }) {
-  const { error } = problem;
-  return html`<div class="problem" role="alert">
-    <p>${problem.message}</p>
-    ${error && html`<p class="muted">${error.status > 0 && html`<code>${error.status}</code>`} <code>${error.code}</code>
-      ${error.requestId && html` <small>${error.requestId}</small>`}
-      ${error.upstream && html` <small>${error.upstream.name ?? ""} ${error.upstream.cause ?? ""}</small>`}</p>`}
-    ${canRetry && html`<button type="button" onClick=${start}>${t("retry")}</button>`}
-  </div>`;
+/** @param {import("../reply.js").Part} part */
+function partName({ kind, name }) {
+  if (kind === "call") return t("callOf", { name: name ?? "" });
+  return kind === "reasoning" ? t("reasoning") : t("content");
 }
 
 /** @param {any[]} messages @returns {import("../reply.js").Part[]} the calls that have no result yet */

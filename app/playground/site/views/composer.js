@@ -4,6 +4,7 @@ import { addSystem, sendUser, stop } from "../conversation.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { t } from "../texts.js";
 import { Select } from "./controls.js";
+import { FileIcon } from "./parts.js";
 
 /** @typedef {import("../formats/compose.js").Attachment} Attachment */
 
@@ -57,7 +58,7 @@ export function Composer({ busy }) {
   return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}
       onDrop=${onDrop} onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}>
     ${files.length > 0 && html`<ul class="attachments">${files.map((file, index) => html`<li>
-      ${file.mediaType.startsWith("image/") ? html`<img src=${file.url} alt="" />` : html`<span aria-hidden="true">📎</span>`} ${file.name}
+      ${file.mediaType.startsWith("image/") ? html`<img src=${file.url} alt="" />` : html`<${FileIcon} />`} ${file.name}
       <button type="button" class="quiet" aria-label=${t("removeFile", { name: file.name })}
         onClick=${() => setFiles(files.toSpliced(index, 1))}>×</button></li>`)}</ul>`}
     <label for="prompt" class="visually-hidden">${role === "system" ? t("systemPrompt") : t("yourMessage")}</label>

@@ -3,16 +3,17 @@
 import { removeMessage, replaceMessage } from "../conversation.js";
 import { Component, html } from "../html.js";
 import { describe } from "../formats/describe.js";
+import { describeViolation, markMessage, markSyntax } from "../json_marks.js";
 import { t } from "../texts.js";
-import { TextArea } from "./controls.js";
 import { Guard } from "./guard.js";
+import { JsonArea } from "./json_area.js";
 import { PartView } from "./parts.js";
 
 /** It is rendered again only if something in it has changed: a conversation may be long. */
 export class MessageView extends Component {
   constructor() {
     super();
-    this.state = { draft: null, wrong: null };
+    this.state = { draft: null, checked: false };
   }
 
   /** @param {any} next @param {any} nextState */
@@ -30,31 +31,39 @@ export class MessageView extends Component {
   save() {
     const { index } = /** @type {any} */ (this.props);
     const { draft } = /** @type {any} */ (this.state);
-    try {
-      replaceMessage(index, JSON.parse(draft));
-      this.setState({ draft: null, wrong: null });
-    } catch (error) {
-      this.setState({ wrong: String(error) });
+    if (markSyntax(draft).length) {
+      this.setState({ checked: true });
+      return;
     }
+    replaceMessage(index, JSON.parse(draft));
+    this.setState({ draft: null, checked: false });
   }
 
-  render(/** @type {any} */ { message, index, mistakes }, /** @type {any} */ { draft, wrong }) {
-    const { role, parts } = describe(message);
+  /** The mistakes of the draft, and what the gateway found in the message while it is as it was. @returns {import("../json_marks.js").Mark[]} */
+  findMarks() {
+    const { message, mistakes } = /** @type {any} */ (this.props);
+    const { draft, checked } = /** @type {any} */ (this.state);
+    if (mistakes && draft === JSON.stringify(message, null, 2)) return markMessage(draft, mistakes);
+    return checked ? markSyntax(draft) : [];
+  }
+
+  render(/** @type {any} */ { message, index, mistakes }, /** @type {any} */ { draft }) {
+    const { role, parts, unknownRole } = describe(message);
     const number = index + 1;
     return html`<article class=${`message ${role} ${mistakes ? "mistaken" : ""}`} aria-label=${t("messageOf", { number, role: t(role) })}>
-      <header><h2>${t(role)}</h2>
+      <header><h2>${unknownRole === undefined ? t(role) : html`${t("unknownRole")} <code class="wrong">${unknownRole}</code>`}</h2>
         <div class="actions">
           <button type="button" class="quiet" aria-label=${t("editMessage", { number })}
-            onClick=${() => this.setState({ draft: draft === null ? JSON.stringify(message, null, 2) : null, wrong: null })}>
+            onClick=${() => this.setState({ draft: draft === null ? JSON.stringify(message, null, 2) : null, checked: false })}>
             ${t("edit")}</button>
           <button type="button" class="quiet" aria-label=${t("removeMessage", { number })}
             onClick=${() => removeMessage(index)}>${t("remove")}</button>
         </div>
       </header>
-      ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {string} */ one) => html`<li>${one}</li>`)}</ul></div>`}
+      ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {any} */ one) => html`<li>${describeViolation(one)}</li>`)}</ul></div>`}
       ${draft === null
         ? html`<${Guard} source=${message}>${parts.map((part) => html`<${PartView} part=${part} role=${role} />`)}<//>`
-        : html`<${TextArea} label=${t("messageJson", { number })} value=${draft} wrong=${wrong} rows=${10}
+        : html`<${JsonArea} label=${t("messageJson", { number })} value=${draft} marks=${this.findMarks()} rows=${10}
               onInput=${(/** @type {string} */ value) => this.setState({ draft: value })} />
             <p><button type="button" class="primary" onClick=${() => this.save()}>${t("save")}</button></p>`}
     </article>`;

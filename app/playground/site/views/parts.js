@@ -49,5 +49,10 @@ function Media({ part }) {
   const { text, name } = part;
   if (/^data:image\//.test(text)) return html`<img class="part media" src=${text} alt=${name ?? t("attachedImage")} />`;
   const kind = /^data:([^;,]+)/.exec(text)?.[1];
-  return html`<p class="part media file"><span aria-hidden="true">📎</span> ${name ?? kind ?? text.slice(0, 200)}</p>`;
+  return html`<p class="part media file"><${FileIcon} /> ${name ?? kind ?? text.slice(0, 200)}</p>`;
+}
+
+/** A sheet of paper. */
+export function FileIcon() {
+  return html`<svg class="file-icon" viewBox="0 0 16 16" aria-hidden="true"><path d="M4 1.5h5.5L13 5v9.5H4z M9.5 1.5V5H13" /></svg>`;
 }

@@ -1,9 +1,11 @@
 /** @file `GET /v1/status`: load, model servers, cache, limits and the last requests, read again every few seconds. */
 
-import { asGatewayError } from "../conversation.js";
+import { asGatewayError, store } from "../conversation.js";
 import { sendJson } from "../gateway.js";
+import { describeFailure, nameFailure } from "../failures.js";
 import { html, useEffect, useState } from "../html.js";
 import { currentLanguage, number, t } from "../texts.js";
+import { Place, Problem } from "./problem.js";
 
 const INTERVAL_MS = 3000;
 
@@ -29,7 +31,7 @@ export function StatusView() {
   return html`
     <div class="label-row"><h1>${t("status")}</h1>
       <button type="button" aria-pressed=${String(paused)} onClick=${() => setPaused(!paused)}>${t("pause")}</button></div>
-    ${error && html`<div class="problem" role="alert"><p>${error.message}</p>${error.status === 403 && html`<p>${t("statusNeedsAdmin")}</p>`}</div>`}
+    ${error && html`<${Problem} error=${error}>${error.status === 403 && html`<p>${t("statusNeedsAdmin")}</p>`}<//>`}
     ${status && html`
       <${Tiles} status=${status} />
       <${Upstreams} rows=${status.upstreams} />
@@ -60,7 +62,7 @@ function Table({ caption, head, rows, empty }) {
       ? html`<p class="muted">${empty}</p>`
       : html`<div class="scrolls" tabindex="0" role="region" aria-label=${caption}><table>
           <thead><tr>${head.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
-          <tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`}
+          <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td data-label=${head[at]}><div>${cell}</div></td>`)}</tr>`)}</tbody></table></div>`}
   </section>`;
 }
 
@@ -79,22 +81,36 @@ function Upstreams({ rows }) {
       ? html`${number(row.first_token_ms.p50)} / ${number(row.first_token_ms.p95)} ms`
       : "–",
     row.last_fault
-      ? html`<code>${row.last_fault.code}</code> ${row.last_fault.status ?? ""}
-          <small class="muted">${t("secondsAgo", { count: number(row.last_fault.age_seconds) })}</small>`
+      ? html`<${LastFault} fault=${row.last_fault} />`
       : "–",
     row.models.map((/** @type {any} */ use) => use.model).join(", ") || "–",
   ]);
   return html`<${Table} caption=${t("upstreams")} head=${head} rows=${cells} empty=${t("noUpstreams")} />`;
 }
 
+/** What went wrong, whose fault it was, the status of the server, and how long ago. @param {{fault: any}} props */
+function LastFault({ fault }) {
+  const { code, cause, status, age_seconds: age } = fault;
+  const { title, place } = describeFailure({ code, upstream: { cause } }, store.get().gateway.responsible);
+  return html`${title} ${place && html`<${Place} place=${place} />`}
+    <small class="muted facts"><code>${code}</code>${cause && html`<code>${cause}</code>`}
+      ${status !== null && html`<span>HTTP ${status}</span>`}<span>${t("secondsAgo", { count: number(age) })}</span></small>`;
+}
+
 /** @param {string} kind of a limit */
 const digits = (kind) => (kind.startsWith("spend") ? 4 : 0);
+
+/** @param {string} owner `the gateway`, `the model 'qwen3'` or `the API key 'alice'` */
+function limitOwner(owner) {
+  const [, kind, name] = /^the (gateway|model|API key)(?: '(.*)')?$/s.exec(owner) ?? [];
+  return kind ? t(`owner_${kind.replace(" ", "")}`, { name: name ?? "" }) : owner;
+}
 
 /** @param {{rows: any[]}} props */
 function Limits({ rows }) {
   const head = ["limitOf", "limit", "used"].map((key) => t(key));
   const cells = rows.map(({ owner, kind, limit, used }) => [
-    owner,
+    limitOwner(owner),
     t(`limit_${kind}`),
     html`<meter min="0" max=${limit} value=${used} high=${limit * 0.8} aria-label=${`${owner}: ${t(`limit_${kind}`)}`}></meter>
       ${number(used, digits(kind))} / ${number(limit, digits(kind))}`,
@@ -109,16 +125,30 @@ function Requests({ rows }) {
   const cells = rows.map((row) => [
     html`<time>${new Date(row.ended_at * 1000).toLocaleTimeString(locale)}</time>`,
     html`${row.model || "–"}<br /><small class="muted">${row.endpoint}${row.key && ` · ${row.key}`}</small>`,
-    html`<${Badge} state=${row.error === "cancelled" ? "unknown" : row.error ? "bad" : "good"} text=${row.error ?? row.finish_reason ?? row.status} />`,
+    html`<${Outcome} row=${row} />`,
     row.cache || "–",
     row.first_token_ms === null ? "–" : `${number(row.first_token_ms)} ms`,
     `${number(row.milliseconds)} ms`,
     row.input_tokens === null ? "–" : `${number(row.input_tokens)} + ${number(row.output_tokens)}`,
     row.cost === null ? "–" : number(row.cost, 6),
-    row.attempts.join(", ") || "–",
+    row.attempts.length ? row.attempts.map((/** @type {string} */ one) => html`<span class="attempt">${one}</span>`) : "–",
     html`<code>${row.request_id}</code>`,
   ]);
   return html`<${Table} caption=${t("recentRequests")} head=${head} rows=${cells} empty=${t("noRequests")} />`;
+}
+
+/** The codes of requests that their own callers ended. */
+const ENDED_BY_CALLER = ["cancelled", "caller_gone"];
+
+/** How a request ended; a failure with whose fault it was. @param {{row: any}} props */
+function Outcome({ row }) {
+  const { error, responsible, error_from_upstream: fromUpstream, status } = row;
+  if (!error) return html`<${Badge} state="good" text=${row.finish_reason ?? t("state_finished")} />`;
+  const ended = ENDED_BY_CALLER.includes(error);
+  const title = nameFailure(error, fromUpstream, responsible);
+  return html`<${Badge} state=${ended ? "unknown" : "bad"} text=${title ?? error} />
+    ${!ended && html` <${Place} place=${responsible} />`}
+    <small class="muted facts"><code>${error}</code>${status > 0 && html`<span>HTTP ${status}</span>`}</small>`;
 }
 
 /** @typedef {"good" | "bad" | "unknown"} State */

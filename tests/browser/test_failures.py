@@ -1,0 +1,110 @@
+"""Failures on the page: what happened and whose fault it was, in the language of the page."""
+
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.page_checks import OpenPage, check_accessible, expect
+from tests.browser.page_gateway import PageGateway, delta
+from tests.scripted_server import Reply
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[PageGateway]:
+    models = {
+        "broken": Reply(chunks=[delta(content="All is well so far")], chunked=True, abrupt=True),
+        "limited": Reply([b'{"error": {"message": "too many", "code": "rate_limit_exceeded"}}'], status=429),
+    }
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # it is bound and does not listen: connections are refused
+        away = {"base_url": f"http://127.0.0.1:{closed.getsockname()[1]}/v1"}
+        settings = {
+            "demo": True,
+            "default_model": "limited",
+            "cache": {"url": "null:"},
+            "upstreams": {"away": away},
+            "models": {"away": {"upstreams": ["away"]}},
+        }
+        with PageGateway(settings, models) as running:
+            yield running
+
+
+FAILURES = [
+    (
+        "broken",
+        "fault of the model server",
+        "The model server ended the reply",
+        "模型服务器的问题",
+        "模型服务器在回复完成前中断",
+    ),
+    ("limited", "fault of the model server", "The rate limit of the model server", "模型服务器的问题", "速率限制"),
+    ("away", "fault of the network", "The gateway cannot reach the model server", "网络的问题", "网关无法连接"),
+    (
+        "missing",
+        "fault of the request",
+        "The gateway has no model of this name.",
+        "请求的问题",
+        "网关没有这个名称的模型",
+    ),
+]
+
+
+def send(page: Any, model: str) -> None:
+    page.evaluate(
+        """async (model) => {
+          const { setMessages, setOptions, sendUser } = await import("./playground/conversation.js");
+          setMessages([]);
+          setOptions({ model });
+          await sendUser("Hello", []);
+        }""",
+        model,
+    )
+
+
+@pytest.mark.parametrize("language", ["en-GB", "zh-CN"])
+def test_a_failure_says_in_the_language_of_the_page_what_happened_and_whose_fault_it_is(
+    gateway: PageGateway, open_page: OpenPage, language: str
+) -> None:
+    page = open_page(gateway.url, locale=language)
+    for model, place, title, chinese_place, chinese_title in FAILURES:
+        send(page, model)
+        problem = page.locator(".problem")
+        expect(problem, model).to_contain_text(title if language == "en-GB" else chinese_title)
+        expect(problem.locator(".place"), model).to_have_text(place if language == "en-GB" else chinese_place)
+    check_accessible(page)
+    page.get_by_role("link", name="Status" if language == "en-GB" else "状态").click()
+    rows = page.locator("section.table").last.locator("tbody tr")
+    for at, (model, place, title, chinese_place, chinese_title) in enumerate(reversed(FAILURES)):
+        expect(rows.nth(at), model).to_contain_text(title if language == "en-GB" else chinese_title)
+        expect(rows.nth(at).locator(".place"), model).to_have_text(place if language == "en-GB" else chinese_place)
+    check_accessible(page)
+
+
+def test_the_model_that_the_configuration_names_is_chosen(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    expect(page.get_by_label("Model", exact=True)).to_have_value("limited")
+
+
+def test_facts_of_a_failure_do_not_touch(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    send(page, "limited")
+    page.get_by_role("link", name="Status").click()
+    facts = page.get_by_role("region", name="Model servers").locator(".facts").filter(has_text="429")
+    expect(facts).to_contain_text("HTTP 429")
+    gaps = facts.locator("> *").evaluate_all(
+        """all => all.map((one) => one.getBoundingClientRect()).slice(1).map((box, at) => {
+          const before = all[at].getBoundingClientRect();
+          return box.top >= before.bottom - 1 || box.left - before.right >= 4;
+        })"""
+    )
+    assert gaps and all(gaps), gaps
+
+
+def test_a_gateway_that_does_not_answer_is_named(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    page.evaluate("() => { window.fetch = () => Promise.reject(new TypeError('Failed to fetch')); }")
+    send(page, "limited")
+    expect(page.locator(".problem")).to_contain_text("The gateway does not answer.")
+    expect(page.locator(".problem .place")).to_have_text("fault of the network")
