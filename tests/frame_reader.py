@@ -127,26 +127,13 @@ def _ended(messages: list[Json], end: Json) -> ReceivedReply:
         return ReceivedReply(plain, end["finish_reason"], end["usage"], None)
     assert end["type"] == "response.failed", end
     error = end["error"]
-    return ReceivedReply(
-        [_judged(message) for message in plain], "error", None, _in_words_of_a_case(error, bool(plain))
-    )
+    return ReceivedReply(plain, "error", None, _in_words_of_a_case(error, bool(plain)))
 
 
 def _one_payload(message: Json) -> Json:
     """A message of a case has one payload; ours have an empty content beside the others."""
     if message.get("content") == "" and ("reasoning_content" in message or "function_call" in message):
         return {key: value for key, value in message.items() if key != "content"}
-    return message
-
-
-def _judged(message: Json) -> Json:
-    """A call that was never completed has not been judged by the gateway."""
-    if "function_call" not in message:
-        return message
-    try:
-        json.loads(message["function_call"]["arguments"])
-    except ValueError:
-        return {**message, "extra": {**message["extra"], "arguments_valid": False}}
     return message
 
 

@@ -158,7 +158,6 @@ class MessageAccumulator:
                 self._finish(event, steps)
             else:
                 assert isinstance(event, Failed)
-                self._mark_invalid_arguments()
                 steps.append(event)
         return steps
 

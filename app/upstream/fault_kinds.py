@@ -78,6 +78,8 @@ TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "u
 MAX_WORDS = 8192
 """How many characters of an error are searched. Of a longer one, only its beginning and its end."""
 
+# The Chinese words: QuantumNous/new-api issues 991 and 6306, songquanpeng/one-api issue 1061, and the error codes of
+# docs.bigmodel.cn.
 _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
@@ -88,24 +90,27 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"(limit|exceeded)|longer than the model'?s context|exceeds? the (available |model'?s )?context|"
             r"exceeded model token limit|`inputs` tokens \+ `max_new_tokens`|maximum (input|prompt) length|"
             r"(prompt|input|request)[^.]{0,40} (is )?too (long|many tokens)|range of input length should be|"
-            r"max_prompt_tokens|string_above_max_length|context_window|max_tokens must be at least 1, got -",
+            r"max_prompt_tokens|string_above_max_length|context_window|max_tokens must be at least 1, got -|"
+            r"(输入|上下文|提示)\w{0,20}(过长|超长|超出|超过)",
         ),
         (
             "insufficient_quota",
             r"insufficient[_ ](quota|balance|credits?|funds)|exceeded_current_quota|exceeded your current quota|"
             r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
-            r"billing_not_active|out of credits|quota (has been )?exhausted|payment required",
+            r"billing_not_active|out of credits|quota (has been )?exhausted|payment required|quota is not enough|"
+            r"(余额|额度|资源包)\w{0,12}(不足|失败|用尽|用完)|欠费",
         ),
         (
             "content_filter",
             r"content_filter|data_inspection_failed|datainspectionfailed|responsibleaipolicyviolation|"
             r"content management policy|inappropriate content|content_policy|moderation|sensitive content|"
-            r"output new_sensitive|input new_sensitive",
+            r"output new_sensitive|input new_sensitive|敏感内容",
         ),
         (
             "overloaded",
             r"overloaded|engine_overloaded|loading model|model is (still |currently )?loading|"
-            r"no (available|healthy) (worker|server|instance)|at capacity|server is busy|over capacity",
+            r"no (available|healthy) (worker|server|instance)|at capacity|server is busy|over capacity|"
+            r"(负载|访问量)\w{0,8}(饱和|过高|过大|已满)|(系统|服务|服务器)繁忙",
         ),
         (
             "invalid_request",
@@ -115,8 +120,16 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
             r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type",
         ),
-        ("rate_limit", r"rate[_ -]?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"),
-        ("authentication", r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed"),
+        (
+            "rate_limit",
+            r"rate[_ -]?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)|"
+            r"throttl(ed|ing)|(速率|频率)限制|请求过于频繁",
+        ),
+        (
+            "authentication",
+            r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed|"
+            r"无效的令牌|令牌(无效|已过期)|身份验证失败",
+        ),
         ("not_found", r"model_not_found|notfounderror|model [^ ]{1,200} (does not exist|not found)|no such model"),
         (
             "timeout",

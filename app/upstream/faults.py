@@ -37,11 +37,18 @@ SECRET_SHAPES = re.compile(
     r"(?<=key provided: )\S+|\bAIza[\w*\-]+",
     re.IGNORECASE,
 )
+_MESSAGES = (
+    *("message", "detail", "msg", "error_msg", "error_description", "error", "errors", "title", "Message", "Msg"),
+    *("faultstring", "reason"),
+)
+"""The fields of an error's text, the first of them before the others."""
 _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)
 _SUCCESS_CODE = re.compile(r"0*|2\d\d|ok|success|succeeded|successful|none|null", re.IGNORECASE)
 _FAILURE_WORD = re.compile(
     r"(?<![a-z])(?i:error|fail|failed|failure|exception)(?![a-z])|[a-z](Error|Exception|Failure)\b"
 )
+_JSON_BEGINNINGS = ("{", '"', "[{", '["')
+_MESSAGE_KEYS = frozenset(("message", "msg", "code", "id", "request_id", "requestId", "requestid", "timestamp", "data"))
 _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNORECASE)
 
 
@@ -51,7 +58,7 @@ def make_fault(kind: str, message: str, **fields: Any) -> Fault:
 
 
 def make_protocol_fault(data: bytes, reason: str = "") -> Fault:
-    """Build the fault of a 200 response that is not a reply: HTML, or data that is not JSON."""
+    """Build the fault of a 200 response that is not a reply: HTML, an error in words, or data that is not JSON."""
     if reason:
         return make_fault("upstream_protocol", reason, status=200)
     text = data.decode("utf-8", "replace")
@@ -61,6 +68,8 @@ def make_protocol_fault(data: bytes, reason: str = "") -> Fault:
             f"the model server sent a web page{_title_suffix(text)}; is its base_url right?",
             status=200,
         )
+    if not text.lstrip().startswith(_JSON_BEGINNINGS) and (_names_failure(text) or by_words(text) is not None):
+        return from_body(data, None)
     return make_fault("upstream_protocol", "the model server's reply contains data that is not valid JSON")
 
 
@@ -93,13 +102,15 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     if isinstance(base, dict) and base.get("status_code") not in (0, None):
         return _from_base_resp(base, status, retry_after_seconds)
     error = value.get("error")
+    if error is None and (source := _find_named_error(value)) is not None:
+        return from_object({**value, "error": source}, status, retry_after_seconds)
     source = error if isinstance(error, dict) else value
     message = find_message(error if isinstance(error, str) else source)
     first = source.get("errors")
     first = first[0] if isinstance(first, list) and first else first
     inner_error = first if isinstance(first, dict) else {}
     code = inner_error.get("code") if source.get("code") is None else source.get("code")
-    type_ = source.get("type") or value.get("error_type") or inner_error.get("type")
+    type_ = source.get("type") or source.get("__type") or value.get("error_type") or inner_error.get("type")
     inner = source.get("innererror")
     inner_code = inner.get("code") if isinstance(inner, dict) else None
     words = " ".join(str(word) for word in (code, type_, inner_code, message) if word is not None)
@@ -114,22 +125,57 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
     )
 
 
+def _find_named_error(value: dict[str, Any]) -> Any:
+    """Return the error of an object that has it under another name than `error` and has no message of its own."""
+    if any(value.get(name) for name in _MESSAGES):
+        return None
+    nested = find_nested_error(value)
+    holder = value if nested is None else nested
+    names = [name for name in holder if isinstance(holder[name], dict | str) and _is_failure_key(name)]
+    return next((holder[name] for name in names if holder[name] and name not in _MESSAGES), None)
+
+
 def reports_failure(value: Mapping[str, Any]) -> bool:
     """Whether an object that is not a part of a reply says that something failed.
 
-    It does by `error` and other fields that begin with `err`, by `detail`, by `success: false`, by a word or number in
-    `status`, `type`, `object` or `code`, or by a message with a code that does not stand for success.
+    It does by `error` and other fields that begin with `err` or have the name of a failure, also one level deeper, by
+    `detail`, by `success: false`, by a word or number in `status`, `type`, `object` or `code`, by a message with a code
+    that does not stand for success, or by a message alone that names a failure.
     """
-    if value.get("detail") or value.get("success") is False:
+    if value.get("detail") or value.get("success") is False or find_nested_error(value) is not None:
         return True
-    if any(name[:3].lower() == "err" and not is_success(value[name]) for name in value):
+    if any(_is_failure_key(name) and not is_success(value[name]) for name in value):
         return True
-    if any(_names_failure(value.get(name)) for name in ("status", "type", "object", "event")):
+    if any(_names_failure(value.get(name)) for name in ("status", "type", "object", "event", "__type")):
         return True
     if any(http_status(value.get(name)) is not None for name in ("code", "status", "status_code", "statusCode")):
         return True
     message = value.get("message") or value.get("msg")
-    return bool(message) and not is_success(message) and not is_success(value.get("code"))
+    if not message or is_success(message):
+        return False
+    return not is_success(value.get("code")) or _says_failure(message, value)
+
+
+def _says_failure(message: Any, value: Mapping[str, Any]) -> bool:
+    """Whether a message is all that an object has, and is in the words of a failure: AWS's API Gateway sends
+    `{"message": "Internal server error"}`."""
+    if not isinstance(message, str) or not value.keys() <= _MESSAGE_KEYS:
+        return False
+    return _names_failure(message) or by_words(message) is not None
+
+
+def find_nested_error(value: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the object with an error that is the value of a field: `{"Response": {"Error": {…}}}` (Tencent Cloud)."""
+    for inner in value.values():
+        if isinstance(inner, dict):
+            errors = (inner[name] for name in inner if name.lower() in ("error", "errors"))
+            if any(isinstance(error, dict | str) and error for error in errors):
+                return inner
+    return None
+
+
+def _is_failure_key(name: str) -> bool:
+    return name[:3].lower() == "err" or name.lower() in ("fault", "exception", "failure") or _names_failure(name)
 
 
 def _names_failure(word: Any) -> bool:
@@ -155,14 +201,14 @@ def find_message(source: Any) -> str:
     """Return the most specific message of an error: that of the provider behind a relay (OpenRouter), before the
     relay's own; "" if there is none."""
     if isinstance(source, str):
-        return source
+        return _find_nested_message(source) if source.startswith(("{", "[")) else source
     metadata = source.get("metadata")
     raw = metadata.get("raw") if isinstance(metadata, dict) else None
     if raw:
         nested = _find_nested_message(raw)
         if nested:
             return nested
-    for key in ("message", "detail", "msg", "error_msg", "error_description", "error", "errors", "title"):
+    for key in _MESSAGES:
         text = _flatten_message(source.get(key))
         if text:
             return _find_nested_message(text) if text.startswith(("{", "[")) else text

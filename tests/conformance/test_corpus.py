@@ -65,6 +65,8 @@ def test_an_http_error_delivers_no_message(case: Json) -> None:
 
 @every_case
 def test_arguments_are_json_unless_they_are_marked(case: Json) -> None:
+    if case["expect"]["error"] is not None:
+        return  # its calls were never completed
     for message in case["expect"]["messages"]:
         if "function_call" in message and message["extra"].get("arguments_valid") is not False:
             assert isinstance(json.loads(message["function_call"]["arguments"]), dict)

@@ -25,7 +25,7 @@ from app.upstream.reply.chunk import (
     get_text,
     make_chunk,
 )
-from app.upstream.reply.finish import STOP, Ending, find_ending
+from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.other_choices import OtherChoices, get_calls
 from app.upstream.reply.reasoning_details import ReasoningDetails, get_details_text
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
@@ -116,7 +116,7 @@ class Assembler:
     def _feed_mark(self, item: StreamDone | ErrorEvent | MalformedData, out: list[Event]) -> None:
         """Take what the framing says: that the reply is over, or has failed."""
         if type(item) is ErrorEvent:
-            self._on_error(faults.from_body(item.data, None), out)
+            self._on_error(self._make_named_fault(item.data), out)
         elif type(item) is MalformedData:
             self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         else:
@@ -189,21 +189,22 @@ class Assembler:
             self._join_surrogates(choice)
         if choice.delta is not None and choice.delta != _NOTHING:
             self._feed_delta(choice.delta, out)
-        if not self.ended and choice.message is not None and (choice.delta is None or choice.finish_reason is not None):
+        if not self.ended and choice.message is not None and (choice.delta is None or is_reason(choice.finish_reason)):
             self._feed_message(choice.message, out)
         if chunk.x_groq or choice.usage:
             self._update_usage(chunk, choice)
-        if choice.finish_reason or choice.error:
+        if choice.error or is_reason(choice.finish_reason):
             self._set_finish_reason(choice, out)
 
     def _feed_choices(self, chunk: Chunk, choices: list[ChunkChoice], out: list[Event]) -> None:
         """Take a chunk that has other choices (rule 11)."""
         other = self._choices
         if self._seen_fields:
-            other.own_came = True
+            other.own_came = other.own_has_content = True
         own = [choice for choice in choices if (choice.index or 0) == other.own_index]
         if own:
             self._feed_choice(chunk, own[0], out)
+            other.own_has_content = bool(self._seen_fields)
         for choice in choices:
             if (choice.index or 0) != other.own_index:
                 other.add(chunk, choice)
@@ -220,7 +221,7 @@ class Assembler:
         if calls is not None:
             self._choices.continues_own = True
             self._feed_other_calls(calls, out, whole=choice.delta is None, ragged=chunk.ragged)
-        if choice.finish_reason:
+        if is_reason(choice.finish_reason):
             self._set_finish_reason(choice, out)
 
     def _feed_other_calls(self, delta: ChunkDelta, out: list[Event], *, whole: bool, ragged: bool) -> None:
@@ -234,17 +235,23 @@ class Assembler:
             if not self.ended:
                 self._feed_choice(chunk, choice, out)
 
+    def _adopt_instead(self, out: list[Event]) -> None:
+        """At the end of the reply, read another choice in place of one that has no content, with its finish reason if
+        it has one."""
+        reason, ending, self._reason = self._reason, self._ending, None
+        self._adopt_held(out)
+        if self._reason is None:
+            self._reason, self._ending = reason, ending
+
     def _settle_choices(self, out: list[Event]) -> None:
-        """At the end of the reply, take the only choice that came, and the calls of others if its own has none. May be
-        called again."""
+        """At the end of the reply, take another choice if its own has no content, and the calls of others if its own
+        has none. May be called again."""
         other = self._choices
         if other.settled or not other.received:
             return
         other.settled = True
-        if self._seen_fields:
-            other.own_came = True
-        if other.held and not other.own_came:
-            self._adopt_held(out)
+        if other.held and not self._seen_fields:
+            self._adopt_instead(out)
         if not self._calls.opened:
             self._take_other_calls(out)
 
@@ -458,6 +465,9 @@ class Assembler:
             self._add_text(self._audio.take_rest(), out)
             out += self._audio.close(self._warn)
         self._calls.close(out)
+        if self._calls.nameless:
+            self._cacheable = False
+            self._warn("a tool call of the model server's reply has no name: its arguments became text")
         native = self._reason
         reason = self._ending.reason
         if reason in ("stop", "tool_calls"):
@@ -514,6 +524,12 @@ class Assembler:
         else:
             text = "connection lost: the model server's reply ended before it was finished"
             self._fail(self._make_incomplete_fault(text), out)
+
+    def _make_named_fault(self, data: bytes) -> Fault:
+        """Build the fault of an event that is named an error. Without data, the object that came before is its data."""
+        if self._foreign is not None and not data.strip():
+            return faults.from_object(self._foreign, None)
+        return faults.from_body(data, None)
 
     def _make_incomplete_fault(self, message: str) -> Fault:
         """Build the fault of a reply that is not whole, in the words of the server if it has sent any."""

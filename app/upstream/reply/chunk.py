@@ -33,6 +33,10 @@ def is_too_deep(data: bytes) -> bool:
 class FunctionFragment(Struct, gc=False):
     name: str | None = None
     arguments: str | None = None
+    parameters: None = None
+    """The arguments of some servers, like `input` and `args`."""
+    input: None = None
+    args: None = None
 
 
 class ToolCallFragment(Struct, gc=False):
@@ -43,8 +47,10 @@ class ToolCallFragment(Struct, gc=False):
     type: str | None = None
     custom: Any = None
     name: None = None
-    """Of a call without `function` (Cloudflare Workers AI), like `arguments`."""
+    """Of a call without `function` (Cloudflare Workers AI), like the other three."""
     arguments: None = None
+    parameters: None = None
+    input: None = None
 
 
 class ChunkDelta(Struct, gc=False):
@@ -67,6 +73,7 @@ class ChunkDelta(Struct, gc=False):
     extra_content: Any = None
     tool_call_id: str | None = None
     text: None = None
+    error: None = None
     is_odd: bool = False
     """Whether the lenient decoder found any of the following."""
     is_tool_result: bool = False
@@ -84,6 +91,8 @@ class ChunkChoice(Struct, gc=False):
     text: str | None = None
     """In text completions, which have neither `delta` nor `message`. Together sends it beside `delta`."""
     messages: None = None
+    tool_calls: None = None
+    finishReason: None = None  # Gemini: beside an empty finish_reason (jakobdylanc/llmcord#84)
     finish_reason: str | None = None
     native_finish_reason: Any = None
     """OpenRouter: the word of the provider behind it."""

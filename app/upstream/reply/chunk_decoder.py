@@ -28,7 +28,7 @@ from app.upstream.reply.chunk import (
     get_text,
     is_too_deep,
 )
-from app.upstream.reply.lenient_chunk import decode_leniently, find_object
+from app.upstream.reply.lenient_chunk import decode_leniently, find_object, join_surrogates
 
 MIN_WAIT, MAX_WAIT = 6, 4096
 """After how many chunks the bytes around a text are searched for. That takes as long as decoding three chunks, and may
@@ -37,6 +37,7 @@ _PROBE, _PROBE_JSON = "another text", b'"another text"'
 MAX_PATTERN_BYTES = 4096
 _MAX_DIGITS = 4000
 """An integer with more digits is read as 0: Python refuses it, and it takes quadratic time."""
+_EMPTY_TEXTS = ("", "[DONE]")
 _PREFIX, _SUFFIX = b"data: ", b"\n\n"
 _CONTENT, _REASONING, _ARGUMENTS = (
     re.compile(rb'"%b"\s*:\s*("(?:[^"\\]|\\.)*+")' % key, re.DOTALL)
@@ -50,7 +51,7 @@ _decode_texts = msgspec.json.Decoder(list[str]).decode
 
 
 def decode(data: bytes) -> Chunk | None:
-    """Decode a chunk; None for JSON that is not an object (a number, `null`).
+    """Decode a chunk; None for JSON that is not an object (a number, `null`). A text is an object with that message.
 
     Raises ValueError when `data` is not one whole JSON value, or is nested too deeply.
     """
@@ -59,7 +60,10 @@ def decode(data: bytes) -> Chunk | None:
     try:
         chunk = _strict(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        read = decode_leniently(_load(data))
+        value = _load(data)
+        if isinstance(value, str) and value.strip() not in _EMPTY_TEXTS:
+            return Chunk(whole={"message": join_surrogates(value)})
+        read = decode_leniently(value)
         if read is None:
             return None
         chunk = read

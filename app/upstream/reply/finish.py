@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from app.chat.events import FinishReason
-from app.upstream.fault_kinds import by_words
+from app.upstream.fault_kinds import by_status, by_words, http_status
 
 
 class Ending(NamedTuple):
@@ -25,7 +25,8 @@ _WORDS: tuple[tuple[Ending, str], ...] = (
     (
         STOP,
         "stop stop_sequence stop_sequences stop_word stop_words stop_string stop_string_found stop_token stopped "
-        "end ended end_turn turn_end pause_turn eos eos_token eos_found eog end_of_text end_of_sequence "
+        "end ended end_turn turn_end turn_complete message_stop pause_turn eos eos_token eos_found eog "
+        "end_of_text end_of_sequence end_of_stream "
         "complete completed finish finished done normal success ok",
     ),
     # Gemini: max_tokens; Anthropic, Bedrock: model_context_window_exceeded; Mistral: model_length; watsonx:
@@ -56,14 +57,14 @@ _WORDS: tuple[tuple[Ending, str], ...] = (
     (
         Ending(fault="server_error"),
         "error errored server_error internal_error internal_server_error network_error failed fail failure exception "
-        "crash crashed rejected reject error_limit model_unloaded image_other no_image malformed_response "
+        "crash crashed rejected reject internal error_limit model_unloaded image_other no_image malformed_response "
         "malformed_model_output",
     ),
     # DeepSeek: insufficient_system_resource
     (
         Ending(fault="overloaded"),
         "insufficient_system_resource insufficient_system_resources overloaded overload engine_overloaded "
-        "out_of_memory oom capacity no_capacity busy",
+        "out_of_memory oom capacity no_capacity busy unavailable",
     ),
     (Ending(fault="rate_limit"), "rate_limit rate_limited rate_limit_exceeded throttled"),
     (Ending(fault="insufficient_quota"), "quota quota_exceeded insufficient_quota insufficient_balance"),
@@ -83,7 +84,8 @@ _WORDS: tuple[tuple[Ending, str], ...] = (
     (
         Ending(fault="upstream_incomplete"),
         "abort aborted cancel cancelled canceled user_cancel user_cancelled user_canceled user_stopped interrupted "
-        "interrupt terminated disconnected disconnect connection_closed preempted evicted not_finished unfinished",
+        "interrupt terminated disconnected disconnect connection_closed connection_lost connection_reset preempted "
+        "evicted killed shutdown unexpected_eof not_finished unfinished",
     ),
 )
 _ENDINGS = {word: ending for ending, words in _WORDS for word in words.split()}
@@ -93,9 +95,29 @@ _SEPARATORS = re.compile(r"[:.,;|/()\[\]]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _NO_LETTERS = re.compile(r"[^a-z0-9]+")
 _TOKEN = re.compile(r"<[^<>]*>")
+_NO_REASON = frozenset(("null", "none"))
 _FAILURE_PARTS = frozenset(("error", "errors", "failed", "failure", "exception"))
+_TELLING_PARTS = (
+    (frozenset(("timeout",)), Ending(fault="timeout")),
+    (frozenset(("overloaded", "unavailable")), Ending(fault="overloaded")),
+    (frozenset(("crash", "crashed", "rejected")), Ending(fault="server_error")),
+    (
+        frozenset(
+            ("abort", "aborted", "cancel", "cancelled", "canceled", "interrupted", "disconnected", "disconnect")
+            + ("terminated", "killed", "shutdown", "preempted", "evicted")
+        ),
+        Ending(fault="upstream_incomplete"),
+    ),
+    (frozenset(("blocked", "filtered", "unsafe", "moderated", "guardrail", "refused")), Ending("content_filter")),
+)
+"""What single words within a word mean (`cancelled_by_client`, `engine_shutdown`, `blocked_by_policy`)."""
 _MAX_WORD = 200
 """Of a longer word, only so many characters are looked at."""
+
+
+def is_reason(word: str | None) -> bool:
+    """Whether a finish reason is one. Some servers write `null` as a text into each chunk (DashScope's own API)."""
+    return bool(word) and word.strip().lower() not in _NO_REASON  # type: ignore[union-attr]  # not None here
 
 
 def find_ending(word: str) -> Ending:
@@ -107,6 +129,8 @@ def find_ending(word: str) -> Ending:
     word = word[:_MAX_WORD].strip()
     if _TOKEN.fullmatch(word):
         return STOP  # Together: `<|eot_id|>`, `<｜end▁of▁sentence｜>` (vespa-engine/vespa#33327)
+    if (status := http_status(word)) is not None:
+        return Ending(fault=by_status(status, None, ""))
     found = [_find_part(part) for part in _SEPARATORS.split(word)]
     known = [ending for ending in found if ending is not None]
     failed = [ending for ending in known if ending.fault is not None]
@@ -118,6 +142,9 @@ def _find_part(part: str) -> Ending | None:
     """Return what a part of a word means; None if that is not known."""
     name = _NO_LETTERS.sub("_", _HUMP.sub("_", part).lower()).strip("_").removeprefix("finish_reason_")
     ending = _ENDINGS.get(name)
-    if ending is None and not _FAILURE_PARTS.isdisjoint(name.split("_")):
+    if ending is not None:
+        return ending
+    parts = name.split("_")
+    if not _FAILURE_PARTS.isdisjoint(parts):
         return Ending(fault=by_words(name.replace("_", " ")) or by_words(name) or "server_error")
-    return ending
+    return next((found for words, found in _TELLING_PARTS if not words.isdisjoint(parts)), None)

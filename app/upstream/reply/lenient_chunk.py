@@ -4,6 +4,7 @@ What cannot be converted is named in `unread`, from which the assembler makes a 
 """
 
 import json
+from contextlib import suppress
 from typing import Any
 
 from app.upstream.reply.chunk import (
@@ -12,15 +13,18 @@ from app.upstream.reply.chunk import (
     ChunkDelta,
     FunctionFragment,
     ToolCallFragment,
+    is_too_deep,
 )
 from app.upstream.reply.reasoning_details import get_details_text
 
-_THOUGHT_TYPES = ("thinking", "reasoning")
+_THOUGHT_TYPES = ("thinking", "reasoning", "redacted_thinking")
+_CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
+_ARGUMENT_KEYS = ("arguments", "input", "parameters", "args")
 _TEXT_TYPES = ("text", "output_text", "input_text")
 _TOOL_ROLES = ("tool", "function")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "messages", "text", "finish_reason"})
-_CALL_FIELDS = frozenset({"index", "id", "function", "name", "custom"})
+_CALL_FIELDS = frozenset({"index", "id", "function", "name", "custom", "call_id"})
 _TYPE_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false", int: "a number"}
 _MAX_INTEGER = 2**64 - 1
 """The largest integer that can be written again as an integer outside of text."""
@@ -56,22 +60,43 @@ def _find_object(value: Any) -> dict[str, Any] | None:
 
 
 def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
-    reason = value.get("finish_reason")
-    message = value.get("message")
-    if message is None and value.get("delta") is None:
+    delta, message = value.get("delta"), value.get("message")
+    if message is None and delta is None:
         message = _find_answer(value.get("messages"))
+    if calls := value.get("tool_calls"):
+        delta, message = _add_calls(delta, message, calls)
     return ChunkChoice(
         index=_parse_index(value.get("index")) or 0,
-        delta=_parse_delta(value.get("delta")),
+        delta=_parse_delta(delta),
         message=_parse_delta(message),
         text=_find_text(value.get("text")),
-        finish_reason=join_surrogates(reason) if isinstance(reason, str) else None,
+        finish_reason=_find_word(value.get("finish_reason")) or _find_word(value.get("finishReason")),
         native_finish_reason=_clean(value.get("native_finish_reason")),
         usage=_to_mapping(value.get("usage")),
-        error=_clean(value.get("error")),
+        error=_clean(value.get("error")) or _find_error(delta) or _find_error(message),
         stop_reason=_clean(value.get("stop_reason")),
         matched_stop=_clean(value.get("matched_stop")),
     )
+
+
+def _add_calls(delta: Any, message: Any, calls: Any) -> tuple[Any, Any]:
+    """Return the delta or the message of a choice with the calls that are beside it."""
+    if isinstance(message, dict) and delta is None:
+        return delta, {"tool_calls": calls, **message}
+    return ({"tool_calls": calls, **delta} if isinstance(delta, dict) else delta or {"tool_calls": calls}), message
+
+
+def _find_word(reason: Any) -> str | None:
+    """Return a finish reason that is a text, the `type` of an object (SGLang's own API), or the only item of a list."""
+    if isinstance(reason, list) and len(reason) == 1:
+        reason = reason[0]
+    if isinstance(reason, dict):
+        reason = reason.get("type") or reason.get("reason")
+    return join_surrogates(reason) if isinstance(reason, str) else None
+
+
+def _find_error(delta: Any) -> Any:
+    return _clean(delta.get("error")) if isinstance(delta, dict) else None
 
 
 def _find_answer(messages: Any) -> Any:
@@ -99,34 +124,48 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
     parts = _Parts(value.get("text") if content is None else content, unread)
     details = [_clean_detail(item) for item in _to_list(value.get("reasoning_details"), "reasoning_details", unread)]
     reasoning = {key: _find_thought(value.get(key), key, unread) for key in _REASONING_FIELDS}
-    blocks = _to_list(value.get("thinking_blocks"), "thinking_blocks", unread)
+    fields = value.get("provider_specific_fields")
+    blocks = value.get("thinking_blocks") or (fields.get("thinking_blocks") if isinstance(fields, dict) else None)
+    blocks = _to_list(blocks, "thinking_blocks", unread)
     reasoning["reasoning_content"] = reasoning["reasoning_content"] or parts.thought or None
     if not any(reasoning.values()):
         reasoning["reasoning_content"] = _find_late_thought(value, details, blocks)
     signed = [_clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
-    calls = _to_items(value.get("tool_calls"), _CALL_FIELDS)
-    if calls is None and value.get("tool_calls"):
-        unread.append(f"tool_calls that are {_name_type(value['tool_calls'])}")
+    calls = _find_calls(value.get("tool_calls"), unread) or parts.calls
     role = value.get("role")
+    is_tool_result = isinstance(role, str) and role.lower() in _TOOL_ROLES
     return ChunkDelta(
         content=parts.text,
         reasoning_content=reasoning["reasoning_content"],
         reasoning=reasoning["reasoning"],
         reasoning_text=reasoning["reasoning_text"],
         reasoning_details=details or None,
-        tool_calls=[call for item in calls or () if (call := _parse_call(item, unread)) is not None] or None,
+        tool_calls=[call for item in calls if (call := _parse_call(item, unread)) is not None] or None,
         function_call=_parse_function(value.get("function_call"), {}, unread),
-        refusal=_find_value_text(value.get("refusal")),
+        refusal=_find_value_text(value.get("refusal") or None),
         audio=_to_mapping(value.get("audio")),
         annotations=[_clean(item) for item in _to_list(value.get("annotations"), "annotations", unread)] or None,
         images=[_clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
         extra_content=_clean(value.get("extra_content")),
         tool_call_id=_parse_id(value.get("tool_call_id")),
-        is_odd=role in _TOOL_ROLES or bool(signed) or bool(unread),
-        is_tool_result=role in _TOOL_ROLES,
+        is_odd=is_tool_result or bool(signed) or bool(unread),
+        is_tool_result=is_tool_result,
         signed_blocks=signed or None,
         unread=unread or None,
     )
+
+
+def _find_calls(value: Any, unread: list[str]) -> list[Any]:
+    """Return the items of `tool_calls`, also of a text that is JSON and of lists in the list."""
+    if isinstance(value, str) and not is_too_deep(value.encode("utf-8", "replace")):
+        with suppress(ValueError):
+            value = json.loads(value)
+    calls = _to_items(value, _CALL_FIELDS)
+    if calls is None:
+        if value:
+            unread.append(f"tool_calls that are {_name_type(value)}")
+        return []
+    return [call for item in calls for call in (item if isinstance(item, list) else (item,))]
 
 
 def _find_late_thought(delta: dict[str, Any], details: list[Any], blocks: list[Any]) -> str | None:
@@ -148,6 +187,7 @@ class _Parts:
         self.text = self.thought = ""
         self.pictures: list[Any] = []
         self.thoughts: list[Any] = []
+        self.calls: list[Any] = []
         if isinstance(content, list):
             if any(_is_part(item) for item in content):
                 for item in content:
@@ -167,6 +207,8 @@ class _Parts:
             self.thoughts.append(part)
         elif "image_url" in part:
             self.pictures.append(_clean(part))
+        elif _is_call(part):
+            self.calls.append({**part, "type": "function", "id": part.get("call_id") or part.get("id")})
         elif (text := _find_text(part)) is not None:
             self.text += text
         elif not isinstance(part.get("type"), str):
@@ -175,11 +217,18 @@ class _Parts:
             unread.append(f"a content part of type {part['type']!r}")
 
 
+def _is_call(part: dict[str, Any]) -> bool:
+    """Whether a part of the content is a call, as in Anthropic's Messages and in Responses."""
+    if part.get("type") not in _CALL_TYPES:
+        return False
+    return isinstance(part.get("name"), str) or isinstance(part.get("function"), dict)
+
+
 def _is_part(value: Any) -> bool:
     """Whether a value is a text, or an object that servers send as a part of the content."""
     if not isinstance(value, dict):
         return isinstance(value, str)
-    if value.get("type") in (*_THOUGHT_TYPES, *_TEXT_TYPES) or "image_url" in value:
+    if value.get("type") in (*_THOUGHT_TYPES, *_TEXT_TYPES) or "image_url" in value or _is_call(value):
         return True
     return _find_text(value) is not None and (isinstance(value.get("type"), str) or len(value) == 1)
 
@@ -293,7 +342,9 @@ def _parse_function(function: Any, call: dict[str, Any], unread: list[str]) -> F
         unread.append(f"a function that is {_name_type(function)}")
         function = {}
     inside = function or {}
-    name, arguments = (call.get(key) if inside.get(key) is None else inside[key] for key in ("name", "arguments"))
+    name = call.get("name") if inside.get("name") is None else inside["name"]
+    found = (holder[key] for key in _ARGUMENT_KEYS for holder in (inside, call) if holder.get(key) is not None)
+    arguments = next(found, None)
     if name is None and arguments is None and function is None:
         return None
     if arguments is not None and not isinstance(arguments, str):

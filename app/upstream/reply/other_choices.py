@@ -1,13 +1,14 @@
 """Which choice of a stream is the reply, and the calls of the others (rule 11 of `docs/reference/assembly.md`).
 
-A request wants one choice, and choice 0 is the reply. Some servers have no choice 0, and count from another number.
-Some put the text of one answer into one choice and its calls into another (GitHub Copilot). Whether choice 0 comes, and
-has calls, is known late: so what others bring is kept until then.
+A request wants one choice, and choice 0 is the reply. Some servers have no choice 0, and count from another number, or
+have nothing in it. Some put the text of one answer into one choice and its calls into another (GitHub Copilot). Whether
+choice 0 comes, and has calls, is known late: so what others bring is kept until then.
 """
 
 from collections.abc import Iterator
 
 from app.upstream.reply.chunk import Chunk, ChunkChoice, ChunkDelta, ToolCallFragment
+from app.upstream.reply.finish import is_reason
 
 MAX_HELD = 8
 """After so many parts of other choices, choice 0 is not expected any more, and the first of the others is the reply."""
@@ -18,6 +19,8 @@ class OtherChoices:
     """The index of the choice that is the reply."""
     own_came = False
     """Whether a part of that choice has come."""
+    own_has_content = False
+    """Whether it has brought any content."""
     settled = False
     """The reply has ended, and nothing is kept any more."""
     continues_own = False
@@ -29,21 +32,21 @@ class OtherChoices:
 
     def __init__(self) -> None:
         self.held: list[tuple[Chunk, ChunkChoice]] = []
-        """What came before the first part of the reply's own choice."""
+        """What came before the first content of the reply's own choice."""
         self._calls: dict[int, list[tuple[ChunkDelta, bool, bool]]] = {}
 
     @property
     def held_finish(self) -> bool:
         """Whether a choice that may be the reply has its finish reason."""
-        return not self.own_came and any(choice.finish_reason for _, choice in self.held)
+        return not self.own_came and any(is_reason(choice.finish_reason) for _, choice in self.held)
 
     @property
     def must_adopt(self) -> bool:
         return not self.own_came and len(self.held) >= MAX_HELD
 
     def add(self, chunk: Chunk, choice: ChunkChoice) -> None:
-        """Keep a part of another choice: its calls, and until the kept choice comes, also the rest."""
-        if not self.own_came:
+        """Keep a part of another choice: its calls, and until the kept choice has content, also the rest."""
+        if not self.own_has_content:
             self.received += 1
             self.held.append((chunk, choice))
             return
@@ -52,7 +55,7 @@ class OtherChoices:
 
     def adopt(self) -> list[tuple[Chunk, ChunkChoice]]:
         """Make the first choice that came the reply, and return its parts."""
-        self.own_index, self.own_came = self.held[0][1].index or 0, True
+        self.own_index, self.own_came, self.own_has_content = self.held[0][1].index or 0, True, True
         own = [item for item in self.held if (item[1].index or 0) == self.own_index]
         self.held = [item for item in self.held if (item[1].index or 0) != self.own_index]
         self._release()
@@ -86,7 +89,7 @@ class OtherChoices:
         if delta is not None:
             self.received += 1
             self._calls.setdefault(index, []).append((delta, choice.delta is None, chunk.ragged))
-        if choice.finish_reason and index in self._calls:
+        if is_reason(choice.finish_reason) and index in self._calls:
             self.finish = choice
 
 

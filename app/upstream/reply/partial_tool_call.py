@@ -2,6 +2,10 @@
 
 Arguments that say nothing yet (`{}`, `null`, `[]`) are held back, because servers send them before the real ones. So is
 what follows complete arguments, because servers send these again, and a string, because it may hold an object as JSON.
+
+Some servers send in each fragment all of the arguments so far (NousResearch/hermes-agent#35592, vercel/ai#12052). A
+fragment that begins with all that came before, at a place where an object cannot begin, shows that; of each further one
+only what is new counts. Where an object can begin (`{"a":` and then `{"a":1}`), the next fragment decides, or the end.
 """
 
 from typing import Any, Final
@@ -15,8 +19,16 @@ _SAYS_NOTHING_YET: Final = frozenset(text[:size] for text in arguments.NO_ARGUME
 _LONGEST: Final = max(map(len, arguments.NO_ARGUMENTS)) + 1
 _BEGINS_AGAIN: Final = frozenset('{["n \t\r\n')
 """The characters with which a repetition of complete arguments can begin."""
+_BEFORE_AN_OBJECT: Final = frozenset(":[,")
+"""The characters behind which a JSON value can begin."""
 _LAST_CHARACTERS: Final = {"{": "} \t\r\n", "[": "] \t\r\n", '"': '" \t\r\n'}
 """The characters with which complete arguments can end, by their first one."""
+
+
+def clean_name(name: str) -> str:
+    """Return the name of a function without what a server left of the template behind it: gpt-oss's
+    `read<|channel|>commentary` (earendil-works/pi#4439)."""
+    return name.partition("<|")[0].strip() or name
 
 
 class PartialToolCall:
@@ -29,6 +41,9 @@ class PartialToolCall:
         "_meaning",
         "_seen",
         "_arguments",
+        "_restated",
+        "_restates",
+        "_size",
         "answered",
         "extra",
         "first",
@@ -64,12 +79,25 @@ class PartialToolCall:
         self._arguments: list[str] = []
         self._again: list[str] = []
         """What came after complete arguments."""
+        self._size = 0
+        """How many characters of arguments have been passed on or are in `_restated`."""
+        self._restates = False
+        """Each fragment has all of the arguments so far."""
+        self._restated: list[str] = []
+        """Fragments of which it is not yet known whether they are all of the arguments so far, or an object inside."""
         self._seen = 0
         """How many of `_arguments` have been scanned."""
         self._end = JsonEnd()
         self._complete: bool | None = None
         """Whether the arguments are complete; None while their first bracket is open."""
         self._meaning: str | None = None
+
+    def add_name(self, name: str) -> None:
+        """Add a name, a part of it, or again all of it so far."""
+        if not self.name or (not self.has_arguments and name.startswith(self.name)):
+            self.name = name
+        elif not self.has_arguments:
+            self.name += name
 
     def add(self, fragment: str) -> str:
         """Add a fragment that is not empty, and return what can be passed on: nothing, if it is held back."""
@@ -78,13 +106,42 @@ class PartialToolCall:
         if self._again or (fragment[0] in _BEGINS_AGAIN and self._may_repeat()):
             self._again.append(fragment)
             return ""
-        self._arguments.append(fragment)
-        return fragment if self._held is None else ""
+        if self._restated or (fragment[0] == "{" and self.first == "{" and len(fragment) >= self._size):
+            fragment = self._take_new(fragment)
+        return self._pass_on(fragment)
+
+    def _pass_on(self, text: str) -> str:
+        if not text:
+            return ""
+        self._arguments.append(text)
+        self._size += len(text)
+        return text if self._held is None else ""
+
+    def _take_new(self, fragment: str) -> str:
+        """Return what a fragment adds that may have all of the arguments so far."""
+        known = self.text
+        if self._restated:
+            self._restates = fragment.startswith(self._restated[-1])
+            if not self._restates:
+                fragment = "".join((*self._restated, fragment))
+            self._restated.clear()
+        elif not fragment.startswith(known):
+            return fragment
+        elif not self._restates and known.rstrip()[-1:] in _BEFORE_AN_OBJECT:
+            self._restated.append(fragment)
+            return ""
+        else:
+            self._restates = True
+        return fragment[len(known) :] if self._restates else fragment
 
     def _add_first(self, fragment: str, held: list[str]) -> str:
         first_text = self._first_text + arguments.remove_space(fragment)
         if self.says_nothing and first_text not in _SAYS_NOTHING_YET:
             held.clear()
+            first_text = arguments.remove_space(fragment)
+        elif self.first == "{" and fragment.startswith("".join(held)):
+            held.clear()
+            self._restates = True
             first_text = arguments.remove_space(fragment)
         self.first = first_text[:1]
         self._first_text = first_text[:_LONGEST]
@@ -96,8 +153,7 @@ class PartialToolCall:
             self._arguments.append(text)
             return ""
         self._held = None
-        self._arguments.append(arguments.drop_repetitions(text))
-        return self._arguments[0]
+        return self._pass_on(arguments.drop_repetitions(text))
 
     def _is_string(self) -> bool:
         """Whether the arguments are a string that is held back."""
@@ -124,6 +180,9 @@ class PartialToolCall:
     def take_rest(self, *, failed: bool = False) -> str:
         """Add what was held back to the arguments, because no more comes, and return it: `{}` for empty arguments,
         nothing for a repetition, what a string holds. What a failed reply holds is returned as it arrived."""
+        if self._restated:
+            self._arguments.append(self._take_restated(failed=failed))
+            return self._arguments[-1]
         again = "".join(self._again)
         meaning = self._get_meaning() if again else None
         if meaning is not None and arguments.is_repetition(again, meaning):
@@ -137,6 +196,13 @@ class PartialToolCall:
         self.first = self._arguments[0].lstrip()[:1]
         return self._arguments[0]
 
+    def _take_restated(self, *, failed: bool) -> str:
+        """Return the rest of the arguments if the last fragment may have all of them."""
+        restated, self._restated = self._restated, []
+        known, rest = self.text, "".join(restated)
+        is_whole = not failed and arguments.get_meaning(known + rest) is None
+        return restated[-1][len(known) :] if is_whole and arguments.get_meaning(restated[-1]) is not None else rest
+
     def ready(self) -> bool:
         """Whether the call can be announced: its name and id can no longer change. An id may come one fragment late."""
         if not self.name or self._is_string() or self.waits_for_answer:
@@ -147,6 +213,8 @@ class PartialToolCall:
         """Whether the arguments are one complete JSON object, list or string."""
         if self._held is not None and not self._is_string():
             return self.says_nothing
+        if self._restated:
+            return arguments.get_meaning(self._restated[-1]) is not None
         if self.first not in '{["':
             return False
         while self._seen < len(self._arguments):
@@ -168,7 +236,8 @@ class PartialToolCall:
 
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
         """Whether a fragment that has this call's id, index or position begins another call nevertheless."""
-        name = fragment.function.name if fragment.function else None
+        name = (fragment.function.name if fragment.function else None) or ""
+        name = name.strip()
         if not name:
             return False
         if not known_id and fragment.id:

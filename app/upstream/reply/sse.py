@@ -5,7 +5,8 @@ them in place of the others. It looks at the bytes, never at the Content-Type.
 
 It departs from the standard (WHATWG HTML, 9.2) in three ways. A data line that is a whole JSON value is an event at
 once, and so is an unfinished event at the end of a cleanly closed body, because servers omit the blank line. An
-`error:` field is an error (llama.cpp).
+`error:` field is an error (llama.cpp). So is an event whose name says that something failed, also if the name comes
+behind the data.
 
 There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
 `EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others. The end
@@ -13,6 +14,7 @@ of a read that is cut within a line waits for the next read. A byte is searched 
 bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswith(...)` take much longer.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -34,6 +36,8 @@ class UsualDecoder(Protocol[T_co]):
         Returns the values and how many events are alike; no values if they cannot be decoded together."""
 
 
+_ERROR_NAME = re.compile(rb"(?:.*[^a-z])?(?:error|exception|failed|failure)", re.IGNORECASE)
+"""The names of events whose data are an error: `error`, `response.failed`, `exception`."""
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _CR, _LF = b"\r\n"
 _MIN_RUN = 3
@@ -83,6 +87,8 @@ class EventReader(Generic[T]):
     """Whether any complete line has come, even a comment: the server is alive."""
     _size = 0
     _error_event = False
+    _has_value = False
+    """A data line of the current event has been decoded."""
     _is_new = True
     _at_event_start = False
     """Nothing that came before matters to the next line."""
@@ -172,6 +178,7 @@ class EventReader(Generic[T]):
             if not line:
                 if self._parts or self._error_event:
                     self._dispatch(out)
+                self._has_value = False
             elif line.startswith(b"data:"):
                 self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
             else:
@@ -184,6 +191,7 @@ class EventReader(Generic[T]):
                 return
             try:
                 out.append(self._decode(value))
+                self._has_value = True
                 return
             except ValueError:
                 if not value.strip():
@@ -201,7 +209,7 @@ class EventReader(Generic[T]):
         data = b"\n".join(parts)
         if self._error_event:
             self._error_event = False
-            if data.strip():
+            if data.strip() or self._has_value:  # without data, the name came behind them
                 out.append(ErrorEvent(data))
             return
         try:
@@ -224,7 +232,7 @@ class EventReader(Generic[T]):
     def _feed_other_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         name, _, value = line.partition(b":")
         if name == b"event":
-            self._error_event = value.strip() == b"error"
+            self._error_event = _ERROR_NAME.fullmatch(value.strip()) is not None
         elif name == b"error" and value:
             out.append(ErrorEvent(value.strip()))
         elif self._document or (line.lstrip()[:1] in (b"{", b"[") and not self.junk.startswith(b"<")):

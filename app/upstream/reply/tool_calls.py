@@ -13,7 +13,7 @@ from bisect import bisect_left
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
 from app.chat.ids import make_call_id
 from app.upstream.reply.chunk import ToolCallFragment
-from app.upstream.reply.partial_tool_call import PartialToolCall
+from app.upstream.reply.partial_tool_call import PartialToolCall, clean_name
 
 MAX_CALLS = 1000
 """The limit of one reply."""
@@ -28,6 +28,8 @@ class ToolCallAssembler:
     """How many characters of names and arguments have arrived."""
     too_many = False
     """Whether more than MAX_CALLS calls came; those beyond the limit are dropped."""
+    nameless = False
+    """Whether a call came without a name, so that its arguments have become text."""
     _last: PartialToolCall | None = None
     """The call opened last, the only one that may be unsealed."""
     _announced = 0
@@ -146,10 +148,8 @@ class ToolCallAssembler:
         if fragment.type and fragment.type != "function":
             call.waits_for_answer = True
         self.received += len(function.name or "") + len(function.arguments or "")
-        if function.name and function.name != call.name and not call.has_arguments:
-            call.name += function.name
-        elif function.name and not call.name:
-            call.name = function.name
+        if name := (function.name or "").strip():
+            call.add_name(name)
         if function.arguments:
             text = call.add(function.arguments)
             if text and call.number >= 0:
@@ -178,12 +178,13 @@ class ToolCallAssembler:
             if call.name:
                 self._announce_call(call, call.text, out)
             elif call.first:  # arguments without a name become text, so that nothing is lost
+                self.nameless = True
                 out.append(TextDelta(call.text))
 
     def _announce_call(self, call: PartialToolCall, arguments: str, out: list[Event]) -> None:
         call.number = self._announced
         self._announced += 1
-        out.append(ToolCallDelta(call.number, arguments, self._unique_id(call), call.name))
+        out.append(ToolCallDelta(call.number, arguments, self._unique_id(call), clean_name(call.name)))
         if call.extra:
             out.append(Extra(dict(call.extra), call.number))
 

@@ -128,8 +128,8 @@ def _add_openai_names(usage: dict[str, Any]) -> dict[str, Any]:
     usage = _correct_counts(usage)
     added: dict[str, Any] = {}
     for name, paths in _TOTAL_PATHS.items():
-        value = _find_first(usage, paths) if usage.get(name) is None else None
-        if value is not None:
+        value = None if usage.get(name) else _find_first(usage, paths)
+        if value is not None and value != usage.get(name):
             added[name] = value
     if "prompt_tokens" in added:
         added["prompt_tokens"] += _count_cached_input_tokens(usage)
@@ -153,7 +153,7 @@ def _derive_total(usage: dict[str, Any]) -> dict[str, Any]:
     missing."""
     prompt, completion, total = (read_count(usage.get(name)) for name in _TOTALS)
     if prompt is not None and completion is not None:
-        return {"total_tokens": prompt + completion} if total is None else {}
+        return {} if total else {"total_tokens": prompt + completion}
     if prompt is not None and total is not None and total >= prompt:
         return {"completion_tokens": total - prompt}
     if completion is not None and total is not None and total >= completion:
@@ -188,7 +188,7 @@ def _is_normal(usage: dict[str, Any]) -> bool:
     """Whether nothing changes: the usual usage has OpenAI's totals, but no cached or reasoning tokens, and no cost."""
     for name in _TOTALS:
         value = usage.get(name)
-        if type(value) is not int or not 0 <= value <= MAX_COUNT:
+        if type(value) is not int or not 0 < value <= MAX_COUNT:
             return False
     if _RARE_KEYS.isdisjoint(usage):
         return True

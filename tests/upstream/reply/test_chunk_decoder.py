@@ -88,7 +88,7 @@ def test_nothing_is_remembered_of_a_chunk_whose_text_could_be_elsewhere(data: by
         assert decoder.decode(one) == decode(one)
 
 
-@each_case("data", [b"5", b"null", b"[]", b"[1]", b'"text"'])
+@each_case("data", [b"5", b"null", b"[]", b"[1]", b'" "', b'"[DONE]"'])
 def test_json_that_holds_no_object_is_no_chunk(data: bytes) -> None:
     assert decode(data) is None
 

@@ -5,7 +5,7 @@ import json
 from app.chat.events import Failed, Finish, FinishReason
 from app.errors import FAULT_STATUS
 from app.upstream.reply import finish
-from app.upstream.reply.finish import Ending, find_ending
+from app.upstream.reply.finish import Ending, find_ending, is_reason
 
 from tests.each_case import each_case
 from tests.upstream.reply.assembled_events import events
@@ -48,6 +48,8 @@ def ending(**choice: object) -> Finish | Failed:
         ("CONTENT_FILTER: RECITATION", "content_filter"),
         ("guardrail_intervened", "content_filter"),
         (" safety ", "content_filter"),
+        ("blocked_by_policy", "content_filter"),
+        ("turn_complete", "stop"),
         ("tool-calls", "tool_calls"),
         ("toolUse", "tool_calls"),
     ],
@@ -78,6 +80,11 @@ def test_a_word_means_the_same_in_any_spelling_and_in_any_part(word: str, reason
         ("function_call_filter: MALFORMED_FUNCTION_CALL", "tool_use_failed"),
         ("UNEXPECTED_TOOL_CALL", "tool_use_failed"),
         ("stop: network_error", "server_error"),
+        ("cancelled_by_client", "upstream_incomplete"),
+        ("engineShutdown", "upstream_incomplete"),
+        ("worker_unavailable", "overloaded"),
+        ("502", "server_error"),
+        ("429", "rate_limit"),
         ("error: length", "server_error"),
     ],
 )
@@ -95,6 +102,17 @@ def test_every_failure_of_the_table_is_a_code_of_the_gateway() -> None:
 def test_no_word_of_the_table_has_two_meanings() -> None:
     words = [word for _, words in finish._WORDS for word in words.split()]
     assert len(words) == len(set(words))
+
+
+@each_case("word", ["null", "NULL", " none ", "None", ""])
+def test_null_as_a_text_is_no_reason(word: str) -> None:
+    assert not is_reason(word)
+    assert ending(finish_reason=word) == Finish("stop")
+
+
+@each_case("reason", [{"type": "length", "length": 5}, {"reason": "length"}, ["length"]])
+def test_a_reason_in_an_object_or_a_list_counts(reason: object) -> None:
+    assert ending(finish_reason=reason) == Finish("length")
 
 
 def test_an_unknown_word_is_stop_with_a_warning_that_names_it_and_is_not_cached() -> None:

@@ -53,6 +53,10 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "objects in one fragment": lambda n: fed(piece(0, "f", "{}" * n + "{"), piece(0, None, '{"a":1}' * n)),
     "blanks in one fragment": lambda n: fed(piece(0, "f", "{" + " " * n + "}" + " " * n + "x")),
     "strings in a string": lambda n: fed(piece(0, "f", '"'), *[piece(0, None, '"')] * n),
+    "all arguments again and again": lambda n: fed(
+        *(piece(0, "f", '{"a":"' + "x" * size, "c") for size in range(0, n, 1 + n // 40)), piece(0, "f", "x" * 40 * n)
+    ),
+    "an object of the same size behind each": lambda n: fed(piece(0, "f", '{"a":'), *[piece(0, None, '{"a":')] * n),
     "calls without a name": lambda n: fed(*(piece(number, None, "{}") for number in range(n)), whole=True),
 }
 
