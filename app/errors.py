@@ -37,6 +37,7 @@ Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body 
 `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -66,6 +67,46 @@ FAULT_STATUS = {
 """The gateway's status for each code of an upstream fault. The upstream's own status is in `upstream.status`."""
 
 
+class RetryWord(Struct, frozen=True):
+    """How the message of a retryable error says why: agents decide by such words whether to send the request again."""
+
+    word: str
+    """What the message ends with, in parentheses, if nothing in it is `known`."""
+    known: re.Pattern[str]
+
+
+def _retry_word(word: str, known: str) -> RetryWord:
+    return RetryWord(word, re.compile(known, re.IGNORECASE))
+
+
+_SERVER_ERROR = _retry_word("server error", r"server.?error|internal.?error")
+_UNAVAILABLE = _retry_word("service unavailable", r"overloaded|service.?unavailable")
+_TIMEOUT = _retry_word("timeout", r"timeout|timed? out")
+_NO_CONNECTION = _retry_word("connection error", r"connection.?(error|refused)")
+# The words are those of pi (earendil-works/pi, packages/ai/src/utils/retry.ts), whose list other agents have copied.
+# Codex and the SDKs of OpenAI and Anthropic decide by the status, the code and the header x-should-retry.
+_RETRY_WORDS: Mapping[str, RetryWord] = {
+    "rate_limit": _retry_word("rate limit", r"rate.?limit|too many requests"),
+    "overloaded": _UNAVAILABLE,
+    "draining": _UNAVAILABLE,
+    "timeout": _TIMEOUT,
+    "request_timeout": _TIMEOUT,
+    "server_error": _SERVER_ERROR,
+    "tool_use_failed": _SERVER_ERROR,
+    "upstream_incomplete": _retry_word("connection lost", r"connection.?(lost|error)"),
+    "media_unavailable": _retry_word("network error", r"network.?error|timeout|timed? out"),
+}
+_FROM_SERVER = (None, "error_status", "error_in_reply")
+"""The causes of a `server_error` that the server has reported. All others are about the connection to it."""
+
+
+def find_retry_word(code: str, cause: str | None = None) -> RetryWord | None:
+    """Return the word for a retryable error; None if its code has none."""
+    if cause in ("empty_reply", "not_a_reply"):
+        return _SERVER_ERROR
+    return _NO_CONNECTION if code == "server_error" and cause not in _FROM_SERVER else _RETRY_WORDS.get(code)
+
+
 class Violation(Struct, frozen=True):
     path: str
     """JSON path in the request: `messages[2].content[0].image`."""
@@ -85,12 +126,18 @@ class ParleyError(Exception):
     def to_dict(self, request_id: str) -> dict[str, Any]:
         return {
             "code": self.code,
-            "message": self.message,
+            "message": self._say_why(find_retry_word(self.code)),
             "param": self.param,
             "status": self.status,
             "retryable": self.retryable,
             "request_id": request_id,
         }
+
+    def _say_why(self, word: RetryWord | None) -> str:
+        """Return the message; with the word behind it, if the error is retryable and the message does not say why."""
+        if word is None or not self.retryable or word.known.search(self.message):
+            return self.message
+        return f"{self.message} ({word.word})"
 
     @property
     def headers(self) -> dict[str, str]:
@@ -374,7 +421,8 @@ class UpstreamFailed(ParleyError):
         upstream |= {"status": fault.status, "message": fault.message}
         if self.fault.detail is not None:
             upstream["detail"] = self.fault.detail
-        out = super().to_dict(request_id) | {"upstream": upstream}
+        message = self._say_why(find_retry_word(self.code, fault.cause))
+        out = super().to_dict(request_id) | {"message": message, "upstream": upstream}
         if self.fault.retry_after_seconds is not None:
             out["retry_after_seconds"] = self.fault.retry_after_seconds
         if fault.usage is not None:

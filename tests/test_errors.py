@@ -20,6 +20,7 @@ from app.errors import (
     RateLimited,
     UpstreamFailed,
     Violation,
+    find_retry_word,
 )
 from app.upstream.fault_kinds import TRANSIENT
 
@@ -71,7 +72,7 @@ def test_a_fault_has_our_status_and_the_servers_own(kind: str) -> None:
     error = UpstreamFailed(Fault(kind, "no", kind in TRANSIENT, 418, 1.5, {"failed_generation": "x"}))
     assert error.to_dict("req-1") == {
         "code": kind,
-        "message": "no",
+        "message": f"no ({word.word})" if kind in TRANSIENT and (word := find_retry_word(kind)) else "no",
         "param": None,
         "status": FAULT_STATUS[kind],
         "retryable": kind in TRANSIENT,
@@ -80,6 +81,44 @@ def test_a_fault_has_our_status_and_the_servers_own(kind: str) -> None:
         "retry_after_seconds": 1.5,
     }
     assert error.headers == {"retry-after": "2", "retry-after-ms": "1500"}
+
+
+def find_words(row: re.Match[str]) -> list[str]:
+    return re.findall(r"`([^`]+)`", row["words"])
+
+
+@each_case("code", sorted({code for (code, _), retryable in documented().items() if retryable}))
+def test_an_error_that_may_be_sent_again_has_a_word_by_which_agents_know_it(code: str) -> None:
+    row = re.search(rf"^\| `{code}`.*\| (?P<words>`[^|]*) \|$", DOCUMENT.split("## Words")[1], re.MULTILINE)
+    assert row
+    word, *others = find_words(row)
+    for text in ("no", word.upper(), *others):
+        message = UpstreamFailed(Fault(code, text, True)).to_dict("r")["message"]
+        assert message == (f"no ({word})" if text == "no" else text)
+        assert UpstreamFailed(Fault(code, text, False)).to_dict("r")["message"] == text
+
+
+@each_case(
+    ("error", "message"),
+    [
+        (Fault("server_error", "no", True, cause="connection_refused"), "no (connection error)"),
+        (Fault("server_error", "connection refused", True, cause="connection_refused"), "connection refused"),
+        (Fault("server_error", "no", True, 500, cause="error_status"), "no (server error)"),
+        (Fault("upstream_incomplete", "no", True, cause="reply_not_finished"), "no (connection lost)"),
+        (Fault("upstream_incomplete", "no", True, cause="connection_reset"), "no (connection lost)"),
+        (Fault("upstream_incomplete", "no", True, cause="empty_reply"), "no (server error)"),
+        (Fault("upstream_incomplete", "no", True, cause="not_a_reply"), "no (server error)"),
+        (Fault("rate_limit", "server error", True, 429), "server error (rate limit)"),
+        (Fault("timeout", "it timed out", True), "it timed out"),
+        (Busy("full"), "full (service unavailable)"),
+        (RateLimited("too many", 1.0, {}), "too many (rate limit)"),
+        (RateLimited("larger than the limit", None, {}), "larger than the limit"),
+        (BodyTimeout("slow"), "slow (timeout)"),
+    ],
+)
+def test_the_word_is_that_of_the_cause(error: Fault | ParleyError, message: str) -> None:
+    error = UpstreamFailed(error) if isinstance(error, Fault) else error
+    assert error.to_dict("r")["message"] == message
 
 
 def test_a_fault_of_unknown_kind_is_a_bad_gateway() -> None:

@@ -110,13 +110,13 @@ EXPECTED: dict[str, Expected] = (
             "retry of its client library, below Qwen-Agent's own",
             output="the third attempt was still refused",
             requests=3,
-            error={"status": 429, "code": "rate_limit", "message": "slow", "retryable": True},
+            error={"status": 429, "code": "rate_limit", "message": "slow (rate limit)", "retryable": True},
         ),
         "10_http_500_exhaust": Expected(
             request="only one layer retries: `max_retries` 2 means three attempts, not nine",
             output="the server's last error is kept",
             requests=3,
-            error={"status": 502, "code": "server_error", "message": "boom"},
+            error={"status": 502, "code": "server_error", "message": "boom (server error)"},
         ),
         "10_mid_stream_bad_json": Expected(
             output="an interrupted stream is an error, after the content that arrived",
@@ -127,7 +127,7 @@ EXPECTED: dict[str, Expected] = (
             output="the content that arrived stays, and the error follows it",
             requests=1,
             messages=[text_message("Hel")],
-            error={"status": 502, "code": "server_error", "message": "engine died"},
+            error={"status": 502, "code": "server_error", "message": "engine died (server error)"},
         ),
         "10_refusal_field": Expected(
             output="a refusal is passed on, and marked", messages=[text_message("no", refusal=True)]

@@ -28,7 +28,7 @@ NATIVE: dict[str, Expected] = {
     "08_raw_error_retry": Expected(
         output="the error has the server's own status and message; the request may be sent again "
         "`max_retries` times (the golden's three attempts were its client library's)",
-        error={"status": 502, "code": "server_error", "message": "boom"},
+        error={"status": 502, "code": "server_error", "message": "boom (server error)"},
     ),
     "08_raw_function_choice": Expected(
         request="`function_choice` is `tool_choice`",

@@ -5,6 +5,7 @@ cookies of all callers in one jar and read proxies from the environment; a gatew
 """
 
 import asyncio
+import codecs
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -31,6 +32,7 @@ MANY_BYTES = 64 * 1024
 ERROR_BODY_SECONDS = 10.0
 """How long the client reads the body of an error."""
 GRACE_SECONDS = 2.0
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 UNLISTED = "the model server lists no models: "
 
 
@@ -292,9 +294,10 @@ def _parse_fault(response: httpx.Response, body: bytes) -> Fault:
     try:
         body = decompressor_for(headers.get("content-encoding")).feed(body)[:MAX_ERROR_BYTES]
     except NotCompressed:
-        pass  # some servers name an encoding that they do not use for errors
+        pass  # some servers and proxies name an encoding that they do not use for errors
     except ValueError as error:
-        body, unreadable = b"", f"the model server gave a reason that cannot be read: {error}"
+        if not _is_text(body):
+            body, unreadable = b"", f"the model server gave a reason that cannot be read: {error}"
     status = response.status_code
     if 300 <= status < 400:
         text = f"the model server answered with a redirect ({status}), which is not followed; is its base_url right?"
@@ -305,6 +308,15 @@ def _parse_fault(response: httpx.Response, body: bytes) -> Fault:
         )
     fault = faults.from_response(status, headers, body, datetime.now(UTC))
     return msgspec.structs.replace(fault, message=unreadable) if unreadable else fault
+
+
+def _is_text(body: bytes) -> bool:
+    """Whether a body, whose end may be missing, is JSON or a web page. Compressed bytes are hardly ever valid UTF-8."""
+    try:
+        text = _Utf8Decoder().decode(body)
+    except UnicodeDecodeError:
+        return False
+    return text.lstrip().startswith(("{", "[", "<"))
 
 
 def _parse_model_list(data: bytes) -> list[dict[str, Any]]:
@@ -342,5 +354,5 @@ def _explain_transport_error(error: Exception, target: Target, answered: bool) -
     cause = causes.find_exchange_cause(error, answered=answered)
     if not answered:
         return "upstream_incomplete", cause, f"no answer from the model server: {cause.text}"
-    text = "connection lost: the connection to the model server broke before its reply was finished"
+    text = "the connection to the model server broke before its reply was finished"
     return "upstream_incomplete", cause, f"{text}: {cause.text}"

@@ -75,6 +75,10 @@ class Connection(asyncio.Protocol):
         self._body.clear()
         self._head_bytes = 0
         """The bytes that have arrived until the head is complete."""
+        self._head_data = b""
+        """These bytes."""
+        self._refused: Exception | None = None
+        """What the parser did not accept in the head, the rest of which is awaited."""
         self._trailer_bytes = 0
         self._framing_bytes = 0
         """The bytes of the reads that held nothing of the body."""
@@ -202,10 +206,9 @@ class Connection(asyncio.Protocol):
                 return
             self.touched = True
             self._head_bytes += len(data)
-        try:
-            self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._on_malformed(str(error.__context__ or error))
+            self._head_data += data
+        refused = self._refused or self._parse(data)
+        if refused is not None and not self._parse_again(refused):
             return
         if self._on_data is not None and not self._complete:
             body = self._body
@@ -217,6 +220,34 @@ class Connection(asyncio.Protocol):
             self._on_malformed("response headers too large")
         else:
             self._deliver()
+
+    def _parse(self, data: bytes) -> Exception | None:
+        """Return the error of the parser if it does not accept the data."""
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            return error
+        return None
+
+    def _parse_again(self, refused: Exception) -> bool:
+        """Parse the head again with one Content-Length, if the parser has refused several that are equal. It may do so
+        before the value of the second has arrived. Return whether the data is accepted now."""
+        self._refused = None
+        if self._head is not None and "content-length" in str(refused).lower():
+            end = self._head_data.find(b"\r\n\r\n")
+            if end < 0 and self._head_bytes <= MAX_HEADER_BYTES:
+                self._refused = refused
+                return False
+            head = merge_equal_lengths(self._head_data[: max(end, 0)])
+            if head is not None:
+                self.headers = []
+                self._parser = httptools.HttpResponseParser(self)
+                again = self._parse(head + self._head_data[end:])
+                if again is None:
+                    return True
+                refused = again
+        self._on_malformed(str(refused.__context__ or refused))
+        return False
 
     def _count_framing(self, size: int) -> None:
         """Limit chunk extensions and trailers that do not end: the parser keeps an unfinished trailer."""
@@ -310,6 +341,7 @@ class Connection(asyncio.Protocol):
             self.encoding = fields[b"content-encoding"].decode("latin-1").lower()
         self._until_close = not sized and status not in (204, 304)
         self.deadline = None
+        self._head_data = b""
         head, self._head = self._head, None
         if head is not None and not head.done():
             head.set_result(None)
@@ -317,6 +349,18 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         if self.status:
             self._complete = True
+
+
+def merge_equal_lengths(head: bytes) -> bytes | None:
+    """Return the head of a response with one Content-Length instead of several equal ones, as RFC 9112 (section 6.3)
+    allows; None if it has not several, or they differ."""
+    lines = head.split(b"\r\n")
+    found = [line.partition(b":")[2] for line in lines if line[:15].lower() == b"content-length:"]
+    lengths = [value.strip() for values in found for value in values.split(b",")]
+    if len(lengths) < 2 or len(set(lengths)) > 1 or not lengths[0].isdigit():
+        return None
+    others = [line for line in lines if line[:15].lower() != b"content-length:"]
+    return b"\r\n".join([*others, b"content-length: " + lengths[0]])
 
 
 def _connection_lost_error(exc: Exception | None) -> Exception:

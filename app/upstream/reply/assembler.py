@@ -522,7 +522,7 @@ class Assembler:
         elif junk and not self.started and self._foreign is None:
             self._fail(faults.make_protocol_fault(junk), out)
         else:
-            text = "connection lost: the model server's reply ended before it was finished"
+            text = "the model server's reply ended before it was finished"
             self._fail(self._make_incomplete_fault(text), out)
 
     def _make_named_fault(self, data: bytes) -> Fault:

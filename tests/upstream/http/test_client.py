@@ -16,6 +16,7 @@ from app.upstream.http.client import MAX_ERROR_BYTES, Target, UpstreamClient
 from app.upstream.http.transport import PushTransport
 
 from tests.default_limits import upstream_target
+from tests.each_case import each_case
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -120,6 +121,37 @@ async def test_an_error_body_that_expands_is_cut() -> None:
             await UpstreamClient(transport).open(target(server.url), b"{}")
         await transport.aclose()
     assert (caught.value.code, caught.value.message) == ("server_error", "no")
+
+
+WORDS = b'{"error": {"message": "rate limit: 10 requests per minute"}}'
+BROTLI = bytes.fromhex("8b1d80") + WORDS + b"\x03"
+"""WORDS as the package brotli 1.2 compresses them."""
+
+
+@each_case(
+    ("body", "encoding", "message"),
+    [
+        (WORDS, "gzip", "rate limit: 10 requests per minute"),
+        (WORDS, "br", "rate limit: 10 requests per minute"),
+        (WORDS, "zstd", "rate limit: 10 requests per minute"),
+        (gzip.compress(WORDS), "gzip", "rate limit: 10 requests per minute"),
+        (b"<html><title>Too many</title>\xe4\xbd", "br", "the model server answered with a web page (Too many)"),
+        (BROTLI, "br", "Content-Encoding 'br'; only identity, gzip and deflate can be read"),
+        (b"[\xff" + BROTLI, "br", "Content-Encoding 'br'; only identity, gzip and deflate can be read"),
+        (gzip.compress(WORDS)[:10] + b"x" * 40, "gzip", "gave a reason that cannot be read"),
+    ],
+)
+async def test_an_error_is_read_though_its_encoding_is_wrong_or_says_that_it_cannot_be(
+    body: bytes, encoding: str, message: str
+) -> None:
+    headers = {"content-encoding": encoding, "content-length": str(len(body))}
+    async with ScriptedServer(Reply([body], status=429, headers=headers)) as server:
+        transport = PushTransport()
+        with pytest.raises(UpstreamFailed) as caught:
+            await UpstreamClient(transport).open(target(server.url), b"{}")
+        await transport.aclose()
+    assert caught.value.code == "rate_limit"
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize(

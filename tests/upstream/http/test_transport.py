@@ -84,6 +84,44 @@ async def exchange(
     return response.status_code, await push(response).all()
 
 
+SEVERAL_LENGTHS = [
+    b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nx: y\r\nContent-Length: 5\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\ncontent-length: 5, 5\r\n\r\nhello",
+    b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\ncontent-length: 5\r\ncontent-length:5\r\nx: y\r\n\r\nhello",
+]
+
+
+@each_case("raw", SEVERAL_LENGTHS, ids=["two", "list", "three"])
+async def test_equal_lengths_of_a_body_are_one_at_every_cut(raw: bytes) -> None:
+    cuts = [[raw]] + [[raw[:at], raw[at:]] for at in range(1, len(raw))] + [[bytes([byte]) for byte in raw]]
+    async with (
+        ScriptedServer(*(Reply(pieces, status=None, headers=LONG) for pieces in cuts)) as server,
+        transporting() as transport,
+    ):
+        for _ in cuts:
+            assert await exchange(transport, server.url) == (200, b"hello")
+        assert len(server.connections) == 1
+
+
+@each_case(
+    "lengths",
+    [
+        b"content-length: 5\r\ncontent-length: 4",
+        b"content-length: 5, 4",
+        b"content-length: 5\r\ncontent-length: 5x",
+        b"content-length: x, x",
+        b"content-length: 5\r\ncontent-length: 5\r\ntransfer-encoding: chunked",
+    ],
+)
+@each_case("wait", [False, True], ids=["whole", "cut"])
+async def test_lengths_that_contradict_each_other_are_no_response(lengths: bytes, wait: bool) -> None:
+    raw = b"HTTP/1.1 200 OK\r\n" + lengths + b"\r\n\r\nhello"
+    pieces = [raw[:39], raw[39:]] if wait else [raw]
+    async with ScriptedServer(Reply(pieces, status=None)) as server, transporting() as transport:
+        with pytest.raises(httpx.RemoteProtocolError, match="malformed HTTP"):
+            await exchange(transport, server.url)
+
+
 @each_case(
     "reply",
     [
