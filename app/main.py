@@ -370,6 +370,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
     _set_upstreams(resources, context.live)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
+        context.usage_ledger.set_models(context.live.registry.models())
         context.ended.observers.append(observe_usage(context.usage_ledger))
     return context
 
@@ -428,6 +429,8 @@ def _create_reloader(
         logs.set_level(settings.server.log_level)
         if context.metrics is not None:
             context.metrics.set_names(live.registry.models(), _upstream_names(settings))
+        if context.usage_ledger is not None:
+            context.usage_ledger.set_models(live.registry.models())
         if reporters.spans is not None:
             reporters.spans.set_upstreams(_describe_upstreams(settings))
 

@@ -3,6 +3,7 @@ servers. All need an admin key."""
 
 import asyncio
 import hmac
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,9 +12,13 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
-from app.cache.stores import StoreError
+from app.cache.stores import EntryTotals, StoreError
 from app.errors import Forbidden, StoreDown
 from app.routing.upstream_state import BreakerState, UpstreamState
+from app.usage.ledger import OTHER_MODELS
+
+MAX_CACHED_MODELS = 100
+"""The models that the figures of the cache list; the others are counted together."""
 
 router = APIRouter()
 _OF_CACHE: dict[str, Any] = {"tags": ["cache"], "responses": describe(403, 503)}
@@ -36,6 +41,7 @@ class CacheStats(CachedModel):
     )
 
     models: dict[str, CachedModel]
+    """The 100 models with the most entries; the others together are `(other models)`."""
     requests: dict[str, int]
     """The number of replies that this process opened since it started, by the value of `x-parley-cache`."""
 
@@ -153,9 +159,21 @@ async def upstreams(request: Request) -> UpstreamList:
 async def describe_cache(context: AppContext) -> CacheStats:
     """Count the stored replies. Raises StoreError."""
     totals = await context.cache.stats()
-    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in totals.by_model.items()}
     requests = dict(context.cache.counts)
-    return CacheStats(entries=totals.entries, bytes=totals.bytes, models=models, requests=requests)
+    return CacheStats(
+        entries=totals.entries, bytes=totals.bytes, models=list_cached_models(totals.by_model), requests=requests
+    )
+
+
+def list_cached_models(by_model: Mapping[str, EntryTotals], most: int = MAX_CACHED_MODELS) -> dict[str, CachedModel]:
+    """Return the models with the most entries by name, and the others together: behind a pass-through, callers may
+    name any model."""
+    rows = sorted(by_model.items(), key=lambda row: (-row[1].entries, row[0]))
+    models = {name: CachedModel(entries=row.entries, bytes=row.bytes) for name, row in sorted(rows[:most])}
+    if others := [row for _, row in rows[most:]]:
+        entries, size = sum(row.entries for row in others), sum(row.bytes for row in others)
+        models[OTHER_MODELS] = CachedModel(entries=entries, bytes=size)
+    return models
 
 
 def list_upstreams(context: AppContext, now: float) -> list[UpstreamStatus]:

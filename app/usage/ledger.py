@@ -3,13 +3,14 @@
 Requests only add numbers to a row in memory. One thread writes all rows that changed in one transaction, so a process
 that is killed loses at most the last second. While the store cannot be used, the rows stay in memory, whose size is
 bounded: there is one row for each day, key and model, and at most `max_rows` of them. A row that the store cannot
-hold is dropped.
+hold is dropped. Behind a pass-through callers may name any model, so of the names that are not configured only the
+first of each day have rows of their own.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 
@@ -22,11 +23,13 @@ from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 log = logging.getLogger("parley.usage")
 
 OTHER_MODELS = "(other models)"
-"""The model of the row that takes what exceeds `max_rows`: behind a pass-through, callers may name any model."""
+"""The model of the row that takes what exceeds `max_rows` and `max_unconfigured`."""
 MAX_NAME = 200
 """Longer names of models are cut, in characters."""
 _MAX_RESULT_ROWS = 10_000
 _DAY_SECONDS = 86_400.0
+_KNOWN_DAYS = 3
+"""For how many days it is kept which models have rows of their own: rows may wait for the store."""
 _MOST_ADDENDS = 256
 """As many numbers of one row are added up at the latest."""
 
@@ -37,6 +40,8 @@ class LedgerRules(Struct, frozen=True):
     """While the store cannot be used, the wait between two attempts doubles up to this time."""
     max_rows: int = 10_000
     """Rows that wait to be written."""
+    max_unconfigured: int = 100
+    """Pairs of a key and a model that is not configured which have a row of their own, for each day."""
     clock: Callable[[], float] = time.time
     """Returns the Unix time in seconds."""
 
@@ -68,8 +73,16 @@ class UsageLedger:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
         self._failures = 0
+        self._models: Collection[str] | None = None
+        """The names of the configured models; None: every name has rows of its own."""
+        self._unconfigured: dict[str, set[tuple[str, str]]] = {}
+        """For each day, the keys and models that are not configured and have rows of their own."""
         self._day_begin, self._day_end, self._day = 0.0, 0.0, ""
         """The day of the last request, between two Unix times: to format it costs more than to add the numbers."""
+
+    def set_models(self, names: Collection[str]) -> None:
+        """Set the names of the configured models, whose rows are never joined with others."""
+        self._models = frozenset(name[:MAX_NAME] for name in names)
 
     def add(self, caller: str, model: str, totals: Totals) -> None:
         """Add the numbers of one request to the row of today, its caller and its model."""
@@ -150,7 +163,7 @@ class UsageLedger:
             while batches:
                 batch = batches.pop()
                 try:
-                    self._store.add(batch)
+                    self._store.add(self._join_unconfigured(batch))
                 except UsageRowError as error:
                     batches += _split_batch(batch, error)
                 except BaseException:
@@ -158,6 +171,39 @@ class UsageLedger:
                         for row in chain(batch, *batches):
                             self._add_row(row.key, row.totals)
                     raise
+
+    def _join_unconfigured(self, rows: Sequence[UsageRow]) -> Sequence[UsageRow]:
+        """Return the rows, with one for all models that are not configured and are too many to have their own. Raises
+        UsageStoreError."""
+        if self._models is None:
+            return rows
+        pairs: dict[str, dict[tuple[str, str], None]] = {}
+        for row in rows:
+            if not self._is_named(row.key.model):
+                pairs.setdefault(row.key.day, {})[row.key.key, row.key.model] = None
+        for day, found in pairs.items():
+            self._give_own_rows(day, found)
+        joined: dict[RowKey, list[Totals]] = {}
+        for row in rows:
+            key = row.key
+            if not (self._is_named(key.model) or (key.key, key.model) in self._unconfigured[key.day]):
+                key = RowKey(key.day, key.key, OTHER_MODELS)
+            joined.setdefault(key, []).append(row.totals)
+        return [UsageRow(key, add_totals(counted)) for key, counted in joined.items()]
+
+    def _give_own_rows(self, day: str, pairs: Collection[tuple[str, str]]) -> None:
+        """Give rows of their own to these keys and models, as long as the day has too few of them. Those that other
+        processes have written, or this one before a restart, count. Raises UsageStoreError."""
+        known, most = self._unconfigured.get(day), self._rules.max_unconfigured
+        if known is None or (len(known) < most and not known.issuperset(pairs)):
+            rows = self._store.read(UsageQuery(day, day), _MAX_RESULT_ROWS)
+            known = {(row.key.key, row.key.model) for row in rows if not self._is_named(row.key.model)}
+            known.update(list(pair for pair in pairs if pair not in known)[: max(0, most - len(known))])
+            kept = sorted({*self._unconfigured, day})[-_KNOWN_DAYS:]
+            self._unconfigured = {name: known if name == day else self._unconfigured[name] for name in {*kept, day}}
+
+    def _is_named(self, model: str) -> bool:
+        return not model or model == OTHER_MODELS or (self._models is not None and model in self._models)
 
 
 def _split_batch(batch: Sequence[UsageRow], error: UsageRowError) -> list[Sequence[UsageRow]]:

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, utc_day
@@ -147,6 +147,67 @@ def test_the_rows_that_wait_are_bounded() -> None:
     assert sum_totals(rows).requests == 10
     with pytest.raises(TooManyRows, match="more than 3 rows"):
         ledger.read(ALL, most=3)
+    ledger.close()
+
+
+def add_names(ledger: UsageLedger, caller: str, names: Iterable[str]) -> None:
+    for name in names:
+        ledger.add(caller, name, ONE)
+
+
+def test_names_that_callers_invent_share_a_row_beyond_the_first_of_each_day() -> None:
+    now = [1_795_305_600.0]
+    store = FragileStore()
+    for _ in range(3):  # the gateway restarts
+        ledger = UsageLedger(store, LedgerRules(flush_seconds=60, max_unconfigured=3, clock=lambda: now[0]))
+        ledger.set_models(["m", "n"])
+        add_names(ledger, "a", ["x1", "m", "x2", "x1"])
+        ledger.read(ALL)
+        add_names(ledger, "b", ["x1", "x2", "x3", "n", "x2", ""])
+        ledger.close()
+    rows = store.read(ALL, 100)
+    assert {(row.key.key, row.key.model): row.totals.requests for row in rows} == {
+        ("a", "m"): 3,
+        ("a", "x1"): 6,
+        ("a", "x2"): 3,
+        ("b", ""): 3,
+        ("b", "n"): 3,
+        ("b", "x1"): 3,
+        ("b", OTHER_MODELS): 9,
+    }
+    now[0] += 86_400
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60, max_unconfigured=3, clock=lambda: now[0]))
+    ledger.set_models(["m", "n"])
+    add_names(ledger, "b", ["x3"])
+    assert [row.key.model for row in ledger.read(UsageQuery("2026-11-23", "2026-11-23"))] == ["x3"]
+    ledger.close()
+
+
+def test_several_processes_share_the_bound_and_a_new_configuration_changes_the_names() -> None:
+    store = FragileStore()
+    ledgers = [UsageLedger(store, LedgerRules(flush_seconds=60, max_unconfigured=4)) for _ in range(3)]
+    for ledger in ledgers:
+        ledger.set_models([])
+    for at in range(30):
+        ledgers[at % 3].add("team", f"x{at}", ONE)
+        ledgers[at % 3].read(ALL)
+    assert sorted(row.key.model for row in store.read(ALL, 100)) == [OTHER_MODELS, "x0", "x1", "x2", "x3"]
+    ledgers[0].set_models(["x9"])
+    ledgers[0].add("team", "x9", ONE)
+    assert "x9" in [row.key.model for row in ledgers[0].read(ALL)]
+    assert sum_totals(store.read(ALL, 100)).requests == 31
+
+
+def test_an_unreachable_store_loses_no_name_that_callers_invented() -> None:
+    store = FragileStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=60, max_unconfigured=2))
+    ledger.set_models([])
+    store.reachable = False
+    add_names(ledger, "team", ["x1", "x2", "x3"])
+    with pytest.raises(UsageStoreError):
+        ledger.read(ALL)
+    store.reachable = True
+    assert {row.key.model: row.totals.requests for row in ledger.read(ALL)} == {"x1": 1, "x2": 1, OTHER_MODELS: 1}
     ledger.close()
 
 
