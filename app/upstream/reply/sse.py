@@ -5,7 +5,7 @@ them in place of the others. It looks at the bytes, never at the Content-Type.
 
 It departs from the standard (WHATWG HTML, 9.2) in three ways. A data line that is a whole JSON value is an event at
 once, and so is an unfinished event at the end of a cleanly closed body, because servers omit the blank line. An
-`error:` field is an error (llama.cpp). So is an event whose name says that something failed, also if the name comes
+`error:` field is an error (llama.cpp). So is an event whose name says that something failed, even if the name comes
 behind the data.
 
 There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
