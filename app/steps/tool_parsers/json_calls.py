@@ -7,7 +7,7 @@ from typing import Any
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_scanner import JsonScanner, loads, to_standard_json
-from app.steps.tool_parsers.literals import escape_half_pairs
+from app.steps.tool_parsers.literals import join_surrogates
 from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")
@@ -56,7 +56,7 @@ def _unquote(text: str) -> str:
         text = to_standard_json(value) if isinstance(loads(value), dict) else value
     except NotACall:
         text = value
-    return escape_half_pairs(text)
+    return join_surrogates(text)
 
 
 def read_json_call(r: ParseState, call: OpenCall, closers: Sequence[str] = ()) -> Steps:
@@ -110,7 +110,7 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
             or (call.allowed_names is not None and value not in call.allowed_names)
         ):
             raise NotACall
-        call.set_name(escape_half_pairs(value.strip()))
+        call.set_name(join_surrogates(value.strip()))
 
 
 def _value(r: ParseState) -> Generator[None, None, Any]:

@@ -11,20 +11,22 @@ _LOOSE = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _HEX = re.compile(r"[+-]?0[xX][0-9a-fA-F]+")
 _CONSTANTS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 _ESCAPES = '"\\/bfnrt'
-_HALF_PAIR = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 def write_json(value: Any) -> str:
     """Return a value as JSON. `Infinity` and `NaN` are no JSON."""
     try:
-        return escape_half_pairs(json.dumps(value, ensure_ascii=False, allow_nan=False))
+        return join_surrogates(json.dumps(value, ensure_ascii=False, allow_nan=False))
     except (ValueError, TypeError, RecursionError) as exc:
         raise NotACall from exc
 
 
-def escape_half_pairs(text: str) -> str:
-    """Return the text with half a surrogate pair, which UTF-8 cannot encode, as its escape `\\ud800`."""
-    return _HALF_PAIR.sub(lambda half: f"\\u{ord(half.group()):04x}", text)
+def join_surrogates(text: str) -> str:
+    """Join surrogate pairs to characters; half a pair becomes U+FFFD, because UTF-8 cannot encode it."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def to_json_escape(raw: str, char: str) -> str:
