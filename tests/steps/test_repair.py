@@ -22,6 +22,9 @@ def call(*arguments: str, index: int = 0) -> list[list[Event]]:
         ('{"a": "x', '{"a": "x"}'),
         ("{'a': 'é',}", '{"a": "é"}'),
         ('{"a": [1, 2', '{"a": [1, 2]}'),
+        ("{'a': '\\ud83d\\ude00'}", '{"a": "😀"}'),
+        ('{"a": "\\ud83d', '{"a": "\ufffd"}'),
+        ('{"a": NaN}', '{"a": "NaN"}'),
     ],
 )
 def test_broken_arguments_are_repaired(raw: str, repaired: str) -> None:
@@ -30,7 +33,7 @@ def test_broken_arguments_are_repaired(raw: str, repaired: str) -> None:
     assert message["extra"] == {"function_id": "c0", "repaired": True, "raw_arguments": raw}
 
 
-@pytest.mark.parametrize("raw", ['{"a": 1}', "{}", "[1]", '"x"', "no JSON at all", "{" * 20_000])
+@pytest.mark.parametrize("raw", ['{"a": 1}', "{}", "[1]", '"x"', "no JSON at all", "{" * 20_000, '{"a": 1e999,}'])
 def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
     message = run([RepairStage()], call(raw)).messages()[0]
     assert message["function_call"]["arguments"] == raw
@@ -49,6 +52,23 @@ def test_hopeless_brackets_are_given_up_at_once(piece: str) -> None:
     began = time.process_time()
     assert not _is_repaired(piece * 50_000)
     assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [("{", '1","\n'), ('{"a":', "null“}"), ('{"a":', '("a" "b" )a b '), ('{"a":"', "# a\n\\u}tru")],
+)
+def test_what_takes_too_long_is_not_repaired(start: str, piece: str) -> None:
+    began = time.process_time()
+    raw = start + piece * 4_000
+    found = run([RepairStage()], [*call(raw), *call(raw, index=1), *call("{'b': 1}", index=2)]).messages()
+    assert time.process_time() - began < 5
+    assert [message["function_call"]["arguments"] for message in found[:2]] == [raw, raw]
+    assert not any("repaired" in message["extra"] for message in found[:2])
+
+
+def test_a_long_text_with_a_usual_fault_is_repaired() -> None:
+    assert _is_repaired('{"path": "a.html", "content": "' + '<a href="x">He said: "yes"</a>\n' * 3_000 + '"}')
 
 
 def _is_repaired(raw: str) -> bool:
