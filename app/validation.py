@@ -210,6 +210,8 @@ def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int 
             return f": write {plain}, without quotes"
         if _BOOLEAN in expected and plain.lower() in ("true", "false"):
             return f": write {plain.lower()}, without quotes"
+    if steps[-1:] in (["arguments"], ["input"]) and _STRING in expected and isinstance(value, dict | None):
+        return ': write it as JSON text (json.dumps), such as "{\\"city\\": \\"Paris\\"}"'
     if steps == ["messages"] and _LIST in expected:
         return ': send [{"role": "user", "content": "…"}]'
     return ""

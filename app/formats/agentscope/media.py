@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from app.chat import datauri
 from app.chat.messages import Media, MediaKind
+from app.formats.media_urls import is_remote
 
-LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _DATA_URI = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.IGNORECASE)
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+")
 _TYPES = {
@@ -50,22 +50,6 @@ _DEFAULTS: dict[MediaKind, str] = {
 }
 
 
-def url_problem(url: str) -> str | None:
-    # Only the start is lower-cased: a data URI may be megabytes long.
-    return None if url[:8].lower().startswith(("http://", "https://", "data:")) else LOCAL
-
-
-def check_url(url: str) -> str:
-    """Validate a URL for pydantic.
-
-    Raises:
-        ValueError: it is neither an HTTP(S) URL nor a data URI.
-    """
-    if problem := url_problem(url):
-        raise ValueError(problem)
-    return url
-
-
 def check_media_type(text: str) -> str:
     if not _MEDIA_TYPE.fullmatch(text):
         raise ValueError("must be a media type such as image/png")
@@ -100,7 +84,7 @@ def parse_inline(url: str) -> InlineData | None:
 
 def to_url(part: Media, url: str) -> str:
     """Return the URL; base64, which Qwen-Agent allows for audio, becomes a data URI."""
-    return f"data:audio/{part.format or 'wav'};base64,{url}" if url_problem(url) else url
+    return f"data:audio/{part.format or 'wav'};base64,{url}" if not is_remote(url) else url
 
 
 def kind_of(media_type: str) -> MediaKind:

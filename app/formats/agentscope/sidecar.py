@@ -5,7 +5,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from app.chat.messages import MediaKind
-from app.formats.agentscope.media import check_base64, check_url, url_problem
+from app.formats.agentscope.media import check_base64
+from app.formats.media_urls import check_url, is_remote
 
 Json = dict[str, Any]
 
@@ -29,7 +30,7 @@ class MediaNote(BaseModel):
     def _check_urls(self) -> "MediaNote":
         """Audio may be bare base64, as Qwen-Agent has it; all else is a URL."""
         for url in self.urls or ():
-            if self.media == "audio" and url_problem(url):
+            if self.media == "audio" and not is_remote(url):
                 check_base64(url)
             else:
                 check_url(url)

@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
+from app.chat.datauri import is_data
+from app.formats.media_urls import NEVER_READ, describe_remedy, is_bare_base64
+
 
 class _Wire(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
@@ -20,10 +23,17 @@ class _Marked(_Wire):
     """A mark for the server's prompt cache."""
 
 
+_AS_DATA = 'send a source {"type": "base64", "media_type": "image/png", "data": "<its bytes in base64>"}'
+
+
 def _check_url(value: str) -> str:
-    if not value[:8].lower().startswith(("http://", "https://")):
-        raise ValueError("must be an http(s) URL: files of the gateway's machine are never read")
-    return value
+    if value[:8].lower().startswith(("http://", "https://")):
+        return value
+    if not value:
+        raise ValueError("must not be empty")
+    if is_data(value) or is_bare_base64(value):
+        raise ValueError(f"must be an http(s) URL: this is base64, so {_AS_DATA}")
+    raise ValueError(f"must be an http(s) URL: {NEVER_READ}. {describe_remedy(value, _AS_DATA)}")
 
 
 class AnthropicBase64Source(_Wire):

@@ -1,25 +1,13 @@
 """Schema of OpenAI's chat messages: lenient where clients differ, strict where content could be lost."""
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from app.chat.datauri import may_be_base64
+from app.formats.media_urls import Url, is_remote
 from app.openai_messages.custom_tools import wrap_input
-
-LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
-_REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
-
-
-def _url(value: str) -> str:
-    if not _REMOTE.match(value):
-        raise ValueError(LOCAL)
-    return value
-
-
-Url = Annotated[str, AfterValidator(_url)]
 
 
 class _Wire(BaseModel):
@@ -82,7 +70,7 @@ class FramesPart(_Part):
 
 
 def _check_audio(value: str) -> str:
-    if not _REMOTE.match(value) and not may_be_base64(value):
+    if not is_remote(value) and not may_be_base64(value):
         raise ValueError("must be base64, an http(s) URL or a data URI")
     return value
 

@@ -15,8 +15,8 @@ from pydantic import (
 )
 
 from app.chat.datauri import may_be_base64
+from app.formats.media_urls import LOCAL, check_url, is_remote
 
-LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 _SHORTEST_BASE64 = 16
 _AS_OPENAI = 'set "format": "openai" in the request'
 OPENAI_PART = f"is a content part of OpenAI's format: {_AS_OPENAI}"
@@ -30,19 +30,8 @@ _OWNERS = {
 OPENAI_CALLS = f"is a key of OpenAI's format: {_AS_OPENAI}"
 
 
-def _is_remote(value: str) -> bool:
-    # Only the start is lower-cased: a data URI may be megabytes long.
-    return value[:8].lower().startswith(("http://", "https://", "data:"))
-
-
 def _url(value: str | None) -> str | None:
-    if value is None:
-        return value
-    if not value:
-        raise ValueError("must not be empty")
-    if not _is_remote(value):
-        raise ValueError(LOCAL)
-    return value
+    return value if value is None else check_url(value)
 
 
 def _audio(value: Any) -> Any:
@@ -57,7 +46,7 @@ def _audio(value: Any) -> Any:
         raise ValueError("must have a string in the key format")
     if unknown := sorted(set(value) - {"data", "format"}):
         raise ValueError(f"has unknown keys: {', '.join(map(str, unknown))}")
-    if not _is_remote(value["data"]) and not (len(value["data"]) >= _SHORTEST_BASE64 and may_be_base64(value["data"])):
+    if not is_remote(value["data"]) and not (len(value["data"]) >= _SHORTEST_BASE64 and may_be_base64(value["data"])):
         raise ValueError(f"data {LOCAL}, or base64")
     return value
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from app.chat import datauri
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.turns import Turn
+from app.formats.media_urls import is_remote
 from app.formats.responses import schema as wire
-from app.formats.responses.schema import is_url
 from app.formats.responses.tools import SEARCH_NAME, join_name
 from app.formats.seal import read_seal
 from app.formats.summary import make_summary
@@ -302,7 +302,7 @@ def _parse_part(part: Any, path: str) -> Text | Media:
             field = "file_url" if part.file_data is None else "file_data"
             url = part.file_url or ""
             if part.file_data is not None:
-                url = part.file_data if is_url(part.file_data) else _make_data_uri(part.file_data, part.filename)
+                url = part.file_data if is_remote(part.file_data) else _make_data_uri(part.file_data, part.filename)
             return Media("file", (url,), name=part.filename, path=f"{path}.{field}")
         case wire.InputAudio(input_audio=wire.AudioBody() as audio):
             return Media("audio", (audio.data,), format=audio.format, path=f"{path}.input_audio")

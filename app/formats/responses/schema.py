@@ -4,7 +4,6 @@ An item without `type` is a message. Clients send back output items with only so
 not needed here is required.
 """
 
-import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,26 +19,14 @@ from pydantic import (
 )
 
 from app.chat.datauri import may_be_base64
+from app.formats.media_urls import Url, is_remote
 
-LOCAL = "must be an http(s) URL or a data URI: files of the gateway's machine are never read"
 STORED_FILE = "is not supported: the gateway cannot read files stored at a provider; send the content itself"
-_REMOTE = re.compile(r"(https?://|data:)", re.IGNORECASE)
 _Name = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-def is_url(value: str) -> bool:
-    """Whether this is an http(s) URL or a data URI."""
-    return _REMOTE.match(value) is not None
-
-
-def _check_url(value: str) -> str:
-    if not is_url(value):
-        raise ValueError(LOCAL)
-    return value
-
-
 def _check_data(value: str) -> str:
-    if not is_url(value) and not may_be_base64(value):
+    if not is_remote(value) and not may_be_base64(value):
         raise ValueError("must be base64, an http(s) URL or a data URI")
     return value
 
@@ -50,7 +37,6 @@ def _refuse_file_id(value: str | None) -> str | None:
     return value
 
 
-_Url = Annotated[str, AfterValidator(_check_url)]
 _Data = Annotated[str, AfterValidator(_check_data), Field(min_length=1)]
 _FileId = Annotated[str | None, AfterValidator(_refuse_file_id)]
 
@@ -75,7 +61,7 @@ class Refusal(_Item):
 
 class InputImage(_Item):
     type: Literal["input_image"]
-    image_url: _Url | None = None
+    image_url: Url | None = None
     file_id: _FileId = None
     detail: str | None = None
 
@@ -89,7 +75,7 @@ class InputImage(_Item):
 class InputFile(_Item):
     type: Literal["input_file"]
     file_data: _Data | None = None
-    file_url: _Url | None = None
+    file_url: Url | None = None
     filename: str | None = None
     file_id: _FileId = None
     detail: str | None = None
@@ -111,7 +97,7 @@ class InputAudio(_Item):
 
     type: Literal["input_audio"]
     input_audio: AudioBody | None = None
-    audio_url: _Url | None = None
+    audio_url: Url | None = None
 
     @model_validator(mode="after")
     def _check_content_is_given(self) -> "InputAudio":
@@ -124,7 +110,7 @@ class InputVideo(_Item):
     """Not OpenAI's: servers with models for video take it in their own Responses APIs."""
 
     type: Literal["input_video"]
-    video_url: _Url
+    video_url: Url
 
 
 _PARTS = {

@@ -5,9 +5,10 @@ from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.base import Options, ParsedMessages, ResponsesOptions
+from app.formats.media_urls import describe_wrong_url
 from app.formats.responses import RESPONSES
 from app.formats.responses.paths import rename_error_paths, rename_paths
-from app.formats.responses.schema import LOCAL, STORED_FILE
+from app.formats.responses.schema import STORED_FILE
 from app.formats.seal import Seal, write_seal
 
 from tests.each_case import each_case
@@ -297,7 +298,11 @@ def test_a_result_without_content_is_an_empty_string() -> None:
 @each_case(
     ("part", "key", "message"),
     [
-        ({"type": "input_image", "image_url": "file:///etc/passwd"}, "image_url", LOCAL),
+        (
+            {"type": "input_image", "image_url": "file:///etc/passwd"},
+            "image_url",
+            describe_wrong_url("file:///etc/passwd"),
+        ),
         ({"type": "input_image", "file_id": "file-1"}, "file_id", STORED_FILE),
         (
             {"type": "input_file", "file_data": "no base64!"},

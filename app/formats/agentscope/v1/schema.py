@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from app.formats.agentscope.common_schema import tag_by_type
-from app.formats.agentscope.media import check_base64, check_media_type, check_url
+from app.formats.agentscope.media import check_base64, check_media_type
+from app.formats.media_urls import check_url
 
 Url = Annotated[str, Field(min_length=1), AfterValidator(check_url)]
 BLOCKS = "must be a block of type text, thinking, image, audio, video, file, tool_use or tool_result"

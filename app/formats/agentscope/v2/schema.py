@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.formats.agentscope.common_schema import tag_by_type
-from app.formats.agentscope.media import check_base64, check_media_type, check_url
+from app.formats.agentscope.media import check_base64, check_media_type
+from app.formats.media_urls import check_url
 
 MediaType = Annotated[str, AfterValidator(check_media_type)]
 BLOCKS = "must be a block of type text, thinking, data, tool_call, tool_result or hint"
