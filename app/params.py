@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from app.other_apis import read_choice, read_response_format
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 """Servers read integers as 64 bits."""
@@ -61,18 +63,23 @@ def _find_name(tool: Any) -> str | None:
 
 
 def _parse_choice(value: Any) -> Any:
-    """Replace `any`, AgentScope's old name for `required`, and write an object that names a function in one form."""
+    """Write a choice of any API in the form of chat completions. `any` is AgentScope's old name for `required`."""
     if not isinstance(value, dict):
         return "required" if value == "any" else value
     if parse_allowed_tools(value) is not None:
         return value
+    if value.get("disable_parallel_tool_use"):
+        raise ValueError("set parallel_tool_calls to false instead of disable_parallel_tool_use")
     name = _find_name(value)
-    if name is None:
+    if name is not None:
+        return {"type": "function", "function": {"name": name}}
+    choice = read_choice(value)
+    if choice is None:
         raise ValueError(
             'must be "auto", "none", "required", the name of a function, {"function": {"name": "the name"}}, or an'
             ' object of the type "allowed_tools"'
         )
-    return {"type": "function", "function": {"name": name}}
+    return choice
 
 
 Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_parse_choice)]
@@ -106,7 +113,7 @@ class GenerateCfg(BaseModel):
     enable_thinking: bool | None = None
     thinking_budget: Int64 | None = Field(default=None, ge=0)
     reasoning_effort: str | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: Annotated[dict[str, Any] | None, AfterValidator(read_response_format)] = None
     extra_body: dict[str, Any] | None = None
     stream_options: dict[str, Any] | None = None
     """Sent to servers that stream. The gateway requests usage whatever `include_usage` is."""

@@ -74,6 +74,17 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "model": ("model_name", "modelId", "engine", "deployment"),
 }
 """Keys that other programs have for a key."""
+_REQUIRED = {
+    "model": ": a name of GET /v1/models",
+    "messages": ': the conversation, [{"role": "user", "content": "…"}]',
+    "role": ", such as user, assistant or system",
+    "content": ": the text, or a list of parts",
+    **dict.fromkeys(("tool_call_id", "tool_use_id", "call_id"), ": the id of the call that this belongs to"),
+    "media_type": ", such as image/png or application/pdf",
+    "max_tokens": ": the most tokens that the reply may have",
+    "budget_tokens": ": the most tokens that the reasoning may have",
+}
+"""What a missing key says."""
 _ITEMS = frozenset(
     {"function_call", "function_call_output", "reasoning", "custom_tool_call", "custom_tool_call_output"}
 )
@@ -131,8 +142,8 @@ def to_violations(
         if kind in _EXPECTED_TYPES:
             errors.expected_types[_EXPECTED_TYPES[kind]] = None
             given = _value_at(value, steps)
-            errors.given = _describe_given(given, whole=_WHOLE in errors.expected_types)
-            errors.given += _suggest_form(given, errors.expected_types, steps)
+            errors.given = describe_given(given, whole=_WHOLE in errors.expected_types)
+            errors.given += _suggest_form(given, errors.expected_types, steps, prefix)
         elif kind == "extra_forbidden":
             hint = hints.get(json_path(steps))
             if hint is None and schema is not None and suggested < MAX_SUGGESTED:
@@ -170,7 +181,7 @@ def _message(kind: str, context: Context, message: str, value: Any) -> str:
     if kind in _PYDANTIC_TYPES:
         return "is not valid"
     if kind in _SHAPE_ERRORS:
-        return message + _describe_given(value)
+        return message + describe_given(value)
     if kind.endswith("_type"):
         return message + _describe_type(value) + suggest_part(kind, value)
     return message
@@ -180,13 +191,13 @@ def _describe_word(value: Any) -> str:
     """Name a value that is none of a few known words. A long one is not repeated."""
     if isinstance(value, str):
         return f", not {json.dumps(value, ensure_ascii=False)}" if len(value) <= _MAX_WORD else ""
-    return _describe_given(value)
+    return describe_given(value)
 
 
 def _describe_type(value: Any) -> str:
     """Name the type that an object has in its key `type`."""
     if not isinstance(value, dict):
-        return _describe_given(value)
+        return describe_given(value)
     return _describe_word(value["type"]) if "type" in value else ", but it has no type"
 
 
@@ -202,7 +213,7 @@ def _suggest_key(name: str, known: Sequence[str]) -> str:
     return hint or (f"; known are {', '.join(known)}" if 0 < len(known) <= _MAX_LISTED_KEYS else "")
 
 
-def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int | str]) -> str:
+def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int | str], prefix: str) -> str:
     """Return how a value of the wrong type must be written, where that is certain."""
     if isinstance(value, str):
         plain = value.strip()
@@ -212,6 +223,8 @@ def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int 
             return f": write {plain.lower()}, without quotes"
     if steps[-1:] in (["arguments"], ["input"]) and _STRING in expected and isinstance(value, dict | None):
         return ': write it as JSON text (json.dumps), such as "{\\"city\\": \\"Paris\\"}"'
+    if prefix == "messages" and len(steps) == 1 and _OBJECT in expected:
+        return ': write {"role": "user", "content": "…"}'
     if steps == ["messages"] and _LIST in expected:
         return ': send [{"role": "user", "content": "…"}]'
     return ""
@@ -228,11 +241,15 @@ def _suggest_rename(parent: Any, steps: Sequence[int | str], schema: Any) -> str
             return f": an item of type {kind} belongs into `input` of POST /v1/responses"
         if kind.lower() in _MEANT or kind in _MEANT.values():
             return f": write `role` instead of `type`, with the value `{_MEANT.get(kind.lower(), kind)}`"
+    if name == "function" and "name" in parent:
+        return ': write {"id": "…", "type": "function", "function": {"name": "…", "arguments": "{}"}}'
     known = set() if schema is None else {*known_keys(schema, steps[:-1])}
     others = [key for key in list(parent)[:MAX_SUGGESTED] if key not in known]
-    wrong = next((key for key in others if key in _OTHER_NAMES.get(name, ())), None)
+    wrong = next((key for key in _OTHER_NAMES.get(name, ()) if key in parent), None)
     wrong = wrong or next((key for key in others if find_correct_spelling(key, [name])), None)
-    return f": rename `{wrong}` to `{name}`" if wrong else ""
+    if wrong and name == "messages":
+        return f': the conversation is `messages`, [{{"role": "user", "content": "…"}}], not `{wrong}`'
+    return f": rename `{wrong}` to `{name}`" if wrong else _REQUIRED.get(name, "")
 
 
 def _number(value: Any) -> str:
@@ -263,7 +280,7 @@ def _choices(expected: str) -> str:
     return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
 
 
-def _describe_given(value: Any, *, whole: bool = False) -> str:
+def describe_given(value: Any, *, whole: bool = False) -> str:
     """Name the JSON type of the value. Its contents are not repeated, except for a number."""
     match value:
         case float() if whole:

@@ -25,6 +25,8 @@ JARGON = re.compile(
     r"\bTrue\b|\bFalse\b|[Dd]ictionar|\bdict\b|valid (string|integer|number|list)|pydantic|"
     r"\bModel\b|instance of|\bint\b|\bfloat\b|\bstr\b|after validation|nan\b|Value error|literal|validat|\bexpected\b"
 )
+OF_SERVER = "is not a known key; what only the model server knows goes into generate_cfg.extra_body"
+MESSAGE = '{"role": "user", "content": "…"}'
 CACHE_MODES = "must be one of on, off, refresh, only"
 BESIDE = "is not a known key; put it beside generate_cfg: stream"
 IMGE = [{"role": "user", "content": [{"imge": "x"}]}]
@@ -57,7 +59,7 @@ def violations(raw: bytes) -> Sequence[Violation]:
     [
         ({"generate_cfg": {"temprature": 1}}, "generate_cfg.temprature", meant("temperature")),
         ({"generate_cfg": {"maxTokens": 1}}, "generate_cfg.maxTokens", meant("max_tokens")),
-        ({"generate_cfg": {"qqqqq": 1}}, "generate_cfg.qqqqq", "is not a known key"),
+        ({"generate_cfg": {"qqqqq": 1}}, "generate_cfg.qqqqq", OF_SERVER),
         ({"temperature": 1}, "temperature", "is not a known key; put it in generate_cfg: generate_cfg.temperature"),
         ({"ttl_seconds": 1}, "ttl_seconds", "is not a known key; put it in cache: cache.ttl_seconds"),
         ({"generate_cfg": {"stream": True}}, "generate_cfg.stream", BESIDE),
@@ -76,7 +78,7 @@ def violations(raw: bytes) -> Sequence[Violation]:
         ({"stream": "yes"}, "stream", "must be true or false, not a string"),
         ({"messages": None}, "messages", 'must be a list, not null: send [{"role": "user", "content": "…"}]'),
         ({"messages": []}, "messages", "must not be empty"),
-        ({"messages": ["Hi"]}, "messages[0]", "must be an object, not a string"),
+        ({"messages": ["Hi"]}, "messages[0]", f"must be an object, not a string: write {MESSAGE}"),
         ({"messages": IMGE}, "messages[0].content[0].imge", meant("image")),
         ({"metadata": {"a": 1}}, "metadata.a", "must be a string, not a number"),
     ],

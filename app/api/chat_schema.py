@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
+from app.api.other_fields import find_misspelt
 from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.api.tools import choose_tools, find_unknown_tool_keys, parse_tools
@@ -21,10 +22,9 @@ from app.formats import FORMATS
 from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.formats.qwen import QWEN, is_in_order
-from app.nearest import find_correct_spelling
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
-from app.validation import MAX_SUGGESTED, json_path, to_violations
+from app.validation import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
 
 MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
@@ -176,7 +176,28 @@ class UnresolvedRequest(Struct, frozen=True):
     resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
 
 
+_OTHER_PARAMS = {
+    "max_output_tokens": "; its name here is max_tokens",
+    "stop_sequences": "; its name here is stop",
+    "thinking": "; use enable_thinking and thinking_budget",
+    "reasoning": "; use reasoning_effort",
+    "function_call": "; its name here is function_choice",
+    "text": "; use response_format",
+    "output_config": "; use response_format and reasoning_effort",
+    "output_format": "; use response_format",
+    "logprobs": "; Parley's replies carry no log probabilities",
+    "top_logprobs": "; Parley's replies carry no log probabilities",
+}
+_SYSTEM = '; a system prompt is the first message, {"role": "system", "content": "…"}'
+_CONVERSATION = '; the conversation is `messages`, [{"role": "user", "content": "…"}]'
+_PASSED_ON = "; put it in generate_cfg.extra_body, which is passed on to the model server"
 _HINTS = {
+    **{name: _PASSED_ON for name in SERVER_PARAMS},
+    **{f"generate_cfg.{name}": _PASSED_ON for name in SERVER_PARAMS},
+    **{f"generate_cfg.{name}": hint for name, hint in _OTHER_PARAMS.items()},
+    **{name: hint.replace("here is ", "here is generate_cfg.") for name, hint in _OTHER_PARAMS.items()},
+    **dict.fromkeys(("system", "system_prompt", "instructions"), _SYSTEM),
+    **dict.fromkeys(("input", "prompt", "contents"), _CONVERSATION),
     **{name: f"; put it in generate_cfg: generate_cfg.{name}" for name in GenerateCfg.model_fields},
     **{name: f"; put it in cache: cache.{name}" for name in CacheControl.model_fields},
     "stream_options": "; use include_usage, which only streams in OpenAI's format need",
@@ -323,7 +344,8 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}
-_OUR_PARAMS, _SERVER_PARAMS = sorted(_PARAMS - {"extra_body"}), sorted(SERVER_PARAMS)
+KNOWN_PARAMS = (sorted(_PARAMS - {"extra_body"}), sorted(SERVER_PARAMS))
+"""What a misspelt parameter can mean, the gateway's own parameters first."""
 
 
 def _find_misspelled_params(params: Mapping[str, Any], fields: Set[str]) -> Iterator[str]:
@@ -332,7 +354,7 @@ def _find_misspelled_params(params: Mapping[str, Any], fields: Set[str]) -> Iter
     extra = params.get("extra_body") or {}
     unknown = (key for key in extra if key not in SERVER_PARAMS and key not in _PARAMS)
     for key in islice(unknown, MAX_SUGGESTED):
-        suggestion = find_correct_spelling(key, _OUR_PARAMS) or find_correct_spelling(key, _SERVER_PARAMS)
+        suggestion = find_misspelt(key, KNOWN_PARAMS)
         if suggestion is not None and not any(suggestion in names for names in (params, extra, fields)):
             path = json_path([key], "generate_cfg.extra_body")
             yield f"`{path}` was passed on as it is; did you mean `{suggestion}`?"
@@ -355,10 +377,36 @@ def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: Request
         return RejectedRequest(invalid_json(raw, json_error), None)
     if not isinstance(body, dict):
         return RejectedRequest(not_an_object(body), None)
-    violations = to_violations(error, body, schema=ChatRequestBody, hints=_HINTS)
+    violations = to_violations(
+        error, body, schema=ChatRequestBody, hints={**_find_misspelt_params_beside(body), **_HINTS}
+    )
+    violations = [_suggest_extra_body(violation) for violation in violations]
     name = body.get("reply_format") or body.get("format")
     write_error = FORMATS[name].error if isinstance(name, str) and name in FORMATS else None
     return RejectedRequest(InvalidInput([*violations, *find_list_violations(body, limits)]), write_error)
+
+
+def _suggest_extra_body(violation: Violation) -> Violation:
+    """Say where a parameter goes that nothing is known of."""
+    path = violation.path.removeprefix("generate_cfg.")
+    if violation.message != UNKNOWN or "." in path or "[" in path:
+        return violation
+    text = "what only the model server knows goes into generate_cfg.extra_body"
+    return Violation(violation.path, f"{UNKNOWN}; {text}")
+
+
+def _find_misspelt_params_beside(body: dict[str, Any]) -> dict[str, str]:
+    """Return hints for misspelt parameters that are beside `generate_cfg` instead of in it, by their paths."""
+    unknown = (key for key in body if key not in ChatRequestBody.model_fields)
+    hints = {}
+    for key in islice(unknown, MAX_SUGGESTED):
+        found = None if find_misspelt(key, _FIELDS) else find_misspelt(key, _PARAM_NAMES)
+        if found is not None:
+            hints[json_path([key])] = f"; did you mean `generate_cfg.{found}`?"
+    return hints
+
+
+_FIELDS, _PARAM_NAMES = (sorted(ChatRequestBody.model_fields),), (sorted(GenerateCfg.model_fields),)
 
 
 def find_list_violations(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from app.api.chat_schema import (
+    KNOWN_PARAMS,
     ChatRequestBody,
     ParsedRequest,
     RejectedRequest,
@@ -22,12 +23,13 @@ from app.api.chat_schema import (
     not_an_object,
     parse_messages,
 )
+from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.api.plain_body import parse_plain_body
-from app.api.request_limits import RequestLimits
+from app.api.request_limits import RequestLimits, limit_warnings
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
-from app.params import GenerateCfg
+from app.params import SERVER_PARAMS, GenerateCfg
 from app.validation import json_path, to_violations
 
 _SHARED_FIELDS = {"model", "messages", "tools", "functions", "stream", "metadata", "cache", "cancel_on_disconnect"}
@@ -39,14 +41,16 @@ _REFUSED = {
     "audio": "is not supported: Parley's replies are text",
     "modalities": "is not supported: Parley's replies are text",
     "prediction": "is not supported",
-    "extra_body": "is not a field of this body: put its keys at the top level",
-    "generate_cfg": f"{_ELSEWHERE}: put its keys at the top level",
+    **NESTED_PARAMS,
     "include_usage": "is not a field of this body: put it in stream_options",
     **dict.fromkeys(set(ChatRequestBody.model_fields) - _SHARED_FIELDS - {"generate_cfg", "include_usage"}, _ELSEWHERE),
 }
 _OPTIONS = {"include_usage", "include_obfuscation"}
 """The known keys of `stream_options`. `include_obfuscation` has no effect: Parley sends no padding."""
 _TRANSLATED = {"stream_options", "function_call"}
+_KNOWN = _SHARED_FIELDS | _GENERATE_CFG | _TRANSLATED | _REFUSED.keys() | SERVER_PARAMS
+_OTHER_NAMES = {"max_output_tokens": "max_tokens", "stop_sequences": "stop"}
+"""The names here of fields of Responses and of Anthropic's Messages."""
 _INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 
@@ -75,7 +79,24 @@ def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
     return body
 
 
-def _parse_request(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
+def _parse_request(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
+    renamed = rename_fields(given, _OTHER_NAMES)
+    try:
+        parsed = _parse_fields(renamed.body, limits)
+    except InvalidInput as error:
+        raise renamed.restore(error) from None
+    warnings = [*renamed.list_warnings(), *_warn_of_prompts(given)]
+    return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
+
+
+def _warn_of_prompts(body: dict[str, Any]) -> list[str]:
+    """Warn of system prompts in the fields of other APIs, which model servers ignore."""
+    found = [key for key in ("system", "system_prompt", "instructions") if isinstance(body.get(key), str)]
+    message = '{"role": "system", "content": "…"}'
+    return [f"{key} was passed on as it is: here a system prompt is a message, {message}" for key in found]
+
+
+def _parse_fields(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
     options = body.get("stream_options")
     refused = [
         Violation(key, _REFUSED[key])
@@ -83,6 +104,8 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest
         if key in body and body[key] not in (None, False, [], ["text"])
     ]
     refused += [*_check_function_call(body.get("function_call")), *_check_stream_options(options)]
+    unknown = [key for key in body if key not in _KNOWN and body[key] is not None]
+    refused += find_misspelt_fields(unknown, (*KNOWN_PARAMS, _REFUSED), body)
     try:
         chat_body = ChatRequestBody.model_validate(_translate(body, options if isinstance(options, dict) else {}))
         parsed = parse_messages(chat_body, limits)

@@ -7,10 +7,10 @@ ones appear every month, and refusing them would break clients. Errors and warni
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from app.api.chat_schema import (
@@ -21,6 +21,7 @@ from app.api.chat_schema import (
     invalid_json,
     not_an_object,
 )
+from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
@@ -29,6 +30,7 @@ from app.formats.anthropic.parse import parse_messages, parse_system
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
 from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
+from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation import find_unknown_keys, json_path, to_violations
 
@@ -49,6 +51,18 @@ class _Thinking(BaseModel):
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: Int64 | None = Field(default=None, ge=1)
     display: Literal["summarized", "omitted"] | None = None
+
+
+def _read_choice_form(value: Any) -> Any:
+    """Write a choice of OpenAI's APIs in Anthropic's form."""
+    if isinstance(value, dict) and value.get("type") in ("auto", "any", "tool", "none"):
+        return value
+    choice = read_choice(value)
+    if isinstance(choice, dict):
+        return {"type": "tool", "name": choice["function"]["name"]}
+    if choice in ("auto", "none", "required"):
+        return {"type": "any" if choice == "required" else choice}
+    return value if choice is None else {"type": "tool", "name": choice}
 
 
 class _OutputFormat(BaseModel):
@@ -74,17 +88,22 @@ class CountTokensRequest(BaseModel):
     messages: list[Any] = Field(min_length=1)
     system: str | list[Any] | None = None
     tools: list[Any] | None = None
-    tool_choice: _ToolChoice | None = None
+    tool_choice: Annotated[_ToolChoice | None, BeforeValidator(_read_choice_form)] = None
     thinking: _Thinking | None = None
     output_config: _OutputConfig | None = None
     output_format: _OutputFormat | None = None
+
+
+def _list_words(value: Any) -> Any:
+    """Accept one stop word, as in chat completions."""
+    return [value] if isinstance(value, str) else value
 
 
 class MessagesRequest(CountTokensRequest):
     """The body of a request in Anthropic's format. It may also have the fields of `generate_cfg`."""
 
     max_tokens: int = Field(ge=1, lt=2**63)
-    stop_sequences: list[str] | None = None
+    stop_sequences: Annotated[list[str] | None, BeforeValidator(_list_words)] = None
     stream: bool = False
     metadata: dict[str, Any] | None = None
     cache: CacheChoice = Field(default=None, description="An extension of Parley: how to use the cache.")
@@ -120,13 +139,28 @@ _DROPPED = frozenset(
 """Fields that are ignored silently, or that `_check_refused` and `_warn_of_edits` look at."""
 _NOT_PASSED = {
     *("extra_body", "stream_options", "stop", "max_tokens", "max_completion_tokens", "tool_choice", "function_choice"),
-    *("response_format", "parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
+    *("parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
 }
 _PASSED = frozenset(set(GenerateCfg.model_fields) - _NOT_PASSED)
 """Parameters of `generate_cfg` that clients put at the top level of the body (`extra_body` of the SDKs)."""
-_KNOWN = frozenset(MessagesRequest.model_fields) | _DROPPED | _PASSED | {"chat_template_kwargs"}
-_INSTEAD = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
-"""The names that fields of OpenAI's API have here."""
+_KNOWN = frozenset(MessagesRequest.model_fields) | _DROPPED | _PASSED | {"chat_template_kwargs", "response_format"}
+_OTHER_NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    "instructions": "system",
+    "functions": "tools",
+}
+"""The names here of fields of OpenAI's APIs."""
+_INSTEAD = {
+    **_OTHER_NAMES,
+    "reasoning": "output_config.effort, or thinking",
+    "text": "output_config.format",
+    "function_call": "tool_choice",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "input": "messages",
+}
+"""What fields of OpenAI's APIs that are ignored are here."""
 _PROVIDER_TOOLS = (*("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_toolset", "advisor"),)
 _TOOL_KEYS = frozenset(
     {
@@ -134,6 +168,10 @@ _TOOL_KEYS = frozenset(
         *("defer_loading", "eager_input_streaming", "allowed_callers", "input_examples"),
     }
 )
+_DATED = re.compile(r"_\d{8}$")
+"""The end of a type of tools that Anthropic defines."""
+_MAX_SHOWN = 40
+_TOOL_FORM = '{"name": "…", "description": "…", "input_schema": {…}}'
 _WORDS = {"auto": "auto", "none": "none", "any": "required"}
 _MAX_METADATA_CHARACTERS = 512
 
@@ -152,9 +190,20 @@ def _parse(
     raw: bytes | bytearray, limits: RequestLimits, schema: type[CountTokensRequest]
 ) -> ParsedRequest | RejectedRequest:
     try:
-        return _parse_request(_parse_object(raw), limits, schema)
+        return _parse_renamed(_parse_object(raw), limits, schema)
     except ParleyError as error:
         return RejectedRequest(error, MESSAGES.error)
+
+
+def _parse_renamed(body: dict[str, Any], limits: RequestLimits, schema: type[CountTokensRequest]) -> ParsedRequest:
+    """Parse a request of which some fields may have the names of OpenAI's APIs."""
+    renamed = rename_fields(body, _OTHER_NAMES)
+    try:
+        parsed = _parse_request(renamed.body, limits, schema)
+    except InvalidInput as error:
+        raise renamed.restore(error) from None
+    warnings = renamed.list_warnings()
+    return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
 
 
 def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
@@ -177,6 +226,8 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
     except ValidationError as error:
         violations += to_violations(error, body, schema=schema)
     violations += _check_refused(body)
+    unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
+    violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
     violations += find_long_lists(body, limits)
     if any(violation.path in ("messages", "tools") for violation in violations):
         raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
@@ -246,6 +297,9 @@ def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
         yield Violation("container", "is not supported: no code is run here")
     if body.get("mcp_servers"):
         yield Violation("mcp_servers", "is not supported: connect to MCP servers in the client, and send their tools")
+    for key, message in NESTED_PARAMS.items():
+        if body.get(key) is not None:
+            yield Violation(key, message)
     metadata = body.get("chat_template_kwargs")
     if metadata is not None and not isinstance(metadata, dict):
         yield Violation("chat_template_kwargs", "must be an object")
@@ -262,7 +316,7 @@ def _warn_of_edits(management: Any) -> Iterator[str]:
 
 def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:
     for key in body:
-        if key not in _KNOWN and body[key] is not None:
+        if key not in _KNOWN and key not in NESTED_PARAMS and body[key] is not None:
             hint = f": its name here is {_INSTEAD[key]}" if key in _INSTEAD else ""
             yield f"{json_path([key])} is not known here and was ignored{hint}"
     for name in ("tool_choice", "thinking", "output_config", "output_format"):
@@ -309,7 +363,8 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
     violations: list[Violation] = []
     warnings: list[str] = []
     names: set[str] = set()
-    for path, item in items:
+    for path, given in items:
+        item = _read_tool_form(given)
         problem = _check_tool(item, names)
         if problem is not None:
             violations.append(Violation(path + problem[0], problem[1]))
@@ -321,32 +376,55 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
     return tuple(tools), violations, warnings
 
 
+def _read_tool_form(tool: Any) -> Any:
+    """Return a tool of OpenAI's APIs or of MCP in Anthropic's form; anything else as it is."""
+    function = None if isinstance(tool, dict) and "input_schema" in tool else read_function_tool(tool)
+    if function is None:
+        return tool
+    rest = {key: value for key, value in function.items() if key != "parameters"}
+    return {**rest, "input_schema": function.get("parameters", NO_PARAMETERS)}
+
+
 def _check_tool(item: Any, names: set[str]) -> tuple[str, str] | None:
     """Return the (path, message) of what is invalid."""
     if not isinstance(item, dict):
-        return "", "must be an object with a name and an input_schema"
-    kind, schema = item.get("type"), item.get("input_schema")
-    if kind is not None and not isinstance(kind, str):
-        return ".type", "must be a string"
-    if kind is not None and kind.startswith(_PROVIDER_TOOLS):
-        return (
-            ".type",
-            f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client",
-        )
-    if kind not in (None, "custom") and schema is None:
-        return ".type", f"{kind} has a schema that only Anthropic's models know: send a tool with an input_schema"
-    name = item.get("name")
+        return "", f"must be an object with a name and an input_schema: write {_TOOL_FORM}"
+    problem = _check_tool_type(item)
+    if problem is not None:
+        return problem
+    name, schema = item.get("name"), item.get("input_schema")
     if not isinstance(name, str) or not name.strip():
-        return ".name", "is required" if name is None else "must be a string that is not blank"
+        return ".name", f"is required: write {_TOOL_FORM}" if name is None else "must be a string that is not blank"
     if name in names:
         return ".name", f"must be unique: there are two tools named {name!r}"
     if not isinstance(schema, dict):
-        return ".input_schema", "is required" if schema is None else "must be a JSON schema"
+        text = f"is required: write {_TOOL_FORM}" if schema is None else "must be a JSON schema, which is an object"
+        return ".input_schema", text
     if not isinstance(item.get("description"), str | None):
         return ".description", "must be a string"
     if not isinstance(item.get("cache_control"), dict | None):
         return ".cache_control", "must be an object"
     return None
+
+
+def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
+    kind = item.get("type")
+    if "functionDeclarations" in item or "function_declarations" in item:
+        return "", f"has the form of Gemini's API: write each function as {_TOOL_FORM}"
+    if kind is None or kind == "custom":
+        return None
+    if not isinstance(kind, str):
+        return ".type", "must be a string"
+    if kind.startswith(_PROVIDER_TOOLS):
+        text = f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client"
+        return ".type", text
+    if item.get("input_schema") is not None:
+        return None
+    if kind == "function":
+        return "", f"has no name, or not where OpenAI's tools have it: write {_TOOL_FORM}"
+    if _DATED.search(kind):
+        return ".type", f"{kind} has a schema that only Anthropic's models know: send a tool with an input_schema"
+    return ".type", f"must be custom, or left out, not {kind[:_MAX_SHOWN]!r}: tools run in the client, none runs here"
 
 
 def _parse_tool(item: dict[str, Any], path: str) -> Tool:

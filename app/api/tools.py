@@ -1,7 +1,8 @@
 """Parses the functions that a request offers, and which of them it allows.
 
-A function stands as it is, wrapped in a tool object as in OpenAI's chat completions, or with a type beside its name as
-in OpenAI's Responses. A custom tool becomes a function (`openai_messages.custom_tools`).
+A function stands as it is, wrapped in a tool object as in OpenAI's chat completions, with a type beside its name as in
+OpenAI's Responses, or with an input schema as in Anthropic's Messages and MCP. A custom tool becomes a function
+(`openai_messages.custom_tools`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from typing import Any
 from app.chat.messages import CacheMark, Tool
 from app.errors import Violation
 from app.openai_messages.custom_tools import make_function
+from app.other_apis import read_schema_tool
 from app.params import parse_allowed_tools
 from app.validation import json_path
 
@@ -23,6 +25,8 @@ _FUNCTION = (
 )
 """The keys of a function: OpenAI's, and those that Qwen-Agent knows in addition."""
 _FUNCTION_KEYS = frozenset(_FUNCTION)
+_FORM = '{"type": "function", "function": {"name": "…", "description": "…", "parameters": {…}}}'
+_MAX_SHOWN = 40
 _TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, type(None))
 """The types of fields of functions: a union written in place is built again for every function."""
 
@@ -31,7 +35,7 @@ def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], lis
     tools: list[Tool] = []
     violations: list[Violation] = []
     names: set[str] = set()
-    for index, item in enumerate(items):
+    for index, item in enumerate(map(read_schema_tool, items)):
         path = f"{field}[{index}]"
         wrapper = _find_wrapper(item)
         schema = item[wrapper] if wrapper else item
@@ -49,7 +53,7 @@ def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], lis
 def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     """Return a warning for each unknown key of valid tools. Those of a function are sent, those beside it are not."""
     warnings: list[str] = []
-    for index, item in enumerate(items):
+    for index, item in enumerate(map(read_schema_tool, items)):
         path = f"{field}[{index}]"
         wrapper = _find_wrapper(item)
         if wrapper is None and item.keys() <= _FUNCTION_KEYS:
@@ -112,11 +116,17 @@ def _check_wrapper(tool: dict[str, Any], wrapper: str) -> tuple[str, str] | None
 
 def _check_tool(schema: Any, names: set[str], *, custom: bool) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
-        return "", "must be a function object with a name"
+        return "", f"must be a function object with a name: write {_FORM}"
     if isinstance(schema.get("type"), str) and schema["type"] not in _TYPES:
-        return ".type", "must be function or custom: other types of tools are not supported"
+        return (
+            ".type",
+            f"must be function or custom, not {schema['type'][:_MAX_SHOWN]!r}: tools run in the client, none runs here",
+        )
     if "name" not in schema:
-        return (".function", "is required") if schema.get("type") == "function" else (".name", "is required")
+        if "functionDeclarations" in schema or "function_declarations" in schema:
+            return "", f"has the form of Gemini's API: write each function as {_FORM}"
+        place = ".function" if schema.get("type") == "function" else ".name"
+        return place, f"is required: write {_FORM}"
     name = schema["name"]
     if not isinstance(name, str) or not name.strip():
         return ".name", "must be a string that is not blank"
@@ -132,7 +142,8 @@ def _check_tool(schema: Any, names: set[str], *, custom: bool) -> tuple[str, str
 def _check_parameters(parameters: Any) -> tuple[str, str] | None:
     """Check a JSON schema, or Qwen-Agent's list of parameters."""
     if not isinstance(parameters, _SCHEMA):
-        return ".parameters", "must be a JSON schema"
+        kind = "a string" if isinstance(parameters, str) else "a single value"
+        return ".parameters", f"must be a JSON schema, which is an object, not {kind}"
     for number, item in enumerate(parameters if isinstance(parameters, list) else ()):
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
             return f".parameters[{number}]", "must be a parameter object with a name"

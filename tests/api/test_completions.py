@@ -180,7 +180,7 @@ def test_a_strict_tool_stays_strict() -> None:
         ({"cancel_on_disconnect": -1}, "cancel_on_disconnect"),
         ({"cancel_on_disconnect": "30"}, "cancel_on_disconnect"),
         ({"cancel_on_disconnect": float("inf")}, "cancel_on_disconnect"),
-        ({"response_format": {"x": float("inf")}}, "response_format.x"),
+        ({"response_format": {"type": "text", "x": float("inf")}}, "response_format.x"),
         ({"odd": {"x": [float("nan")]}}, "odd.x[0]"),
         ({"": float("nan")}, '[""]'),
         ({"very odd": float("nan")}, '["very odd"]'),

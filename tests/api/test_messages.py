@@ -172,14 +172,15 @@ def test_what_is_ignored_is_named_wherever_it_stands(running: Running) -> None:
     }
     warnings = running.post("/v1/messages", {**HELLO, **fields}).json["parley"]["warnings"][:-1]  # the usage
     assert [warning.partition(" ")[0] for warning in warnings] == [
-        "max_completion_tokens",
         "stop",
+        "max_completion_tokens",
         "mood",
         "tool_choice.mood",
         "thinking.mood",
         "output_config.format.mood",
     ]
-    assert warnings[0].endswith("its name here is max_tokens")
+    assert warnings[0] == "stop was read as stop_sequences, its name here"
+    assert warnings[1].endswith("its name here is max_tokens")
 
 
 def change(kind: str, **tool: Any) -> Json:

@@ -1,4 +1,4 @@
-"""Parameters that no known server takes are passed on; one that is nearly the name of another gets a warning."""
+"""Parameters that no known server takes are passed on; one that is nearly the name of another is refused."""
 
 import json
 from typing import Any
@@ -29,12 +29,30 @@ def warned(answer: Answer) -> list[str]:
         ("chat_template_kwarg", "chat_template_kwargs"),
     ],
 )
-def test_a_misspelled_parameter_is_passed_on_with_a_warning(given: str, meant: str, stream: bool) -> None:
+def test_a_misspelt_parameter_is_refused_with_the_one_that_is_meant(given: str, meant: str, stream: bool) -> None:
     server = ModelServer()
     body: dict[str, Any] = {given: 1}
-    answer = ask(server, stream=stream, **body)
-    assert warned(answer) == [f"`{given}` was passed on as it is; did you mean `{meant}`?"]
-    assert json.loads(server.requests[0].content)[given] == 1
+    answer = ask(server, **(body if meant == "stream" else {**body, "stream": stream}))
+    text = f"{given}: is not a known key; did you mean `{meant}`?"
+    assert (answer.status, answer.json["error"]["message"], server.requests) == (422, text, [])
+
+
+@each_case(
+    ("path", "body"),
+    [
+        ("/v1/chat", {"messages": QUESTION, "generate_cfg": {"temprature": 1}}),
+        ("/v1/chat", {"messages": QUESTION, "temprature": 1}),
+        ("/v1/chat/completions", {"messages": QUESTION, "temprature": 1}),
+        ("/v1/responses", {"input": "Hi", "temprature": 1}),
+        ("/v1/messages", {"messages": QUESTION, "max_tokens": 5, "temprature": 1}),
+        ("/v1/messages/count_tokens", {"messages": QUESTION, "temprature": 1}),
+    ],
+)
+def test_a_misspelt_parameter_is_refused_by_every_endpoint(path: str, body: dict[str, Any]) -> None:
+    with Running() as gateway:
+        answer = gateway.post(path, {"model": "m", **body})
+    assert answer.status in (400, 422)
+    assert "temprature: is not a known key; did you mean `" in answer.json["error"]["message"]
 
 
 def test_parameters_of_known_servers_are_passed_on_without_a_word() -> None:
@@ -63,7 +81,7 @@ def test_null_is_not_passed_on_and_gives_no_warning() -> None:
 
 def test_only_the_first_of_very_many_unknown_keys_are_compared() -> None:
     given: dict[str, Any] = {"temprature" + "_" * number: 1 for number in range(100)}
-    assert len(warned(ask(**given))) == 20
+    assert len(ask(**given).json["error"]["violations"]) == 20
 
 
 def test_a_misspelled_key_of_extra_body_gives_a_warning_with_its_path() -> None:

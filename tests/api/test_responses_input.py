@@ -165,7 +165,7 @@ def test_tools_of_items_are_counted(gateway: Gateway) -> None:
         ({"type": "configuration_update", "reasoning": 5}, "input[1].reasoning"),
         ({"type": "configuration_update", "reasoning": {"effort": 5}}, "input[1].reasoning.effort"),
         ({"type": "configuration_update", "text": {"format": {"type": "xml"}}}, "input[1].text.format.type"),
-        ({"type": "configuration_update", "text": {"format": {"type": "json_schema"}}}, "input[1].text.format.name"),
+        ({"type": "configuration_update", "text": {"format": {"type": "json_schema"}}}, "input[1].text.format"),
         ({"type": "compaction_trigger"}, "input[1]"),
     ],
 )
@@ -303,7 +303,8 @@ def test_a_foreign_summary_of_a_stored_response_does_not_replace_its_conversatio
 
 def test_what_is_ignored_or_refused_is_named_as_the_caller_names_it(gateway: Gateway) -> None:
     answer = gateway.create(input="Hi", max_tokens=5, messages=[HI], functions=[OWN])
-    assert [warning.partition(" ")[0] for warning in warnings_of(answer)] == ["max_tokens", "messages", "functions"]
+    assert [warning.partition(" ")[0] for warning in warnings_of(answer)] == ["max_tokens", "functions", "messages"]
+    assert warnings_of(answer)[0] == "max_tokens was read as max_output_tokens, its name here"
     answer = gateway.create(input="Hi", tools=[{"type": "web_search"}, OWN, 5, OWN])
     assert [one["param"] for one in answer.json["error"]["violations"]] == ["tools[2]", "tools[3].name"]
 

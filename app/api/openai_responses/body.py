@@ -28,6 +28,7 @@ from app.api.chat_schema import (
     not_an_object,
     parse_messages,
 )
+from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
@@ -36,8 +37,9 @@ from app.formats.responses.paths import PARAM_NAMES, rename_error_paths, rename_
 from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
+from app.other_apis import read_response_format
 from app.params import GenerateCfg
-from app.validation import json_path, to_violations
+from app.validation import describe_given, json_path, to_violations
 
 Json = dict[str, Any]
 
@@ -66,10 +68,28 @@ _SILENT = frozenset(
 _REFUSED = {
     "conversation": "is not supported: send the items, or previous_response_id",
     "prompt": "is not supported: the gateway cannot read prompts stored at a provider",
+    **NESTED_PARAMS,
 }
 _RENAMED = {"max_tokens", "max_completion_tokens", "function_choice", "tool_choice", "parallel_function_calls"}
 _PASSED = set(GenerateCfg.model_fields) - {"extra_body", "stream_options", "response_format"} - _RENAMED
 """Parameters that have the same name here and in `generate_cfg`."""
+_KNOWN = frozenset(_SILENT | set(_ECHOED) | _PASSED | {"response_format"})
+_OTHER_NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "stop_sequences": "stop",
+    "system": "instructions",
+    "functions": "tools",
+}
+"""The names here of fields of chat completions and of Anthropic's Messages."""
+_INSTEAD = {
+    **_OTHER_NAMES,
+    "messages": "input",
+    "thinking": "reasoning.effort",
+    "output_config": "text.format, or reasoning.effort",
+    "function_call": "tool_choice",
+}
+"""What fields of other APIs that are ignored are here."""
 _SUMMARIZE = """\
 Write a summary of this conversation, from which another model will go on with it. It sees nothing else of it. Say:
 - what the user wants, with every instruction and preference that still counts,
@@ -170,11 +190,13 @@ def make_format(options: ResponsesOptions) -> Format:
 
 class _BodyReader:
     def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems) -> None:
-        self._body = body
+        renamed = rename_fields(body, _OTHER_NAMES)
+        self._body = renamed.body
+        self._renamed = renamed
         self._limits = limits
         self._stored = stored
         self._violations: list[Violation] = []
-        self._warnings: list[str] = []
+        self._warnings: list[str] = renamed.list_warnings()
         self._context = self._read_context()
         self._items = self._read_items()
         self._system = self._read_instructions()
@@ -200,7 +222,7 @@ class _BodyReader:
             "format": "responses",
             "functions": self._tools.functions or None,
             "generate_cfg": params,
-            "stream": body.get("stream") or body.get("background") or False,
+            "stream": body.get("stream") is True or body.get("background") is True,
             "metadata": body.get("metadata"),
             "cache": body.get("cache"),
             "cancel_on_disconnect": body.get("background") is not True,
@@ -212,7 +234,7 @@ class _BodyReader:
         if chat_body["messages"]:
             parsed = self._parse_chat(chat_body)
         if self._violations or parsed is None:
-            raise InvalidInput(self._violations)
+            raise self._renamed.restore(InvalidInput(self._violations))
         store = body.get("store") is not False
         input_items = [*self._context, *self._items]
         return ResponsesRequest(
@@ -235,6 +257,8 @@ class _BodyReader:
         names = {"max_input_tokens": "truncation"} if body.get("truncation") == "disabled" else {}
         if body.get("enable_thinking") is None:
             names["enable_thinking"] = "reasoning.effort"
+        if "max_output_tokens" in self._renamed.names:
+            names["max_tokens"] = self._renamed.names["max_output_tokens"]
         return names | {key: key for key in PARAM_NAMES if key in _PASSED and body.get(key) is not None}
 
     def _refuse(self, path: str, message: str) -> None:
@@ -274,10 +298,10 @@ class _BodyReader:
     def _read_model(self) -> str | None:
         model = self._body.get("model")
         if model is None or model == "":
-            self._refuse("model", "is required")
+            self._refuse("model", "is required: a name of GET /v1/models" if model is None else "must not be empty")
             return None
         if not isinstance(model, str):
-            self._refuse("model", "must be a string")
+            self._refuse("model", f"must be a string{describe_given(model)}")
             return None
         return model
 
@@ -309,12 +333,17 @@ class _BodyReader:
             return [{"type": "message", "role": "user", "content": given}] if given else []
         if given is None:
             if not self._body.get("instructions") and self._body.get("previous_response_id") is None:
-                self._refuse("input", "is required")
+                self._refuse("input", f"is required{self._suggest_input()}")
             return []
         if not isinstance(given, list):
-            self._refuse("input", "must be a string or a list of items")
+            self._refuse("input", f"must be a string or a list of items{describe_given(given)}")
             return []
         return [self._resolve_item(item, number) for number, item in enumerate(given)]
+
+    def _suggest_input(self) -> str:
+        other = next((key for key in ("messages", "prompt", "conversation") if self._body.get(key)), None)
+        hint = f": here the conversation is `input`, not `{other}`" if other else ": a text or a list of items"
+        return f"{hint} (POST /v1/chat/completions takes `messages`)" if other == "messages" else hint
 
     def _resolve_item(self, item: Any, number: int) -> Any:
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
@@ -391,7 +420,7 @@ class _BodyReader:
     def _read_reasoning(self, params: Json) -> None:
         reasoning = self._body.get("reasoning")
         if not isinstance(reasoning, dict | None):
-            self._refuse("reasoning", "must be an object")
+            self._refuse("reasoning", 'must be an object, such as {"effort": "low"}')
             return
         fields = reasoning or {}
         self._warn_unknown(fields, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
@@ -421,7 +450,7 @@ class _BodyReader:
     def _read_text(self, params: Json) -> None:
         text = self._body.get("text")
         if not isinstance(text, dict | None):
-            self._refuse("text", "must be an object")
+            self._refuse("text", 'must be an object, such as {"format": {"type": "json_object"}}')
             return
         fields = text or {}
         self._warn_unknown(fields, "text", {"format", "verbosity"})
@@ -430,33 +459,35 @@ class _BodyReader:
             self._warn_unknown(update, place, {"format"})
             if "format" in update:
                 path, format_ = place, update["format"]
-        response_format = self._read_format(format_, f"{path}.format")
+        place = f"{path}.format"
+        if format_ is None and self._body.get("response_format") is not None:
+            format_, place = self._body["response_format"], "response_format"
+        response_format = self._read_format(format_, place)
         if response_format is not None and not self._compacts:
             params["response_format"] = response_format
 
     def _read_format(self, format_: Any, path: str) -> Json | None:
-        match format_:
-            case None | {"type": "text"}:
-                pass
-            case {"type": "json_object"}:
-                return {"type": "json_object"}
-            case {"type": "json_schema", "name": str(name), "schema": dict(schema)}:
-                fields = {key: format_[key] for key in ("description", "strict") if format_.get(key) is not None}
-                return {"type": "json_schema", "json_schema": {"name": name, "schema": schema, **fields}}
-            case {"type": "json_schema"}:
-                if not isinstance(format_.get("name"), str):
-                    self._refuse(f"{path}.name", "is required: the name of the schema")
-                if not isinstance(format_.get("schema"), dict):
-                    self._refuse(f"{path}.schema", "is required: a JSON schema")
-            case _:
-                self._refuse(f"{path}.type", "must be one of text, json_object, json_schema")
-        return None
+        if format_ is None:
+            return None
+        if not isinstance(format_, dict):
+            self._refuse(path, 'must be an object, such as {"type": "json_object"}')
+            return None
+        try:
+            read: Json = read_response_format(format_)
+        except ValueError as error:
+            self._refuse(path, str(error))
+            return None
+        if read["type"] not in ("text", "json_object", "json_schema"):
+            self._refuse(f"{path}.type", f"must be one of text, json_object, json_schema, not {read['type'][:40]!r}")
+        if read["type"] == "json_object":
+            return {"type": "json_object"}
+        return read if read["type"] == "json_schema" else None
 
     def _check_flags(self) -> None:
         body = self._body
         for key in ("store", "stream", "background", "parallel_tool_calls"):
             if not isinstance(body.get(key), bool | None):
-                self._refuse(key, "must be true or false")
+                self._refuse(key, f"must be true or false{describe_given(body[key])}")
         if body.get("truncation") not in (None, "auto", "disabled"):
             self._refuse("truncation", "must be auto or disabled")
         if body.get("top_logprobs"):
@@ -473,12 +504,19 @@ class _BodyReader:
                 self._refuse(key, message)
 
     def _find_unknown_fields(self) -> None:
-        known = _SILENT | set(_ECHOED) | _PASSED
-        self._warn_unknown(self._body, "", known)
+        body = self._body
+        unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *_REFUSED) and body[key] is not None]
+        self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
+        self._warn_unknown(body, "", _KNOWN | _REFUSED.keys())
 
     def _warn_unknown(self, fields: Json, path: str, known: "set[str] | frozenset[str]") -> None:
         unknown = (key for key in fields if key not in known and fields[key] is not None)
-        self._warnings += (f"{json_path([key], path)} is not known here and was ignored" for key in unknown)
+        hints = _INSTEAD if not path else {}
+        self._warnings += (
+            f"{json_path([key], path)} is not known here and was ignored"
+            + (f": its name here is {hints[key]}" if key in hints else "")
+            for key in unknown
+        )
 
 
 def _has_type(item: Any, kind: str) -> bool:

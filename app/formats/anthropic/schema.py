@@ -5,7 +5,7 @@ Unknown keys of blocks are ignored with a warning.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from app.chat.datauri import is_data
 from app.formats.media_urls import NEVER_READ, describe_remedy, is_bare_base64
@@ -296,6 +296,14 @@ class AnthropicMessage(_Wire):
             _tag_shape, custom_error_type="content_type", custom_error_message="must be a string or a list of blocks"
         ),
     ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_openai_calls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("tool_calls"):
+            block = '{"type": "tool_use", "id": "…", "name": "…", "input": {}}'
+            raise ValueError(f"has the tool_calls of OpenAI's messages: here a call is a block {block} of `content`")
+        return value
 
 
 AnthropicMessages = Annotated[list[AnthropicMessage], Field(min_length=1)]

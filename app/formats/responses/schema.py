@@ -173,6 +173,14 @@ class MessageItem(_Item):
     phase: str | None = None
     extra_content: dict[str, Any] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_tool_calls(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("tool_calls"):
+            item = '{"type": "function_call", "call_id": "…", "name": "…", "arguments": "{}"}'
+            raise ValueError(f"has the tool_calls of chat completions: here each call is an item {item} of its own")
+        return value
+
 
 class ReasoningItem(_Item):
     type: Literal["reasoning"]
@@ -425,7 +433,7 @@ _ITEMS = {
     "configuration_update": "<configuration>",
     "compaction_trigger": "<compaction_trigger>",
     "item_reference": "<reference>",
-    **dict.fromkeys(HOSTED_ITEMS, "<hosted>"),
+    **dict.fromkeys(sorted(HOSTED_ITEMS), "<hosted>"),
 }
 
 
@@ -439,7 +447,8 @@ def _get_item_type(value: Any) -> str | None:
 
 
 def _refuse_type(value: str) -> str:
-    raise ValueError(f"is not a type of item that is known here ({', '.join(_ITEMS)})")
+    known = ", ".join(kind for kind, tag in _ITEMS.items() if tag != "<hosted>")
+    raise ValueError(f"is not a type of item that is known here ({known}); a message may leave it out, and has a role")
 
 
 class UnknownItem(_Item):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from app.errors import Violation
+from app.other_apis import read_choice, read_function_tool, read_schema_tool
 
 SEARCH_NAME = "tool_search"
 """The function that stands for a search which the client runs."""
@@ -25,6 +26,7 @@ _DIGEST_DIGITS = 8
 _LEFT_OUT = ("web_search", "tool_search", "image_generation")
 """Types, or the beginnings of types, of tools that clients offer with every request (Codex sends `web_search`)."""
 _CHOICES = ("auto", "none", "required")
+_FORM = '{"type": "function", "name": "…", "description": "…", "parameters": {…}}'
 
 
 def join_name(namespace: str | None, name: str) -> str:
@@ -118,8 +120,9 @@ class _ToolParser:
             self._add(tool, f"{source.path}[{number}]", "")
 
     def _add(self, tool: Any, path: str, namespace: str) -> None:
+        tool = _read_tool_form(tool)
         if not isinstance(tool, dict):
-            self._refuse(path, "must be a tool object with a type")
+            self._refuse(path, f"must be a tool object with a type: write {_FORM}")
             return
         match tool.get("type"):
             case "function":
@@ -134,12 +137,15 @@ class _ToolParser:
                 text = f"{kind} runs on OpenAI's servers and was not offered to the model"
                 self.warnings.append(f"{path}: {text}")
             case None:
-                self._refuse(f"{path}.type", "is required")
+                if "functionDeclarations" in tool or "function_declarations" in tool:
+                    self._refuse(path, f"has the form of Gemini's API: write each function as {_FORM}")
+                else:
+                    self._refuse(f"{path}.type", f"is required: write {_FORM}")
             case kind if self._source.found:
                 self.warnings.append(f"{path}: no tool of type {kind!r} runs at Parley, so it was not offered")
-            case _:
-                known = "function, custom and namespace are"
-                self._refuse(f"{path}.type", f"is not supported here, because no such tool runs at Parley: {known}")
+            case kind:
+                text = f"is not supported here: {kind!r} is not function, custom or namespace, and no tool runs here"
+                self._refuse(f"{path}.type", text)
 
     def _refuse(self, path: str, message: str) -> None:
         self.violations.append(Violation(path, message))
@@ -155,7 +161,7 @@ class _ToolParser:
     def _read_name(self, tool: dict[str, Any], path: str) -> str | None:
         name = tool.get("name")
         if name is None:
-            self._refuse(f"{path}.name", "is required")
+            self._refuse(f"{path}.name", f"is required: write {_FORM}")
         elif not isinstance(name, str) or not name.strip():
             self._refuse(f"{path}.name", "must be a string that is not blank")
         elif not isinstance(tool.get("description"), str | None):
@@ -187,7 +193,7 @@ class _ToolParser:
         """Return the description and the parameters of a tool."""
         parameters = tool.get("parameters")
         if not isinstance(parameters, dict | None):
-            self._refuse(f"{path}.parameters", "must be a JSON schema")
+            self._refuse(f"{path}.parameters", "must be a JSON schema, which is an object")
             return None
         function = {"description": tool["description"]} if tool.get("description") is not None else {}
         return function | {"parameters": {"type": "object", "properties": {}} if parameters is None else parameters}
@@ -226,6 +232,14 @@ class _ToolParser:
             self._add(member, f"{path}.tools[{number}]", name)
 
 
+def _read_tool_form(tool: Any) -> Any:
+    """Return a function in the form of another API as one of this API; anything else as it is."""
+    if not isinstance(tool, dict) or ("name" in tool and tool.get("type") is not None and "input_schema" not in tool):
+        return tool
+    function = read_function_tool(read_schema_tool(tool))
+    return tool if function is None else {"type": "function", **function}
+
+
 def _describe_grammar(format_: Any) -> Iterator[str]:
     if isinstance(format_, dict) and format_.get("type") == "grammar":
         yield f"The input must match this {format_.get('syntax', '')} grammar:\n{format_.get('definition', '')}"
@@ -239,8 +253,9 @@ class ToolChoice(Struct, frozen=True):
     violations: list[Violation] = []
 
 
-def parse_tool_choice(choice: Any, tools: OfferedTools) -> ToolChoice:
+def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
     names = {function["function"]["name"] for function in tools.functions}
+    choice = _read_choice_form(given, names)
     match choice:
         case None:
             return ToolChoice()
@@ -264,6 +279,20 @@ def parse_tool_choice(choice: Any, tools: OfferedTools) -> ToolChoice:
             return _refuse_choice("tool_choice.type", text)
         case _:
             return _refuse_choice("tool_choice", "must be auto, none, required or an object with a type")
+
+
+def _read_choice_form(choice: Any, names: set[str]) -> Any:
+    """Write a choice of another API in the form of this one."""
+    if isinstance(choice, str) and choice in names:
+        return {"type": "function", "name": choice}
+    if isinstance(choice, dict) and choice.get("type") not in ("function", "tool", "any", "auto", "none", "required"):
+        return choice
+    read = read_choice(choice)
+    if isinstance(read, dict):
+        namespace = choice.get("namespace") if isinstance(choice, dict) else None
+        found = {"type": "function", "name": read["function"]["name"]}
+        return found if namespace is None else {**found, "namespace": namespace}
+    return choice if read is None else read
 
 
 def _refuse_choice(path: str, message: str) -> ToolChoice:
