@@ -145,4 +145,5 @@ def _write_picture(diagram: str, src_uri: str) -> str:
         raise FileNotFoundError(
             f"docs/{name}: the image of a diagram in {src_uri} is missing; write it with scripts/diagrams"
         )
-    return f"![Diagram]({os.path.relpath(name, posixpath.dirname(src_uri) or '.')}){{ .diagram }}"
+    address = os.path.relpath(name, posixpath.dirname(src_uri) or ".")
+    return f'<div class="diagram"><img alt="Diagram" src="{address}"></div>'

@@ -64,3 +64,26 @@ def test_every_diagram_has_a_picture_and_every_picture_a_diagram() -> None:
     ]
     names = {f"{hashlib.sha256(text.encode()).hexdigest()[:12]}.svg" for text in diagrams}
     assert names == {picture.name for picture in (ROOT / "docs/images/diagrams").iterdir()}
+
+
+def test_no_text_of_a_picture_is_cut_off() -> None:
+    """HTML in a picture is cut off at the size that it had on the machine which drew it."""
+    pictures = [path.read_text("utf-8") for path in (ROOT / "docs/images/diagrams").iterdir()]
+    assert not any("<foreignObject" in picture or "&lt;b&gt;" in picture for picture in pictures)
+    assert all(re.match(r'<svg [^>]*\bwidth="\d+" height="\d+"', picture) for picture in pictures)
+
+
+def test_no_page_is_in_the_navigation_twice() -> None:
+    pages = re.findall(r"^ +- (?:[\w ]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    assert len(pages) > 30
+    assert sorted(pages) == sorted(set(pages))
+
+
+def test_the_site_has_the_colours_of_the_playground() -> None:
+    playground = (ROOT / "app/playground/site/style.css").read_text("utf-8")
+    site = (ROOT / "docs/styles/site.css").read_text("utf-8")
+    found = re.search(r"--accent: light-dark\((#\w+), (#\w+)\)", playground)
+    assert found is not None
+    light, dark = found.groups()
+    assert re.search(rf'^\[data-md-color-scheme="default"\] {{\n  --md-typeset-a-color: {light};', site, re.MULTILINE)
+    assert f"--md-accent-fg-color: {light};" in site and f"--md-accent-fg-color: {dark};" in site
