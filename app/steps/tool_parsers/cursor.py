@@ -193,9 +193,28 @@ class Cursor:
 
         Otherwise return "" and skip nothing. At the end of the text, a part of a tag is skipped too.
         """
+        start = self.position
+        tag, part = yield from self._look_ahead(tags, besides)
+        if tag or part:
+            self.pos += len(tag) or len(part)
+        else:
+            self.rewind(start)
+        return tag
+
+    def is_before_tag(self, *tags: str) -> BoolSteps:
+        """Return whether only white space comes before one of the tags or the end of the text; skip nothing."""
+        start = self.position
+        tag, part = yield from self._look_ahead(tags)
+        found = bool(tag or part) or self.pos == len(self.text)
+        self.rewind(start)
+        return found
+
+    def _look_ahead(self, tags: tuple[str, ...], besides: str = "") -> Generator[None, None, tuple[str, str]]:
+        """Skip white space and the characters in `besides`; return the tag that comes next, and the part of a tag with
+        which the text ends, or "". Neither is skipped."""
         stop = _compile_skipped(" \t\r\n" + besides)
         longest = max(map(len, tags))
-        self.look_ahead_from = start = self.position
+        self.look_ahead_from = self.position
         while True:
             self._skip(stop)
             ahead = self.text[self.pos : self.pos + longest]
@@ -204,12 +223,7 @@ class Cursor:
                 break
             yield from self.wait_for_more()
         self.look_ahead_from = None
-        tag = max((tag for tag in tags if ahead.startswith(tag)), key=len, default="")
-        if tag or (growing and ahead):
-            self.pos += len(tag) or len(ahead)
-        else:
-            self.rewind(start)
-        return tag
+        return max((tag for tag in tags if ahead.startswith(tag)), key=len, default=""), ahead if growing else ""
 
     def expect_tag(self, *tags: str) -> Generator[None, None, str]:
         """Skip white space and one of the tags, and return it.

@@ -12,7 +12,8 @@ from app.steps.tool_parsers.parser import ParseState
 
 _START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 _ENDS = ("<|end|>", "<|call|>", "<|return|>")
-_TO = re.compile(r"\bto=(?:functions\.)?([\w.\-]+)")
+_TO = re.compile(r"\bto=(?!(?:assistant|user)\b)(?:functions\.)?([\w.\-]+)")
+"""gpt-oss also writes `to=assistant` for what is no call (github.com/ggml-org/llama.cpp/issues/27720)."""
 
 
 def harmony(r: ParseState) -> Steps:

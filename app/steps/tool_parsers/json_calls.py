@@ -1,6 +1,7 @@
 """Parses calls that are JSON objects with a name and arguments, and the families that write them."""
 
 import json
+import re
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")
 _KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
+_NAME = re.compile(r"[\w.\-]+")
+_MAX_ENCODINGS = 3
 
 
 def read_arguments(r: ParseState, call: OpenCall, closers: Sequence[str] = (), *, wrapped: bool = False) -> Steps:
@@ -46,17 +49,24 @@ def _read_broken(r: ParseState, call: OpenCall, closers: Sequence[str], wrapped:
 
 
 def _unquote(text: str) -> str:
-    """Decode arguments that are encoded twice; null and "" become `{}`."""
+    """Decode arguments that are encoded as a string, perhaps more than once; null and "" become `{}`."""
     value = _decode(text)
     if value is None or value == "":
         return "{}"
     if not isinstance(value, str):
         return text
+    inner = value
     try:
-        text = to_standard_json(value) if isinstance(loads(value), dict) else value
+        for _ in range(_MAX_ENCODINGS):
+            decoded = loads(inner)
+            if isinstance(decoded, dict):
+                return join_surrogates(to_standard_json(inner))
+            if not isinstance(decoded, str):
+                break
+            inner = decoded
     except NotACall:
-        text = value
-    return join_surrogates(text)
+        pass
+    return join_surrogates(value)
 
 
 def read_json_call(r: ParseState, call: OpenCall, closers: Sequence[str] = ()) -> Steps:
@@ -132,7 +142,8 @@ def _decode(text: str) -> Any:
 
 
 def mistral(r: ParseState) -> Steps:
-    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`."""
+    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, also without `[ARGS]`, a special token that
+    servers may leave out."""
     while True:
         yield from r.read_prose("[TOOL_CALLS]")
         yield from r.attempt(_mistral_calls(r))
@@ -148,7 +159,11 @@ def _mistral_calls(r: ParseState) -> Steps:
         yield from read_json_call(r, call)
         r.complete_call(call)
     else:
-        name, tag = yield from r.read_head("[ARGS]", "[CALL_ID]", limit=200)
+        name, tag = yield from r.read_head("[ARGS]", "[CALL_ID]", "{", limit=200)
+        if tag == "{":
+            if _NAME.fullmatch(name.strip()) is None:
+                raise NotACall
+            r.pos -= 1
         id_ = (yield from r.read_head("[ARGS]", limit=200))[0] if tag == "[CALL_ID]" else ""
         call = r.open_call(name.strip(), id_.strip())
         yield from read_arguments(r, call, ("[TOOL_CALLS]",))

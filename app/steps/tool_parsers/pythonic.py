@@ -115,9 +115,12 @@ def _parenthesis(r: ParseState) -> Generator[None, None, str]:
 def _keywords(source: str) -> dict[str, Any]:
     try:
         tree = ast.parse(f"f{source}", mode="eval").body
-        if not isinstance(tree, ast.Call) or tree.args or not all(word.arg for word in tree.keywords):
+        if not isinstance(tree, ast.Call) or tree.args:
             raise NotACall
-        values = {str(word.arg): ast.literal_eval(_JsonConstants().visit(word.value)) for word in tree.keywords}
+        values: dict[str, Any] = {}
+        for word in tree.keywords:
+            value = ast.literal_eval(_JsonConstants().visit(word.value))
+            values.update({word.arg: value} if word.arg is not None else value)  # `**{…}` has no name
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as exc:
         raise NotACall from exc
     return values

@@ -12,23 +12,24 @@ from app.steps.tool_parsers.parser import ParseState
 
 
 class SpecialTokens(Struct, frozen=True):
-    section: str
-    section_end: str
+    sections: tuple[str, ...]
+    section_ends: tuple[str, ...]
     call: str
     separator: str
     call_end: str
 
 
 DEEPSEEK = SpecialTokens(
-    "<｜tool▁calls▁begin｜>",
-    "<｜tool▁calls▁end｜>",
+    ("<｜tool▁calls▁begin｜>",),
+    ("<｜tool▁calls▁end｜>",),
     "<｜tool▁call▁begin｜>",
     "<｜tool▁sep｜>",
     "<｜tool▁call▁end｜>",
 )
 KIMI = SpecialTokens(
-    "<|tool_calls_section_begin|>",
-    "<|tool_calls_section_end|>",
+    # K2 Thinking sometimes writes the singular (github.com/ggml-org/llama.cpp/pull/17376).
+    ("<|tool_calls_section_begin|>", "<|tool_call_section_begin|>"),
+    ("<|tool_calls_section_end|>", "<|tool_call_section_end|>"),
     "<|tool_call_begin|>",
     "<|tool_call_argument_begin|>",
     "<|tool_call_end|>",
@@ -49,7 +50,7 @@ def kimi_k2(r: ParseState) -> Steps:
 
 def _sections(r: ParseState, tokens: SpecialTokens) -> Steps:
     while True:
-        marker = yield from r.read_prose(tokens.section, tokens.call, *r.pending_closers)
+        marker = yield from r.read_prose(*tokens.sections, tokens.call, *r.pending_closers)
         if marker not in r.pending_closers:
             yield from r.attempt(_section(r, tokens, marker))
         else:
@@ -57,14 +58,14 @@ def _sections(r: ParseState, tokens: SpecialTokens) -> Steps:
 
 
 def _section(r: ParseState, tokens: SpecialTokens, marker: str) -> Steps:
-    if marker == tokens.section:
+    if marker in tokens.sections:
         yield from r.expect_tag(tokens.call)
     while True:
         head, _ = yield from r.read_head(tokens.separator, limit=_LIMIT)
         yield from _call(r, tokens, head.strip())
-        tag = yield from r.accept_tag(tokens.call, tokens.section_end)
+        tag = yield from r.accept_tag(tokens.call, *tokens.section_ends)
         if tag != tokens.call:
-            r.pending_closers = () if tag else (tokens.section_end,)
+            r.pending_closers = () if tag else tokens.section_ends
             return
 
 

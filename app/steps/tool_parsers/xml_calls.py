@@ -111,19 +111,31 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
     tags = (syntax.parameter_end, syntax.parameter, *ends)
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
-        tag = yield from _text(r, call, key, syntax.breaks, tags)
+        yield from _text(r, call, key, syntax.breaks, tags)
     else:
-        value, tag = yield from r.read_until(*tags)
-        if not tag:
-            raise TruncatedCall
-        r.pos -= len(tag)
+        pieces: list[str] = []
+        is_text = not flag and (not types or "string" in types)
+        yield from _value(r, pieces.append, tags, may_have_tag=is_text)
         known = types - {"string"} if flag else types
-        call.put(key + to_typed_json(_trim(value, syntax.breaks), known))
-    if tag == syntax.parameter_end:
+        call.put(key + to_typed_json(_trim("".join(pieces), syntax.breaks), known))
+
+
+def _value(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...], *, may_have_tag: bool) -> Steps:
+    """Pass a value to `put` and skip its closing tag, the first of the tags.
+
+    `may_have_tag`: a closing tag that none of the other tags follows is part of the value, as in a text about tags.
+    """
+    while True:
+        tag = yield from r.stream_until(put, *tags)
+        if tag != tags[0]:
+            return
         r.pos += len(tag)
+        if not may_have_tag or (yield from r.is_before_tag(*tags[1:])):
+            return
+        put(tag)
 
 
-def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str, ...]) -> Generator[None, None, str]:
+def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str, ...]) -> Steps:
     """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
     if breaks:
@@ -131,10 +143,9 @@ def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str
         if not (yield from r.accept("\r\n")):
             yield from r.accept("\n")
     tail = _JsonTextWriter(call.put, breaks)
-    tag = yield from r.stream_until(tail.put, *tags)
+    yield from _value(r, tail.put, tags, may_have_tag=True)
     tail.close()
     call.put('"')
-    return tag
 
 
 class _JsonTextWriter:

@@ -166,6 +166,42 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
         [("R", "Hm"), ("C", "Yes")],
     ),
     ("harmony", "Plain.", [("C", "Plain.")]),
+    # What users reported of parsers: the repository and the number of the issue or pull request.
+    # vllm-project/vllm 21544, 45167, 51649
+    (
+        "hermes",
+        '<tool_call>{"name":"f","arguments":{"s":"mkdir {a,b"}}</tool_call>',
+        [("F", "f", '{"s":"mkdir {a,b"}')],
+    ),
+    (
+        "hermes",
+        '<tool_call>{"name":"g","arguments":{"s":"</tool_call>"}}</tool_call>',
+        [("F", "g", '{"s":"</tool_call>"}')],
+    ),
+    ("pythonic", "<|python_start|>[f(**{'n': 1}), g()]<|python_end|>", [F, G]),
+    # sgl-project/sglang 7863
+    ("hermes", '<tool_call>{"name":"f","arguments":"\\"{\\\\\\"n\\\\\\": 1}\\""}</tool_call>', [F]),
+    # raullenchai/Rapid-MLX 1515
+    ("qwen3_coder", xml("s", "ends with </parameter> here"), [("F", "f", '{"s": "ends with </parameter> here"}')]),
+    ("qwen3_coder", xml("u", "a\n</parameter>\nb"), [("F", "f", '{"u": "a\\n</parameter>\\nb"}')]),
+    ("qwen3_coder", xml("n", "1</parameter> so"), [F]),
+    ("qwen3_coder", "<function=f><parameter=s>x</parameter>", [("F", "f", '{"s": "x"')]),
+    (
+        "glm45",
+        "<tool_call>f<arg_key>s</arg_key><arg_value></arg_value> ends</arg_value></tool_call>",
+        [("F", "f", '{"s": "</arg_value> ends"}')],
+    ),
+    # ggml-org/llama.cpp 17376, 27720
+    (
+        "kimi_k2",
+        "<|tool_call_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+        '{"n": 1}<|tool_call_end|><|tool_call_section_end|>',
+        [F],
+    ),
+    ("harmony", "<|channel|>commentary to=assistant<|channel|>commentary?<|message|>x<|end|>", [("C", "x")]),
+    # Mistral's servers may leave out special tokens: vllm-project/vllm 19425, waybarrios/vllm-mlx 631
+    ("mistral_args", '[TOOL_CALLS]f{"n": 1}[TOOL_CALLS]g{}', [F, G]),
+    ("mistral_args", '[TOOL_CALLS] f {"n": 1}\n\nSo.', [F, ("C", "\n\nSo.")]),
 ]
 
 
@@ -180,6 +216,10 @@ def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], see
 TEXTS: list[tuple[str, str]] = [
     ("hermes", "<tool_call>{'name': 'f', 'arguments'"),
     ("hermes", '<tool_call>{"name": "", "arguments": {}}</tool_call>'),
+    ("mistral_args", '[TOOL_CALLS]a set of {"n": 1}'),
+    ("pythonic", "<|python_start|>[f(**[1])]"),
+    ("pythonic", "<|python_start|>[f(n=1e999)]"),
+    ("pythonic", "<|python_start|>[f('Paris', n=1)]"),
     ("hermes", '<tool_call>{"arguments": {"n": 1}}</tool_call>'),
     ("hermes", '<tool_call>{"arguments": {"n": 1 1}, "name": "f"}</tool_call>'),
     ("hermes", '<tool_call>{"name" "f"}</tool_call>'),
