@@ -113,13 +113,6 @@ def gateway(gates: Gates) -> Iterator[PageGateway]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def new_gateway() -> Iterator[PageGateway]:
-    """One that nobody has configured."""
-    with PageGateway({"demo": True, "cache": {"url": "memory:"}}) as running:
-        yield running
-
-
 def choose_model(page: Any, name: str) -> None:
     page.get_by_label("Model", exact=True).select_option(name)
 
@@ -430,7 +423,8 @@ def test_a_conversation_is_converted_side_by_side(gateway: PageGateway, open_pag
     check_accessible(page)
     take_picture(page, "convert")
     page.get_by_label("Messages", exact=True).fill('[{"role": "user", "content": 5}]')
-    expect(page.get_by_role("alert")).to_contain_text("messages[0].content")
+    expect(page.locator(".marks")).to_contain_text("Line 1, column 19: messages[0].content")
+    expect(page.locator(".backdrop mark")).to_have_text('"content": 5')
     page.get_by_label("Messages", exact=True).fill('[{"role": "user", "content": "Hi"}]')
     page.get_by_role("button", name="Use in the chat").click()
     expect(page.locator(".message.user")).to_contain_text("Hi")
@@ -449,25 +443,6 @@ def test_the_status_shows_servers_limits_and_the_last_requests(gateway: PageGate
     expect(page.get_by_role("region", name="Last requests").locator("tbody tr").first).to_contain_text("demo: ok")
     check_accessible(page)
     take_picture(page, "status")
-
-
-def test_a_server_is_tested_and_its_lines_are_written(
-    gateway: PageGateway, new_gateway: PageGateway, open_page: OpenPage
-) -> None:
-    page = open_page(new_gateway.url)
-    expect(page.locator(".first-run")).to_contain_text("built-in demo model")
-    check_accessible(page)
-    page.get_by_role("link", name="Connect your model server").click()
-    page.get_by_label("Base URL").fill(f"{gateway.url}/v1")
-    page.get_by_role("button", name="Test").click()
-    expect(page.get_by_role("status").filter(has_text="works")).to_contain_text("professor")
-    page.get_by_label("Model of the server").fill("professor")
-    page.get_by_label("Name for callers").fill("maths")
-    lines = page.get_by_role("region", name="parley.toml")
-    expect(lines).to_contain_text(f'base_url = "{gateway.url}/v1"')
-    expect(lines).to_contain_text('name = "professor"')
-    check_accessible(page)
-    take_picture(page, "connect")
 
 
 FOO = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"

@@ -5,6 +5,7 @@ import { writeResults, writeSystem, writeUser } from "./formats/compose.js";
 import { loadConversation, saveConversation } from "./conversation_storage.js";
 import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
 import { describeMark, describeViolation, markShape } from "./json_marks.js";
+import { splitByMessage } from "./losses.js";
 import { Run } from "./run.js";
 import { createStore } from "./store.js";
 import { t } from "./texts.js";
@@ -24,7 +25,7 @@ import { t } from "./texts.js";
 
 export const store = createStore({
   /**
-   * @type {{version: string, demo: boolean, needs_key: boolean, default_model: string | null, kinds: string[],
+   * @type {{version: string, demo: boolean, needs_key: boolean, default_model: string | null, command: string, kinds: string[],
    *   responsible: import("./failures.js").Responsibilities}}
    */
   gateway: {
@@ -32,6 +33,7 @@ export const store = createStore({
     demo: false,
     needs_key: false,
     default_model: null,
+    command: "parley",
     kinds: [],
     responsible: { gateway: {}, upstream: {}, network_causes: [] },
   },
@@ -62,7 +64,9 @@ export const store = createStore({
    * @type {{error: import("./views/problem.js").GivenError, title?: string, detail?: string} | null}
    */
   problem: null,
-  /** @type {string[]} */
+  /** What a conversion or a reply lost of each message, or warns of. @type {Record<number, import("./losses.js").Loss[]>} */
+  losses: {},
+  /** Warnings that name no message. @type {string[]} */
   notices: [],
   /** The request in progress, or the last one if it did not finish. @type {Run | null} */
   run: null,
@@ -74,6 +78,9 @@ export const store = createStore({
 });
 
 const { get } = store;
+
+/** For how many messages the place of their losses is found. */
+const MAX_PLACED = 20;
 
 /** Show the conversation that this tab had before it was loaded again, and keep each change of it from now on. */
 export async function restoreConversation() {
@@ -181,7 +188,7 @@ export async function sendUser(text, files) {
 /** @param {string} text */
 export function addSystem(text) {
   const { messages, options } = get();
-  store.set({ messages: [writeSystem(options.format, text), ...messages], mistakes: {} });
+  store.set({ messages: [writeSystem(options.format, text), ...messages], mistakes: {}, losses: {} });
 }
 
 /** @param {import("./formats/compose.js").Result[]} results */
@@ -194,7 +201,7 @@ export async function answerCalls(results) {
 /** Send the conversation as it is. */
 export async function start() {
   let body;
-  store.set({ mistakes: {}, problem: null, notices: [], announcement: "" });
+  store.set({ mistakes: {}, losses: {}, problem: null, notices: [], announcement: "" });
   try {
     body = makeBody(get().messages);
   } catch (error) {
@@ -227,10 +234,12 @@ async function settle(run) {
   if (run.state === "finished") {
     const added = await readWhole(run);
     if (get().run !== run) return;
+    const { byMessage, others } = splitByMessage(run.reply.warnings);
     store.set({
       messages: [...get().messages, ...added],
       run: null,
-      notices: run.reply.warnings,
+      losses: Object.fromEntries(byMessage),
+      notices: others,
       announcement: t("replyFinished"),
     });
   } else if (run.state === "stopped") {
@@ -305,29 +314,50 @@ export async function changeFormat(format) {
   try {
     const body = { from: options.format, to: format, messages };
     const converted = await sendJson("POST", "v1/convert", body);
-    store.set({ messages: converted.messages, notices: converted.warnings, mistakes: {}, problem: null, run: null });
+    const { losses, notices } = await placeLosses(body, converted.warnings);
+    store.set({ messages: converted.messages, losses, notices, mistakes: {}, problem: null, run: null });
     setOptions({ format });
   } catch (error) {
     reportProblem(error);
   }
 }
 
+/**
+ * Find the message after a conversion for each message before it that has warnings: as many messages as the conversation
+ * has up to it, converted alone.
+ * @param {{from: string, to: string, messages: any[]}} body of the conversion
+ * @param {string[]} warnings
+ */
+async function placeLosses({ from, to, messages }, warnings) {
+  const { byMessage, others } = splitByMessage(warnings);
+  /** @type {Record<number, import("./losses.js").Loss[]>} */
+  const losses = {};
+  const notices = [...others];
+  for (const [index, rows] of byMessage) {
+    const place = Object.keys(losses).length < MAX_PLACED ? await convert(from, to, messages.slice(0, index + 1)).catch(() => []) : [];
+    if (place.length) (losses[place.length - 1] ??= []).push(...rows);
+    else notices.push(...rows.map(describeViolation));
+  }
+  return { losses, notices };
+}
+
 /** @param {any[]} messages */
 export function setMessages(messages) {
   get().run?.stop();
-  store.set({ messages, mistakes: {}, problem: null, notices: [], run: null });
+  store.set({ messages, mistakes: {}, losses: {}, problem: null, notices: [], run: null });
 }
 
 /** @param {number} index @param {any} message */
 export function replaceMessage(index, message) {
-  const { messages, mistakes } = get();
+  const { messages, mistakes, losses } = get();
   const { [index]: _, ...others } = mistakes;
-  store.set({ messages: messages.with(index, message), mistakes: others });
+  const { [index]: __, ...otherLosses } = losses;
+  store.set({ messages: messages.with(index, message), mistakes: others, losses: otherLosses });
 }
 
 /** @param {number} index */
 export function removeMessage(index) {
-  store.set({ messages: get().messages.toSpliced(index, 1), mistakes: {} });
+  store.set({ messages: get().messages.toSpliced(index, 1), mistakes: {}, losses: {} });
 }
 
 /** Remove the last reply, and ask again. */

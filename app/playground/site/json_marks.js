@@ -41,7 +41,7 @@ export function markShape(text, shape) {
  */
 export function markMessages(text, violations, kind = "wrong") {
   const value = JSON.parse(text);
-  const before = Array.isArray(value) ? [] : ["messages" in value ? "messages" : "input"];
+  const before = Array.isArray(value) ? [] : [value?.messages === undefined ? "input" : "messages"];
   return markPaths(text, violations, kind, (path) => [...before, ...path.slice(1)]);
 }
 

@@ -1,4 +1,4 @@
-/** @file The lines of `parley.toml` that connect a model server. */
+/** @file The lines of `parley.toml` that connect a model server, and the command that does the same. */
 
 /**
  * @typedef {object} Connection
@@ -28,4 +28,21 @@ export function writeToml({ name, baseUrl, kind, hasKey, model, alias }) {
   lines.push("", `[models.${key(called)}]`, `upstreams = [${quote(upstream)}]`);
   if (called !== model) lines.push(`name = ${quote(model)}`);
   return [`default_model = ${quote(called)}`, "", ...lines, ""].join("\n");
+}
+
+/** @param {string} text */
+const quoteShell = (text) => `'${text.replaceAll("'", `'\\''`)}'`;
+
+/**
+ * Return the command that starts the gateway with this server, for bash and zsh. It asks for the key, so that the history of
+ * the shell does not have it. It is one command: of several lines that are pasted, `read` would take the next.
+ * @param {Connection} connection
+ * @param {string} command the gateway's own, such as `.venv/bin/parley`
+ */
+export function writeShell({ baseUrl, kind, hasKey }, command) {
+  const variables = [`PARLEY_UPSTREAM_URL=${quoteShell(baseUrl)}`];
+  if (kind !== "openai_compatible") variables.push(`PARLEY_UPSTREAM_KIND=${kind}`);
+  const serve = `${variables.join(" ")} ${command} serve`;
+  if (!hasKey) return serve;
+  return `printf 'Key of the server: '; read -rs PARLEY_UPSTREAM_API_KEY && echo && export PARLEY_UPSTREAM_API_KEY && \\\n  ${serve}`;
 }

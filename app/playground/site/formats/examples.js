@@ -120,13 +120,13 @@ export const EXAMPLES = {
   ],
 };
 
-/** What the first screen offers to click. The texts are the strings `try_…`. */
+/** What the first screen offers to click. The texts are the strings `try_…`, the questions `question_…`. */
 export const FIRST_QUESTIONS = [
-  { id: "weather", text: QUESTION, functions: true },
-  { id: "thinking", text: "How many prime numbers are there below 20?", thinking: "on" },
-  { id: "picture", text: "What is in this picture?", file: drawPicture },
-  { id: "pdf", text: "What does this document say?", file: writePdf },
-  { id: "long", text: "Write 300 sentences." },
+  { id: "weather", functions: true },
+  { id: "thinking", thinking: "on" },
+  { id: "picture", file: drawPicture },
+  { id: "pdf", file: writePdf },
+  { id: "long" },
 ];
 
 /** @returns {import("./compose.js").Attachment} a red sun over a green field */

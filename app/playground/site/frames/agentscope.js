@@ -16,7 +16,8 @@ export function readAgentScope(reply, frame) {
     }
   }
   if (!frame.last) return;
-  const { finish_reason, usage } = frame.msg.metadata ?? {};
+  const { finish_reason, usage, warnings } = frame.msg.metadata ?? {};
+  reply.warnings = warnings ?? [];
   reply.finish(finish_reason, usage?.metadata ?? usage);
 }
 
@@ -41,6 +42,7 @@ export function readAgentScope2(reply, event) {
   } else if (event.type === "MODEL_CALL_END") {
     reply.usage = { input_tokens: event.input_tokens, output_tokens: event.output_tokens };
   } else if (event.type === "REPLY_END") {
+    reply.warnings = event.metadata?.warnings ?? [];
     if (event.error) reply.fail(typeof event.error === "string" ? { message: event.error } : event.error);
     else reply.finish(reply.calls.length ? "tool_calls" : event.finished_reason);
   }

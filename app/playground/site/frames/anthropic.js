@@ -19,6 +19,7 @@ export function readAnthropic(reply, event) {
     case "message_delta":
       reply.finishReason = event.delta.stop_reason;
       reply.usage = event.usage;
+      reply.warnings = event.parley?.warnings ?? [];
       break;
     case "message_stop":
       reply.finish(null);

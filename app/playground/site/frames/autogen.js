@@ -21,6 +21,7 @@ export function readAutoGen(reply, event) {
       break;
     case "TaskResult": {
       const last = event.messages?.findLast((/** @type {any} */ one) => one.models_usage);
+      reply.warnings = event.warnings ?? [];
       reply.finish(event.stop_reason, readUsage(last));
       break;
     }

@@ -1,6 +1,7 @@
 /** @type {import("./index.js").FrameReader} */
 export function readOpenAI(reply, chunk) {
   if (chunk.usage) reply.usage = chunk.usage;
+  if (chunk.warnings) reply.warnings = chunk.warnings;
   const choice = chunk.choices?.[0];
   if (!choice) return;
   const { reasoning_content, content, refusal, tool_calls } = choice.delta ?? {};

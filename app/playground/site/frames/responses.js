@@ -10,6 +10,7 @@ export function readResponses(reply, event) {
       break;
     case "response.completed":
     case "response.incomplete":
+      reply.warnings = event.response.parley?.warnings ?? [];
       reply.finish(event.response.incomplete_details?.reason ?? event.response.status, event.response.usage);
       break;
     case "response.failed":

@@ -28,18 +28,18 @@ export function ChatView() {
   const calls = run ? [] : findOpenCalls(messages);
   const openCalls = calls.map((call) => call.id).join();
   const [writesInstead, setWritesInstead] = useState("");
-  const section = useFollowedEnd([messages, run?.frames.length, run?.state]);
+  const section = useFollowedEnd([messages, run?.frames.length, run?.state], messages.length > 0 || run !== null);
   return html`
     <aside class="options" aria-label=${t("options")}><${Options} /></aside>
     <h1 class="visually-hidden">${t("chat")}</h1>
     <section class="conversation" ref=${section} aria-label=${t("conversation")}>
-      ${!messages.length && !run && !editing && html`<${FirstScreen} demo=${gateway.demo} />`}
       <${Toolbar} editing=${editing} onEdit=${() => setEditing(!editing)} />
+      ${!messages.length && !run && !editing && html`<${FirstScreen} demo=${gateway.demo} />`}
       ${editing
         ? html`<${ConversationEditor} onDone=${() => setEditing(false)} />`
         : html`<div class="messages" role="log" aria-label=${t("messages")} aria-live="off">
             ${messages.map((message, index) => html`<${MessageView} key=${index} message=${message} index=${index}
-              mistakes=${state.mistakes[index]} language=${currentLanguage()} />`)}
+              mistakes=${state.mistakes[index]} losses=${state.losses[index]} language=${currentLanguage()} />`)}
             ${run && html`<${LiveReply} run=${run} />`}
           </div>`}
       ${notices.length > 0 && html`<ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul>`}
@@ -58,8 +58,9 @@ export function ChatView() {
 /**
  * Return the ref of an element whose end stays in view while it grows, unless the reader has scrolled away from it.
  * @param {any[]} changes
+ * @param {boolean} begun there is something to follow
  */
-function useFollowedEnd(changes) {
+function useFollowedEnd(changes, begun) {
   const ref = useRef(/** @type {HTMLElement | null} */ (null));
   const follows = useRef(true);
   const below = () => (ref.current?.getBoundingClientRect().bottom ?? 0) - innerHeight;
@@ -69,7 +70,7 @@ function useFollowedEnd(changes) {
     return () => removeEventListener("scroll", onScroll);
   }, []);
   useLayoutEffect(() => {
-    if (follows.current && below() > 0) scrollBy(0, below() + BOTTOM_PIXELS);
+    if (begun && follows.current && below() > 0) scrollBy(0, below() + BOTTOM_PIXELS);
   }, changes);
   return ref;
 }
@@ -83,7 +84,7 @@ function Toolbar({ editing, onEdit }) {
     store.set({ options: { ...store.get().options, functions: JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) } });
   };
   return html`<div class="toolbar" role="group" aria-label=${t("conversation")}>
-    <button type="button" class="quiet" onClick=${loadExample}>${t("example")}</button>
+    <button type="button" class="quiet" onClick=${loadExample}>${t("exampleConversation")}</button>
     <button type="button" class="quiet" aria-pressed=${String(editing)} onClick=${onEdit}>${t("asJson")}</button>
     ${messages.length > 0 && !busy && html`
       <button type="button" class="quiet" onClick=${retry}>${t("askAgain")}</button>
@@ -104,12 +105,12 @@ function FirstScreen({ demo }) {
 }
 
 /** @param {typeof FIRST_QUESTIONS[number]} question */
-function ask({ text, functions, thinking, file }) {
+function ask({ id, functions, thinking, file }) {
   setOptions({
     functions: functions ? JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) : "",
     thinking: /** @type {"" | "on"} */ (thinking ?? ""),
   });
-  sendUser(text, file ? [file()] : []);
+  sendUser(t(`question_${id}`), file ? [file()] : []);
 }
 
 /** The whole conversation as JSON, to write or paste. @param {{onDone: () => void}} props */

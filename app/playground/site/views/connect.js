@@ -5,8 +5,9 @@ import { sendJson } from "../gateway.js";
 import { html, useState } from "../html.js";
 import { useStore } from "../store.js";
 import { t } from "../texts.js";
-import { keyVariable, writeToml } from "../toml.js";
-import { CopyButton, Field, Select, useId } from "./controls.js";
+import { keyVariable, writeShell, writeToml } from "../toml.js";
+import { CopyButton, Field, Select } from "./controls.js";
+import { Problem } from "./problem.js";
 import { Code } from "./text.js";
 
 /** The addresses at which servers listen by default. @type {Record<string, string>} */
@@ -18,12 +19,21 @@ const DEFAULT_URLS = {
   lmstudio: "http://127.0.0.1:1234/v1",
 };
 
-/** @typedef {{works: boolean, lines: string[], models: string[], working_url: string | null}} CheckResult */
+/**
+ * @typedef {object} CheckResult
+ * @property {"works" | "no_list" | "wrong_base_url" | "key_refused" | "failed"} result
+ * @property {string | null} kind the kind of server that its list suggests
+ * @property {string[]} lines
+ * @property {string[]} models
+ * @property {string | null} working_url
+ */
+
+const UNKNOWN_KIND = "openai_compatible";
 
 export function ConnectView() {
   const { gateway } = useStore(store);
   const [name, setName] = useState("local");
-  const [kind, setKind] = useState("openai_compatible");
+  const [kind, setKind] = useState(UNKNOWN_KIND);
   const [baseUrl, setBaseUrl] = useState("http://127.0.0.1:8001/v1");
   const [apiKey, setApiKey] = useState("");
   const [model, setModel] = useState("");
@@ -31,65 +41,107 @@ export function ConnectView() {
   const [result, setResult] = useState(/** @type {CheckResult | null} */ (null));
   const [error, setError] = useState(/** @type {import("../gateway.js").GatewayError | null} */ (null));
   const [busy, setBusy] = useState(false);
-  const listId = useId("found");
 
-  const check = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    setBusy(true);
-    setError(null);
+  /** What is written holds for a server that has been tested, so a change of the server needs a new test. */
+  const forget = () => {
     setResult(null);
+    setError(null);
+    setModel("");
+  };
+  const check = async (/** @type {string} */ url) => {
+    forget();
+    setBusy(true);
     try {
       /** @type {CheckResult} */
-      const found = await sendJson("POST", "v1/upstreams/check", { base_url: baseUrl, ...(apiKey && { api_key: apiKey }) });
+      const found = await sendJson("POST", "v1/upstreams/check", { base_url: url, ...(apiKey && { api_key: apiKey }) });
       setResult(found);
-      if (found.models.length === 1 && !model) setModel(found.models[0]);
+      if (found.models.length === 1) setModel(found.models[0]);
+      if (found.kind && kind === UNKNOWN_KIND) setKind(found.kind);
     } catch (thrown) {
       setError(asGatewayError(thrown));
     }
     setBusy(false);
   };
+  const changeUrl = (/** @type {string} */ url) => {
+    setBaseUrl(url);
+    forget();
+  };
   const chooseKind = (/** @type {string} */ chosen) => {
     setKind(chosen);
-    if (DEFAULT_URLS[chosen]) setBaseUrl(DEFAULT_URLS[chosen]);
+    if (DEFAULT_URLS[chosen] && !result) changeUrl(DEFAULT_URLS[chosen]);
   };
-  const toml = writeToml({ name, baseUrl, kind, hasKey: apiKey !== "", model, alias });
-  const shell = `PARLEY_UPSTREAM_URL='${baseUrl}'${kind === "openai_compatible" ? "" : ` PARLEY_UPSTREAM_KIND=${kind}`}${apiKey ? ` PARLEY_UPSTREAM_API_KEY="$${keyVariable(name)}"` : ""} make serve`;
+  const useUrl = (/** @type {string} */ url) => {
+    setBaseUrl(url);
+    check(url);
+  };
+  const works = result?.result === "works" || (result?.result === "no_list" && model.trim() !== "");
   return html`
     <h1>${t("connectServer")}</h1>
     <p class="muted">${t("connectText")}</p>
     <div class="sides">
-      <form onSubmit=${check} aria-label=${t("connectServer")}>
+      <form onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), check(baseUrl))} aria-label=${t("connectServer")}>
         <h2>1. ${t("address")}</h2>
         <${Select} label=${t("kind")} value=${kind} options=${gateway.kinds.map((one) => [one, one])} onChange=${chooseKind} hint=${t("kindHint")} />
-        <${Field} label=${t("baseUrl")} type="url" required value=${baseUrl} onInput=${setBaseUrl} spellcheck="false"
+        <${Field} label=${t("baseUrl")} type="url" required value=${baseUrl} onInput=${changeUrl} spellcheck="false"
           wrong=${error?.violations.find((one) => one.param === "base_url")?.message} />
-        <${Field} label=${t("serverKey")} type="password" autocomplete="off" value=${apiKey} onInput=${setApiKey} hint=${t("serverKeyHint")} />
+        <${Field} label=${t("serverKey")} type="password" autocomplete="off" value=${apiKey} hint=${t("serverKeyHint")}
+          onInput=${(/** @type {string} */ key) => (setApiKey(key), forget())} />
         <p><button type="submit" class="primary" disabled=${busy}>${busy ? t("testing") : t("test")}</button></p>
-        ${result && html`<${Result} result=${result} onUse=${setBaseUrl} />`}
-        ${error && html`<div class="problem" role="alert"><p>${error.message}</p></div>`}
-        <h2>2. ${t("names")}</h2>
-        <${Field} label=${t("upstreamName")} value=${name} onInput=${setName} />
-        <${Field} label=${t("serverModel")} value=${model} onInput=${setModel} list=${listId} hint=${t("serverModelHint")} />
-        <datalist id=${listId}>${(result?.models ?? []).map((one) => html`<option value=${one}></option>`)}</datalist>
-        ${model && html`<${Field} label=${t("alias")} value=${alias} onInput=${setAlias} placeholder=${model} hint=${t("aliasHint")} />`}
+        ${result && html`<${Result} result=${result} onUse=${useUrl} />`}
+        ${error && html`<${Problem} error=${error} />`}
+        ${result && html`<${Names} result=${result} name=${name} onName=${setName} model=${model} onModel=${setModel} alias=${alias} onAlias=${setAlias} />`}
       </form>
       <section aria-label=${t("write")}>
         <h2>3. ${t("write")}</h2>
-        <div class="label-row"><span><code>parley.toml</code></span><${CopyButton} text=${toml} /></div>
-        <${Code} text=${toml} language="ini" label="parley.toml" />
-        ${apiKey && html`<p class="hint">${t("keyVariableHint", { variable: keyVariable(name) })}</p>`}
-        <div class="label-row"><span>${t("orWithoutFile")}</span><${CopyButton} text=${shell} /></div>
-        <${Code} text=${shell} language="bash" label=${t("orWithoutFile")} />
-        <p class="hint">${gateway.demo ? t("restartHint") : t("reloadHint")}</p>
+        ${works
+          ? html`<${Lines} connection=${{ name, baseUrl, kind, hasKey: apiKey !== "", model: model.trim(), alias }} />`
+          : html`<p class="muted">${result?.result === "no_list" ? t("nameModelFirst") : t("testFirst")}</p>`}
       </section>
     </div>`;
 }
 
-/** @param {{result: CheckResult, onUse: (url: string) => void}} props */
+/**
+ * The names in the configuration. Models are those that the server lists; one that has no list needs a name.
+ * @param {{result: CheckResult, name: string, onName: (name: string) => void, model: string, onModel: (model: string) => void,
+ *   alias: string, onAlias: (alias: string) => void}} props
+ */
+function Names({ result, name, onName, model, onModel, alias, onAlias }) {
+  if (result.result !== "works" && result.result !== "no_list") return null;
+  return html`<h2>2. ${t("names")}</h2>
+    <${Field} label=${t("upstreamName")} value=${name} onInput=${onName} />
+    ${result.models.length
+      ? html`<${Select} label=${t("serverModel")} value=${model} onChange=${onModel} hint=${t("serverModelHint")}
+          options=${[["", t("allModels")], ...result.models.map((one) => [one, one])]} />`
+      : html`<${Field} label=${t("serverModel")} value=${model} onInput=${onModel} />`}
+    ${model && html`<${Field} label=${t("alias")} value=${alias} onInput=${onAlias} placeholder=${model} hint=${t("aliasHint")} />`}`;
+}
+
+/** @param {{connection: import("../toml.js").Connection}} props */
+function Lines({ connection }) {
+  const { gateway } = useStore(store);
+  const toml = writeToml(connection);
+  const shell = writeShell(connection, gateway.command);
+  const variable = keyVariable(connection.name);
+  return html`
+    <div class="label-row"><span><code>parley.toml</code></span><${CopyButton} text=${toml} /></div>
+    <${Code} text=${toml} language="ini" label="parley.toml" />
+    ${connection.hasKey && html`<p class="hint">${t("keyVariableHint", { variable })}</p>`}
+    <p class="hint">${gateway.demo ? t("restartHint") : t("reloadHint")}</p>
+    <div class="label-row"><span>${t("orWithoutFile")}</span><${CopyButton} text=${shell} /></div>
+    <${Code} text=${shell} language="bash" label=${t("orWithoutFile")} />
+    <p class="hint">${t("commandHint")}</p>`;
+}
+
+/** What was found in the page's language; below, what the gateway says of it. @param {{result: CheckResult, onUse: (url: string) => void}} props */
 function Result({ result, onUse }) {
-  const { works, lines, working_url: url } = result;
+  const { result: word, lines, models, kind, working_url: url } = result;
+  const works = word === "works";
   return html`<div class=${works ? "success" : "problem"} role="status">
-    ${lines.map((line) => html`<p>${line}</p>`)}
-    ${url && html`<button type="button" onClick=${() => onUse(url)}>${t("useUrl", { url })}</button>`}
+    <p><b>${t(`check_${word}`)}</b></p>
+    ${works
+      ? html`<p>${models.length ? `${t("models")}: ${models.join(", ")}` : t("listsNone")}</p>`
+      : lines.map((line) => html`<p>${line}</p>`)}
+    ${kind && html`<p>${t("looksLike", { kind })}</p>`}
+    ${url && html`<div class="buttons"><button type="button" class="primary" onClick=${() => onUse(url)}>${t("useUrl", { url })}</button></div>`}
   </div>`;
 }

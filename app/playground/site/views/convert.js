@@ -5,9 +5,23 @@ import { EXAMPLES } from "../formats/examples.js";
 import { FORMATS } from "../formats/names.js";
 import { sendJson } from "../gateway.js";
 import { html, useEffect, useState } from "../html.js";
+import { describeViolation, markMessages, markSyntax } from "../json_marks.js";
+import { splitByMessage } from "../losses.js";
 import { t } from "../texts.js";
-import { Checkbox, CopyButton, Select, TextArea } from "./controls.js";
+import { Checkbox, CopyButton, Select } from "./controls.js";
+import { JsonArea } from "./json_area.js";
+import { Problem } from "./problem.js";
 import { Code } from "./text.js";
+
+/** @typedef {import("../json_marks.js").Violation} Violation */
+
+/**
+ * @typedef {object} Outcome
+ * @property {string} of the text that was converted
+ * @property {{messages: any[], warnings: string[]} | null} result
+ * @property {Violation[]} mistakes
+ * @property {import("../gateway.js").GatewayError | null} error
+ */
 
 const DELAY_MS = 300;
 
@@ -16,16 +30,13 @@ export function ConvertView() {
   const [to, setTo] = useState("qwen");
   const [strict, setStrict] = useState(false);
   const [text, setText] = useState(() => JSON.stringify(EXAMPLES.openai, null, 2));
-  const [result, setResult] = useState(/** @type {{messages: any[], warnings: string[]} | null} */ (null));
-  const [mistakes, setMistakes] = useState(/** @type {string[]} */ ([]));
+  const [outcome, setOutcome] = useState(/** @type {Outcome} */ ({ of: "", result: null, mistakes: [], error: null }));
 
   useEffect(() => {
     let current = true;
     const timer = setTimeout(async () => {
-      const outcome = await convert(text, from, to, strict);
-      if (!current) return;
-      setResult(outcome.result);
-      setMistakes(outcome.mistakes);
+      const found = await convert(text, from, to, strict);
+      if (current) setOutcome(found);
     }, DELAY_MS);
     return () => {
       current = false;
@@ -33,7 +44,13 @@ export function ConvertView() {
     };
   }, [text, from, to, strict]);
 
+  const { result, error } = outcome;
+  const mistakes = outcome.of === text ? outcome.mistakes : [];
+  const warnings = outcome.of === text && result ? result.warnings : [];
   const formats = Object.entries(FORMATS);
+  const { byMessage, others } = splitByMessage(warnings);
+  const losses = [...byMessage.values()].flat();
+  const notices = [...others, ...mistakes.filter(({ param }) => !param).map(describeViolation)];
   const output = result ? JSON.stringify(result.messages, null, 2) : "";
   const showExample = () => setText(JSON.stringify(EXAMPLES[from === "auto" ? "openai" : from], null, 2));
   const useInChat = () => {
@@ -47,21 +64,34 @@ export function ConvertView() {
     <div class="sides">
       <section aria-label=${t("from")}>
         <${Select} label=${t("from")} value=${from} options=${[["auto", t("detect")], ...formats]} onChange=${setFrom} />
-        <${TextArea} label=${t("messages")} value=${text} rows=${26} onInput=${setText}
+        <${JsonArea} label=${t("messages")} value=${text} rows=${26} onInput=${setText} marks=${findMarks(text, mistakes, losses)}
           action=${html`<button type="button" class="quiet" onClick=${showExample}>${t("example")}</button>`} />
         <${Checkbox} label=${t("strict")} hint=${t("strictHint")} checked=${strict} onChange=${setStrict} />
       </section>
       <section aria-label=${t("to")}>
         <${Select} label=${t("to")} value=${to} options=${formats} onChange=${setTo} />
         <div class="label-row"><span>${t("messages")}</span>
-          <span>${result && html`<button type="button" class="quiet" onClick=${useInChat}>${t("useInChat")}</button>`}
-            <${CopyButton} text=${output} /></span></div>
-        ${mistakes.length > 0 && html`<div role="alert"><ul class="mistakes">${mistakes.map((one) => html`<li>${one}</li>`)}</ul></div>`}
+          <span class="buttons">${result && html`<button type="button" class="quiet" onClick=${useInChat}>${t("useInChat")}</button>
+            <${CopyButton} text=${output} />`}</span></div>
+        ${error && html`<${Problem} error=${error} />`}
+        ${notices.length > 0 && html`<div role="alert"><ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul></div>`}
+        ${result && losses.length > 0 && html`<p class="notices">${t("lossesIn", { format: FORMATS[to], count: losses.length })}</p>`}
+        ${!result && mistakes.length > 0 && html`<p class="muted">${t("correctFirst")}</p>`}
         ${result && html`<${Code} text=${output} language="json" label=${t("converted")} />`}
-        ${result && result.warnings.length > 0 &&
-          html`<ul class="notices" aria-label=${t("warnings")}>${result.warnings.map((one) => html`<li>${one}</li>`)}</ul>`}
       </section>
     </div>`;
+}
+
+/**
+ * @param {string} text
+ * @param {Violation[]} mistakes of the gateway
+ * @param {Violation[]} losses
+ */
+function findMarks(text, mistakes, losses) {
+  const syntax = text.trim() ? markSyntax(text) : [];
+  if (syntax.length || !text.trim()) return syntax;
+  const placed = mistakes.filter(({ param }) => param);
+  return [...markMessages(text, placed), ...markMessages(text, losses, "lost")];
 }
 
 /**
@@ -69,16 +99,19 @@ export function ConvertView() {
  * @param {string} from
  * @param {string} to
  * @param {boolean} strict
+ * @returns {Promise<Outcome>}
  */
 async function convert(text, from, to, strict) {
+  /** @type {Outcome} */
+  const none = { of: text, result: null, mistakes: [], error: null };
+  if (!text.trim() || markSyntax(text).length) return none;
+  const value = JSON.parse(text);
+  const messages = Array.isArray(value) ? value : (value?.messages ?? value?.input);
   try {
-    const value = JSON.parse(text);
-    const messages = Array.isArray(value) ? value : value.messages;
-    return { result: await sendJson("POST", "v1/convert", { from, to, messages, strict }), mistakes: [] };
-  } catch (error) {
-    if (error instanceof SyntaxError) return { result: null, mistakes: [error.message] };
-    const { violations } = asGatewayError(error);
-    const lines = violations.map(({ param, message }) => (param && !message.startsWith(param) ? `${param}: ${message}` : message));
-    return { result: null, mistakes: lines };
+    return { ...none, result: await sendJson("POST", "v1/convert", { from, to, messages, strict }) };
+  } catch (thrown) {
+    const error = asGatewayError(thrown);
+    const isMistake = error.code === "invalid_request" && error.violations.length > 0;
+    return isMistake ? { ...none, mistakes: error.violations } : { ...none, error };
   }
 }

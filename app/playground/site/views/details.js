@@ -50,7 +50,7 @@ function Figures({ run }) {
     [t("reasoningTokens"), usage.reasoning ? number(usage.reasoning) : null],
     [t("cost"), usage.cost !== undefined && number(usage.cost, 6)],
     [t("resumes"), run.resumes || null],
-    [t("warnings"), headers["x-parley-warnings"]],
+    [t("warnings"), run.reply.warnings.length || null],
     [t("rateLimit"), headers["x-ratelimit-remaining-requests"] &&
       `${headers["x-ratelimit-remaining-requests"]} / ${headers["x-ratelimit-limit-requests"]}`],
     [t("responseId"), run.responseId && html`<code>${run.responseId}</code>`],

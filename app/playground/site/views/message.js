@@ -18,10 +18,11 @@ export class MessageView extends Component {
 
   /** @param {any} next @param {any} nextState */
   shouldComponentUpdate(next, nextState) {
-    const { message, mistakes, index, language } = /** @type {any} */ (this.props);
+    const { message, mistakes, losses, index, language } = /** @type {any} */ (this.props);
     return (
       next.message !== message ||
       next.mistakes !== mistakes ||
+      next.losses !== losses ||
       next.index !== index ||
       next.language !== language ||
       nextState !== this.state
@@ -47,7 +48,7 @@ export class MessageView extends Component {
     return checked ? markSyntax(draft) : [];
   }
 
-  render(/** @type {any} */ { message, index, mistakes }, /** @type {any} */ { draft }) {
+  render(/** @type {any} */ { message, index, mistakes, losses }, /** @type {any} */ { draft }) {
     const { role, parts, unknownRole } = describe(message);
     const number = index + 1;
     return html`<article class=${`message ${role} ${mistakes ? "mistaken" : ""}`} aria-label=${t("messageOf", { number, role: t(role) })}>
@@ -61,6 +62,7 @@ export class MessageView extends Component {
         </div>
       </header>
       ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {any} */ one) => html`<li>${describeViolation(one)}</li>`)}</ul></div>`}
+      ${losses && html`<ul class="notices" aria-label=${t("warnings")}>${losses.map((/** @type {any} */ one) => html`<li>${describeViolation(one)}</li>`)}</ul>`}
       ${draft === null
         ? html`<${Guard} source=${message}>${parts.map((part) => html`<${PartView} part=${part} role=${role} />`)}<//>`
         : html`<${JsonArea} label=${t("messageJson", { number })} value=${draft} marks=${this.findMarks()} rows=${10}
