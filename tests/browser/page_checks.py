@@ -34,8 +34,17 @@ def check_accessible(page: Any) -> None:
 
 
 def take_picture(page: Any, name: str) -> None:
-    """Write a picture of the documentation if PLAYGROUND_IMAGES names a folder."""
-    if IMAGES is None:
-        return
+    """Write an image of the documentation if PLAYGROUND_IMAGES names a folder."""
+    if IMAGES is not None:
+        _write_image(page, Path(IMAGES) / f"playground-{name}.png")
+
+
+def take_layout(page: Any, name: str) -> None:
+    """Write an image to look at if the folder that PLAYGROUND_IMAGES names has a folder `layout`."""
+    if IMAGES is not None and (folder := Path(IMAGES) / "layout").is_dir():
+        _write_image(page, folder / f"{name}.png")
+
+
+def _write_image(page: Any, path: Path) -> None:
     picture = Image.open(BytesIO(page.screenshot())).convert("RGB")
-    picture.quantize(192, dither=Image.Dither.NONE).save(Path(IMAGES) / f"playground-{name}.png", optimize=True)
+    picture.quantize(192, dither=Image.Dither.NONE).save(path, optimize=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.page_checks import OpenPage, check_accessible, expect
+from tests.browser.page_checks import OpenPage, check_accessible, expect, take_picture
 from tests.browser.page_gateway import PageGateway, delta
 from tests.scripted_server import Reply
 
@@ -67,7 +67,7 @@ def send(page: Any, model: str) -> None:
 def test_a_failure_says_in_the_language_of_the_page_what_happened_and_whose_fault_it_is(
     gateway: PageGateway, open_page: OpenPage, language: str
 ) -> None:
-    page = open_page(gateway.url, locale=language)
+    page = open_page(gateway.url, locale=language, width=1440, height=900)
     for model, place, title, chinese_place, chinese_title in FAILURES:
         send(page, model)
         problem = page.locator(".problem")
@@ -80,6 +80,8 @@ def test_a_failure_says_in_the_language_of_the_page_what_happened_and_whose_faul
         expect(rows.nth(at), model).to_contain_text(title if language == "en-GB" else chinese_title)
         expect(rows.nth(at).locator(".place"), model).to_have_text(place if language == "en-GB" else chinese_place)
     check_accessible(page)
+    if language == "en-GB":
+        take_picture(page, "status")
 
 
 def test_the_model_that_the_configuration_names_is_chosen(gateway: PageGateway, open_page: OpenPage) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.page_checks import OpenPage, check_accessible, expect, take_picture
+from tests.browser.page_checks import OpenPage, check_accessible, expect, take_layout
 from tests.browser.page_gateway import PageGateway, delta, end, stream
 
 VIEWS = ("chat", "convert", "status", "connect")
@@ -59,6 +59,7 @@ def test_nothing_touches_and_nothing_is_cut_off(
     expect(heading).to_be_in_viewport(ratio=1)
     assert page.evaluate("scrollY") == 0
     assert page.evaluate(TOUCHING) == [], "the first screen"
+    take_layout(page, f"first-{width}-{language[:2]}")
     page.locator("#prompt").fill("Hello")
     page.locator("#prompt").press("Enter")
     expect(page.locator(".message.assistant").last).to_contain_text("Hello.")
@@ -69,7 +70,7 @@ def test_nothing_touches_and_nothing_is_cut_off(
         assert page.evaluate(TOUCHING) == [], view
         assert page.evaluate(CUT_OFF) == [], view
         check_accessible(page)
-        take_picture(page, f"layout-{view}-{width}-{language[:2]}")
+        take_layout(page, f"{view}-{width}-{language[:2]}")
 
 
 def test_a_4k_screen_is_used(gateway: PageGateway, open_page: OpenPage) -> None:

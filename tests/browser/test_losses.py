@@ -58,7 +58,7 @@ def test_a_loss_is_marked_at_its_place_in_the_conversion(gateway: PageGateway, o
     selected = editor.evaluate("one => one.value.slice(0, one.selectionStart).split('\\n').length")
     assert json.dumps(MESSAGES, indent=2).split("\n")[selected - 1].strip() == '"file": {'
     check_accessible(page)
-    take_picture(page, "losses")
+    take_picture(page, "convert")
     editor.fill(json.dumps(MESSAGES[:3], indent=2))
     expect(place).to_have_count(0)
 

@@ -74,6 +74,7 @@ export function ConnectView() {
     setBaseUrl(url);
     check(url);
   };
+  const answers = result?.result === "works" || result?.result === "no_list";
   const works = result?.result === "works" || (result?.result === "no_list" && model.trim() !== "");
   return html`
     <h1>${t("connectServer")}</h1>
@@ -89,10 +90,10 @@ export function ConnectView() {
         <p><button type="submit" class="primary" disabled=${busy}>${busy ? t("testing") : t("test")}</button></p>
         ${result && html`<${Result} result=${result} onUse=${useUrl} />`}
         ${error && html`<${Problem} error=${error} />`}
-        ${result && html`<${Names} result=${result} name=${name} onName=${setName} model=${model} onModel=${setModel} alias=${alias} onAlias=${setAlias} />`}
+        ${answers && html`<${Names} models=${result.models} name=${name} onName=${setName} model=${model} onModel=${setModel} alias=${alias} onAlias=${setAlias} />`}
       </form>
       <section aria-label=${t("write")}>
-        <h2>3. ${t("write")}</h2>
+        <h2>${answers ? 3 : 2}. ${t("write")}</h2>
         ${works
           ? html`<${Lines} connection=${{ name, baseUrl, kind, hasKey: apiKey !== "", model: model.trim(), alias }} />`
           : html`<p class="muted">${result?.result === "no_list" ? t("nameModelFirst") : t("testFirst")}</p>`}
@@ -102,16 +103,15 @@ export function ConnectView() {
 
 /**
  * The names in the configuration. Models are those that the server lists; one that has no list needs a name.
- * @param {{result: CheckResult, name: string, onName: (name: string) => void, model: string, onModel: (model: string) => void,
+ * @param {{models: string[], name: string, onName: (name: string) => void, model: string, onModel: (model: string) => void,
  *   alias: string, onAlias: (alias: string) => void}} props
  */
-function Names({ result, name, onName, model, onModel, alias, onAlias }) {
-  if (result.result !== "works" && result.result !== "no_list") return null;
+function Names({ models, name, onName, model, onModel, alias, onAlias }) {
   return html`<h2>2. ${t("names")}</h2>
     <${Field} label=${t("upstreamName")} value=${name} onInput=${onName} />
-    ${result.models.length
+    ${models.length
       ? html`<${Select} label=${t("serverModel")} value=${model} onChange=${onModel} hint=${t("serverModelHint")}
-          options=${[["", t("allModels")], ...result.models.map((one) => [one, one])]} />`
+          options=${[["", t("allModels")], ...models.map((one) => [one, one])]} />`
       : html`<${Field} label=${t("serverModel")} value=${model} onInput=${onModel} />`}
     ${model && html`<${Field} label=${t("alias")} value=${alias} onInput=${onAlias} placeholder=${model} hint=${t("aliasHint")} />`}`;
 }
