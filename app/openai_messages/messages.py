@@ -16,6 +16,8 @@ from app.openai_messages.tool_messages import split_results, write_call
 from app.profiles import Profile
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
+_NO_ARGUMENTS = ("", "null", "[]", '""')
+"""Arguments of calls of functions without parameters, as some clients keep them."""
 
 
 def write_group(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[str, Any]]:
@@ -76,7 +78,7 @@ def _call_extras(group: MessageGroup, profile: Profile) -> list[Mapping[str, Any
     if not profile.replay_extra_content:
         return [{} for _ in group.calls]
     extras: list[Mapping[str, Any]] = [grouped.call.extra for grouped in group.calls]
-    if profile.missing_signature is not None and not any(map(has_signature, extras)):
+    if profile.missing_signature is not None and not has_signature(extras[0]):
         extras[0] = sign(extras[0], profile.missing_signature)
     return extras
 
@@ -148,7 +150,7 @@ def _call_id(id_: str, profile: Profile) -> str:
 
 def _arguments(text: str, profile: Profile) -> str:
     """Replace blank arguments with `{}`, and wrap invalid ones if the server would refuse them."""
-    if not text.strip():
+    if text.strip() in _NO_ARGUMENTS:
         return "{}"
     if not profile.valid_arguments or (text.lstrip().startswith("{") and is_json(text)):
         return text

@@ -98,8 +98,8 @@ class Profile(BaseModel):
     """Texts and calls of the history keep their `extra_content`, in which Gemini needs each `thought_signature`
     again."""
     missing_signature: Annotated[str | None, AfterValidator(_parse_none)] = None
-    """The `thought_signature` that is sent with the first call of a turn if none of its calls has one: Gemini 3 refuses
-    a call without a signature, and skips the check of this value. `"none"`: nothing is sent."""
+    """The `thought_signature` that is sent with the first call of a turn if that has none: Gemini 3 refuses a turn
+    whose first call has no signature, and skips the check of this value. `"none"`: nothing is sent."""
 
     thinking_switch: Literal[
         "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"

@@ -106,6 +106,7 @@ class _BodyBuilder:
             self._body |= thinking
             self.warnings += warnings
             self._add_extra_body()
+            self._resolve_two_switches()
         self._resolve_forced_choice()
         return self.warnings
 
@@ -132,7 +133,7 @@ class _BodyBuilder:
     def _add_plain_options(self) -> None:
         for name in sorted(self._params):
             value = self._params[name]
-            if name in _TRANSLATED or name in UNSENT or value is None:
+            if name in _TRANSLATED or name in UNSENT or value is None or value == []:  # OpenAI refuses an empty `stop`
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
@@ -193,6 +194,19 @@ class _BodyBuilder:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
         else:
             self._body["tool_choice"] = word
+
+    def _resolve_two_switches(self) -> None:
+        """Leave out the effort or a `thinking` of the caller's own, where the server refuses both together."""
+        thinking = self._body.get("thinking")
+        if "switch" not in self._profile.effort_excludes or thinking is None or "reasoning_effort" not in self._body:
+            return
+        if is_thinking({"thinking": thinking}, self._profile):
+            del self._body["thinking"]
+            if thinking != {"type": "enabled"}:
+                self._warn_unsent("extra_body.thinking", "this model's server takes either it or an effort")
+        else:
+            del self._body["reasoning_effort"]
+            self._warn_unsent("reasoning_effort", "thinking is off, and this model's server takes only one of them")
 
     def _resolve_forced_choice(self) -> None:
         """Change a choice that demands a call, or the thinking beside it, where the server refuses both together."""

@@ -12,6 +12,8 @@ _ON = "default"
 """Groq's effort for a model that either thinks or does not."""
 _USUAL = ("low", "medium", "high")
 """The efforts that every server with efforts knows."""
+_OWN_SWITCHES = ("chat_template_kwargs", "thinking_type", "reasoning_object")
+"""The switches that only servers have which are known to obey them."""
 FIELDS = (
     *("enable_thinking", "thinking", "reasoning", "reasoning_effort"),
     *("thinking_budget", "thinking_token_budget", "thinking_budget_tokens", "reasoning_budget_tokens"),
@@ -77,11 +79,21 @@ class _ThinkingWriter:
 
     def write(self) -> None:
         enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
-        self._write_effort(enabled)
+        if enabled is None and self._params.get("reasoning_effort") == "none" and self._has_another_switch():
+            enabled = False
+        else:
+            self._write_effort(enabled)
         if enabled is not None and not self._is_implied(enabled):
             self._switch_thinking(enabled)
         if budget is not None and enabled is not False and budget > 0:
             self._write_budget(budget)
+
+    def _has_another_switch(self) -> bool:
+        """Whether the server switches thinking off by another field than an effort, and takes no effort `none`."""
+        efforts, switch = self._profile.efforts, self._profile.thinking_switch
+        if efforts is not None and "none" in efforts:
+            return False
+        return switch in _OWN_SWITCHES or (switch == "enable_thinking" and efforts is not None)
 
     def _warn_unsent(self, name: str, why: str) -> None:
         self.warnings.append(f"generate_cfg.{name} was not sent: {why}")

@@ -53,6 +53,7 @@ _LARGEST = _compile(
 _TOO_LARGE = _compile(
     rf"{_PARAM}[^.;]{{0,60}}(?:too (?:large|big|high)|exceed|above|supported range|not valid|invalid)",
     rf"{_PARAM}[^.;]{{0,60}}(?:must|should) be (?:<|≤|less|at most|in |between)",
+    r"requested \d{1,12} output tokens and your prompt contains",
     rf"{_PARAM}[^.;]{{0,60}}(?:cannot be greater|非法|不能超过|超过|过大|超出)",
     rf"{_PARAM}: \d{{1,12}} > \d",
     rf"(?:invalid|range of|exceeds?|too (?:large|many|high))[^.;]{{0,40}}\b{_PARAM}",

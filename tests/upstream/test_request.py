@@ -235,6 +235,7 @@ def test_every_other_option_is_sent_unchanged() -> None:
     }
     assert options(**plain) == plain
     assert options(stop="a") == {"stop": "a"}
+    assert options(stop=[]) == {}
 
 
 def test_the_gateways_own_options_are_never_sent() -> None:

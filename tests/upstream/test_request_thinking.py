@@ -117,11 +117,42 @@ def test_openrouter_gets_either_a_budget_or_an_effort(extra: Json) -> None:
             {"thinking": {"type": "disabled"}},
             ["generate_cfg.reasoning_effort"],
         ),
+        ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}, []),
+        ({"reasoning_effort": "low", "extra_body": {"thinking": {"type": "enabled"}}}, {"reasoning_effort": "low"}, []),
+        (
+            {"reasoning_effort": "low", "extra_body": {"thinking": {"type": "enabled", "keep": "all"}}},
+            {"reasoning_effort": "low"},
+            ["generate_cfg.extra_body.thinking"],
+        ),
+        (
+            {"reasoning_effort": "low", "extra_body": {"thinking": {"type": "disabled"}}},
+            {"thinking": {"type": "disabled"}},
+            ["generate_cfg.reasoning_effort"],
+        ),
     ],
 )
 def test_kimi_gets_either_an_effort_or_a_switch(params: Json, sent: Json, warned: list[str]) -> None:
     assert options("moonshot", **params) == sent
     assert [text.split(" was ")[0] for text in warnings("moonshot", **params)] == warned
+
+
+@each_case(
+    ("kind", "sent"),
+    [
+        ("deepseek", {"thinking": {"type": "disabled"}}),
+        ("zhipu", {"thinking": {"type": "disabled"}}),
+        ("vllm", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+        ("transformers", {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}}),
+        ("openrouter", {"reasoning": {"enabled": False}}),
+        ("gemini", {"reasoning_effort": "none"}),
+        ("ollama", {"reasoning_effort": "none"}),
+        ("openai", {"reasoning_effort": "none"}),
+        ("openai_compatible", {"reasoning_effort": "none"}),
+    ],
+)
+def test_the_effort_none_switches_thinking_off_in_the_servers_own_way(kind: str, sent: Json) -> None:
+    assert options(kind, reasoning_effort="none") == sent
+    assert warnings(kind, reasoning_effort="none") == []
 
 
 USUAL = ("low", "medium", "high")

@@ -100,6 +100,7 @@ def test_the_numbers_say_which_of_the_two_is_too_large(pattern: str) -> None:
         ),
         ("too many tokens: max tokens must be less than or equal to 4096, the maximum output length", 4096),
         ("max_tokens (32000) must be less than max_model_len (4096)", None),
+        ("requested 32000 output tokens and your prompt contains 769", None),
         ("max_total_tokens (32769) must be less than or equal to max_seq_len (16384)", None),
         ("invalid params, max_tokens 1000000 exceeds limit 196608", None),
         ("max_tokens参数非法。请检查文档", None),

@@ -163,6 +163,7 @@ class AnthropicToolChangeBlock(_Marked):
 class AnthropicHiddenBlock(_Wire):
     """A block that Anthropic's servers do not show to the model either."""
 
+    model_config = ConfigDict(extra="ignore", strict=True)
     type: Literal["fallback", "mcp_tool_listing"]
 
 
