@@ -387,7 +387,7 @@ def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: Request
 
 
 def _suggest_extra_body(violation: Violation) -> Violation:
-    """Say where a parameter goes that nothing is known of."""
+    """Say where an unknown parameter goes."""
     path = violation.path.removeprefix("generate_cfg.")
     if violation.message != UNKNOWN or "." in path or "[" in path:
         return violation

@@ -161,7 +161,9 @@ class Profile(BaseModel):
     """How many tokens one media part counts; a frame of a video counts as an image. A missing kind counts 0."""
 
     media: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-    """The media that the model accepts. Other media are described to it in words, files also by their text."""
+    """The media that the model accepts. Of files that it does not accept it gets the text (`file_text`). Other media
+    that it does not accept are named in words or refused (`name_media`); in earlier turns and in tool results they
+    become words, with a warning."""
     inline_media: tuple[MediaKind, ...] = ("file",)
     """The media that the server accepts only as data URIs; the gateway fetches their URLs."""
     passed_urls: Literal["public", "resolved", "any"] = "public"

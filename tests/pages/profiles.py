@@ -30,9 +30,10 @@ media = ["image"]
 lacks = ["seed"]
 ```
 
-Media that a model does not take are described in the text; parameters that it does not take are left out, with a
-warning in the reply. Media that cannot be sent in any form that the model takes are refused with their place, before
-anything is sent.
+A parameter that a model does not take is left out, with a warning in the reply. What becomes of
+[media that it does not take](../guides/files.md) depends on the format of the request: `qwen` names them in the text,
+the other formats refuse those of the newest message of the user with their place, before anything is sent; in earlier
+turns and in tool results they become words, with a warning.
 """
 
 
