@@ -165,7 +165,11 @@ class DirectRoutes(_RequestChecks):
         self._endpoints = endpoints
 
     def find(self, scope: Scope) -> DirectEndpoint | None:
-        return self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        """Return the endpoint of a path, which may end with a slash: some clients add one."""
+        if scope["type"] != "http":
+            return None
+        path: str = scope["path"]
+        return self._endpoints.get(path) or self._endpoints.get(path.removesuffix("/"))
 
     async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
         rules = self._get_rules()

@@ -13,6 +13,7 @@ _SERVED = "POST /v1/chat, /v1/chat/completions, /v1/responses and /v1/messages, 
 _MAX_LENGTH = 200
 """Longer paths are none of the well-known ones."""
 _PREFIXES = r"(?:/(?:v[0-9]\w*|api|openai|anthropic))*"
+_TWICE = re.compile(r"/v1(/chat/completions|/messages|/responses)(?:/v1)?\1")
 _BELOW = r"(?:/.*)?"
 _ROWS = (
     (r"embeddings|embed", f"Parley serves conversations, not embeddings: {_ASK_SERVER}"),
@@ -78,6 +79,8 @@ def find_unserved(path: str) -> str | None:
 def describe_unknown_path(path: str, served: Iterable[str]) -> str:
     """Return the message for a path that is none of `served`, with the nearest of them."""
     hint = find_unserved(path)
+    if twice := _TWICE.fullmatch(path):
+        hint = f"Did you mean /v1{twice[1]}? A base URL ends before {twice[1]}, which the client adds."
     if hint is None:
         found = find_nearest(path, served)
         hint = f"Did you mean {found}?" if found else f"Parley serves {_SERVED} (/docs describes all)."

@@ -4,7 +4,7 @@ import pytest
 from app.api.unknown_paths import describe_unknown_path, describe_wrong_method, find_unserved
 
 from tests.each_case import each_case
-from tests.in_process_gateway import Running
+from tests.in_process_gateway import ModelServer, Running
 from tests.linear_time import linear
 
 COMPLETIONS = "send the prompt as a user message to POST /v1/chat/completions"
@@ -65,6 +65,28 @@ def test_a_well_known_path_says_what_is_served_instead(path: str, text: str, met
         answer = gateway.ask(method, path)
     assert (answer.status, answer.json["error"]["code"]) == (404, "not_found")
     assert answer.json["error"]["message"] == f"no such path: {path}. {text}"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/", "/v1/chat/completions/"])
+def test_a_path_for_conversations_may_end_with_a_slash(path: str) -> None:
+    with Running(server=ModelServer()) as gateway:
+        answer = gateway.post(path, {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": False})
+    assert answer.status == 200
+
+
+@each_case(
+    ("path", "end"),
+    [
+        ("/v1/chat/completions/chat/completions", "/chat/completions"),
+        ("/v1/chat/completions/v1/chat/completions", "/chat/completions"),
+        ("/v1/messages/v1/messages", "/messages"),
+    ],
+)
+def test_a_base_url_that_has_the_whole_path_is_recognized(path: str, end: str) -> None:
+    with Running() as gateway:
+        error = gateway.post(path, {}).json["error"]
+    text = f"Did you mean /v1{end}? A base URL ends before {end}, which the client adds."
+    assert error["message"] == f"no such path: {path}. {text}"
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/v1/chat/completions", "/chat/completions", "/v1/models"])
