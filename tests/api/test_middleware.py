@@ -38,7 +38,7 @@ REQUESTS = [
     ("GET", "/readyz", b"", 200),
     ("GET", "/docs", b"", 200),
     ("GET", "/nowhere", b"", 404),
-    ("POST", "/v1/chat/", b"{}", 404),
+    ("POST", "/v1/chats", b"{}", 404),
 ]
 
 
