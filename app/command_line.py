@@ -70,7 +70,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
         "--functions",
         type=Path,
         metavar="FILE",
-        help="a JSON file with functions to offer; in a conversation you type what a call returns",
+        help="a JSON file with functions to offer; in a conversation you enter the result of each call",
     )
     parser.add_argument(
         "--image",
@@ -83,7 +83,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
         help="an image, PDF or other file to send with the first question; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
-    parser.add_argument("--no-history", action="store_true", help="keep no file of the lines that were typed")
+    parser.add_argument("--no-history", action="store_true", help="keep no history of what you type")
 
 
 def _add_gateway_url(parser: argparse.ArgumentParser) -> None:

@@ -369,7 +369,7 @@ def _bind(host: str, port: int, settings: _AddressSettings) -> list[socket.socke
 
 def _explain_bind_error(error: OSError, host: str, port: int, settings: _AddressSettings = _PORT_SETTINGS) -> str:
     if isinstance(error, socket.gaierror):
-        return f"cannot listen at host {host!r}: this name has no address ({error.strerror}). Set {settings.host}"
+        return f"cannot listen on host {host!r}: this name has no address ({error.strerror}). Set {settings.host}"
     match error.errno:
         case errno.EADDRINUSE:
             return (
@@ -381,7 +381,7 @@ def _explain_bind_error(error: OSError, host: str, port: int, settings: _Address
             return f"{text}. Choose a port from 1024 up with {settings.port}"
         case errno.EADDRNOTAVAIL:
             return f"this machine has no address {host}. Set {settings.host}, for example to 127.0.0.1"
-    return f"cannot listen at port {port} of {host}: {os.strerror(error.errno or 0)}"
+    return f"cannot listen on port {port} of {host}: {os.strerror(error.errno or 0)}"
 
 
 class _GatewayWorker(multiprocess.Process):

@@ -352,7 +352,7 @@ def test_a_port_of_the_metrics_in_use_is_one_plain_sentence(
 @pytest.mark.parametrize(
     ("host", "words"),
     [
-        ("no-such-host.invalid", "cannot listen at host 'no-such-host.invalid': this name has no address"),
+        ("no-such-host.invalid", "cannot listen on host 'no-such-host.invalid': this name has no address"),
         ("192.0.2.1", "this machine has no address 192.0.2.1"),
     ],
 )

@@ -214,7 +214,7 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
     )
     metrics.add_gauge(
         "parley_config_last_reload_successful",
-        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays.",
+        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays in force.",
         (),
         partial(_read_reload, context, lambda reloader: float(bool(reloader.last_succeeded))),
     )

@@ -98,16 +98,16 @@ def judge_output_limit(fault: Fault | None) -> Verdict | None:
     if largest is None:
         return None
     if largest >= USUAL_OUTPUT:
-        return Verdict(True, f"the server accepts {USUAL_OUTPUT:,} output tokens, which clients usually ask for")
+        return Verdict(True, f"the server accepts {USUAL_OUTPUT:,} output tokens, which clients usually request")
     why = f"its context has {context:,} tokens" if context is not None else f"its maximum is {largest:,}"
-    text = f"the server refuses the {USUAL_OUTPUT:,} output tokens that clients such as Claude Code ask for: {why}"
+    text = f"the server refuses the {USUAL_OUTPUT:,} output tokens that clients such as Claude Code request: {why}"
     return Verdict(False, text, "let the gateway lower the limit", {"max_output_tokens": largest})
 
 
 def judge_reasoning(events: Sequence[Event], profile: Profile) -> Verdict:
     """Judge the reply to REASONING_QUESTION."""
     if any(isinstance(event, ReasoningDelta) for event in events):
-        return Verdict(True, "reasoning arrives in a field of its own")
+        return Verdict(True, "reasoning arrives in a separate field")
     text = "".join(event.text for event in events if isinstance(event, TextDelta))
     if _reads_reasoning(text, profile.inline_think, profile.think_tags):
         return Verdict(True, f"reasoning arrives between {' '.join(profile.think_tags)}, which the gateway reads")

@@ -152,7 +152,7 @@ class Metrics:
         )
         self._attempts = self._add_counter(
             "parley_upstream_attempts_total",
-            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more exact.",
+            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more precise.",
             ("upstream", "outcome", "cause"),
         )
         self._retries = self._add_counter(
@@ -162,7 +162,7 @@ class Metrics:
         )
         self._plain = self._add_counter(
             "parley_plain_requests_total",
-            "Requests for anything but a model's reply, and requests that were refused before their endpoint.",
+            "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
             ("route", "status", "error"),
         )
         self._lag = self._add_histogram(

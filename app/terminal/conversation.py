@@ -22,7 +22,7 @@ Message = dict[str, Any]
 COMMANDS = {
     "/help": "list these commands",
     "/image PATH": "send an image, a PDF or another file with the next question",
-    "/model [NAME]": "ask this model from now on; without a name, list the models",
+    "/model [NAME]": "use this model from now on; without a name, list the models",
     "/save PATH": "write the conversation to a JSON file",
     "/clear": "forget the conversation",
     "/quit": "end the program, as Ctrl-D does",

@@ -68,13 +68,13 @@ DEADLINE = _cause(
     "check whether the servers are overloaded, or raise deadline_seconds",
 )
 TIMEOUT = _cause("connection_timeout", "the connection timed out", "check the network and the firewall")
-RESET = _cause("connection_reset", "connection reset", "read the log of the server, and of a proxy before it")
+RESET = _cause("connection_reset", "connection reset", "read the log of the server, and of a proxy in front of it")
 CLOSED = _cause(
     "closed_without_answer",
     "connection closed without an answer",
-    "read the log of the server, and of a proxy before it",
+    "read the log of the server, and of a proxy in front of it",
 )
-CLOSED_EARLY = _cause("closed_early", "connection closed", "read the log of the server, and of a proxy before it")
+CLOSED_EARLY = _cause("closed_early", "connection closed", "read the log of the server, and of a proxy in front of it")
 NOT_FINISHED = _cause("reply_not_finished", "the reply ended before it was finished", "read the server's log")
 PROTOCOL = _cause("protocol_error", "the answer is not valid HTTP", "check that base_url names an HTTP server")
 BROKEN = _cause("connection_broken", "the connection broke", "read the server's log")
@@ -98,7 +98,7 @@ EMPTY_REPLY = _cause(
 REPLY_TOO_LARGE = _cause(
     "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
 )
-NO_SUCH_PATH = _cause("no_such_path", "the server has no such path", "correct base_url: it mostly ends with /v1")
+NO_SUCH_PATH = _cause("no_such_path", "the server has no such path", "correct base_url: it usually ends with /v1")
 WRONG_BASE_URL = _cause("wrong_base_url", "the server has no such path, but another base_url works", "correct base_url")
 
 NETWORK_WORDS = frozenset(

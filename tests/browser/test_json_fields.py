@@ -199,7 +199,7 @@ def test_functions_that_are_no_json_are_marked_and_stay_json(gateway: PageGatewa
     options = page.locator("aside.options")
     options.get_by_role("button", name="Functions as JSON").click()
     options.get_by_label("Functions", exact=True).fill('[{"name": "f",}]')
-    expect(options.locator(".marks")).to_contain_text("Line 1, column 14: a comma must not be the last")
+    expect(options.locator(".marks")).to_contain_text("Line 1, column 14: a comma must not come last")
     expect(options.get_by_role("button", name="Functions as JSON")).to_be_disabled()
     check_accessible(page)
     page.locator("#prompt").fill("Hello")

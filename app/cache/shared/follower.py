@@ -16,7 +16,7 @@ from app.errors import UpstreamFailed
 
 UNAVAILABLE_GRACE_SECONDS = 0.1
 """How long Redis may be down before this process makes its own call for a reply of which no event has come."""
-ORPHANED = Fault("upstream_incomplete", "the gateway that received this reply is gone", True)
+ORPHANED = Fault("upstream_incomplete", "the gateway that received this reply stopped", True)
 
 
 class TakeOver(Protocol):
