@@ -74,7 +74,7 @@ def _describe_gateway(context: AppContext) -> dict[str, object]:
     needs_key = bool(settings.keys) and not settings.server.allow_anonymous
     return {
         "version": __version__,
-        "demo": settings.demo,
+        "demo": settings.demo and not settings.upstreams,
         "needs_key": needs_key,
         "command": find_own_command() if settings.serves_this_machine_only else "parley",
         "default_model": None if needs_key else settings.default_model,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.in_process_gateway import Running
+from tests.in_process_gateway import SERVER, Running
 
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 DIGEST = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
@@ -55,6 +55,11 @@ def test_the_page_and_its_files_need_no_key() -> None:
         assert found["responsible"]["gateway"]["rate_limit"] == "policy"
         assert "connection_refused" in found["responsible"]["network_causes"]
         assert gateway.get("/v1/status").status == 401
+
+
+def test_a_gateway_with_a_model_server_is_not_presented_as_a_demo() -> None:
+    with Running(SERVER | {"demo": True}) as gateway:
+        assert gateway.get("/playground/gateway.json").json["demo"] is False
 
 
 def test_a_setting_turns_it_off() -> None:
