@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
+from app.api.old_media import parse_with_old_media
 from app.api.other_fields import find_misspelt
 from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
@@ -311,7 +312,7 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
     name, format_violations = _find_format(body)
     message_format, reply_format = FORMATS[name], FORMATS[body.reply_format or name]
     _raise_violations(find_long_lists(vars(body), limits))
-    parsed = message_format.parse(body.messages, body.options)
+    parsed = parse_with_old_media(message_format, body.messages, body.options)
     field, functions = ("tools", body.tools) if body.functions is None else ("functions", body.functions)
     tools, tool_violations = parse_tools(field, functions) if functions else ((), [])
     params: Mapping[str, Any] = body.generate_cfg.given_params() if body.generate_cfg else {}

@@ -21,12 +21,13 @@ from app.api.chat_schema import (
     invalid_json,
     not_an_object,
 )
+from app.api.old_media import parse_with_old_media
 from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import CacheMark, ChatRequest, Tool
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
-from app.formats.anthropic.parse import parse_messages, parse_system
+from app.formats.anthropic.parse import parse_system
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
 from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
@@ -232,7 +233,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
     if any(violation.path in ("messages", "tools") for violation in violations):
         raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None)
-    parsed = parse_messages(body.get("messages") or [], Options())
+    parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
     tools, tool_violations, warnings = _parse_tools(_find_tools(body))
     violations += [*system.violations, *parsed.violations, *tool_violations]
     for field in ("messages", "system", "tools", "output_config", "output_format", "chat_template_kwargs"):

@@ -1,11 +1,13 @@
-"""A path of the gateway's machine is refused wherever a message may name media, in every format, with its place."""
+"""A path of the gateway's machine is never read, in any format: in the newest message it is refused with its place, in
+the history it becomes words, with a warning."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.in_process_gateway import ModelServer, Running
+from tests.in_process_gateway import Answer, ModelServer, Running
 
 Json = dict[str, Any]
 
@@ -52,7 +54,7 @@ def _openai(path: str) -> Iterator[tuple[list[Any], str]]:
 
 def _autogen(path: str) -> Iterator[tuple[list[Any], str]]:
     for kind in ("UserMessage", "MultiModalMessage"):
-        yield [{"type": kind, "source": "u", "content": ["a", {"data": path}]}], "messages[0].content[1].data"
+        yield [{"type": kind, "source": "user", "content": ["a", {"data": path}]}], "messages[0].content[1].data"
 
 
 def _agentscope(path: str) -> Iterator[tuple[list[Any], str]]:
@@ -93,9 +95,24 @@ FORMATS = {
 }
 
 
+def check(server: ModelServer, answer: Answer, place: str) -> None:
+    """Check that the path was refused in the newest message, and described in the history."""
+    if place.startswith("messages[0]"):
+        error = answer.json.get("error") or answer.json
+        assert (answer.status, error["param"]) == (422, place)
+        assert server.requests == []
+        return
+    assert answer.status == 200
+    expected = f"{place} was not sent: must be an http(s) URL or a data URI"
+    assert [one for one in json.loads(answer.headers["x-parley-warnings"]) if one.startswith(expected)]
+    [request] = server.requests
+    assert " (not sent: must be " in str(json.loads(request.content)["messages"])
+    server.requests.clear()
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("profile", [{}, {"media": [], "native_tools": False}], ids=["taken", "described"])
-def test_a_local_path_is_refused_with_its_place_whether_the_model_takes_it_or_not(format: str, profile: Json) -> None:
+def test_a_local_path_is_not_read_whether_the_model_takes_it_or_not(format: str, profile: Json) -> None:
     server = ModelServer()
     tree = {
         "upstreams": {"local": {"base_url": "http://model.test/v1"}},
@@ -107,16 +124,12 @@ def test_a_local_path_is_refused_with_its_place_whether_the_model_takes_it_or_no
                 answer = gateway.post(
                     "/v1/chat", {"model": "m", "format": format, "messages": messages, "stream": False}
                 )
-                error = answer.json.get("error") or answer.json
-                assert (answer.status, error["param"]) == (422, place), path
-    assert server.requests == []
+                check(server, answer, place)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_the_openai_endpoint_refuses_local_paths_too(path: str) -> None:
+def test_the_openai_endpoint_reads_no_local_path_either(path: str) -> None:
     server = ModelServer()
     with Running(None, server) as gateway:
         for messages, place in _openai(path):
-            answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": messages})
-            assert (answer.status, answer.json["error"]["param"]) == (422, place)
-    assert server.requests == []
+            check(server, gateway.post("/v1/chat/completions", {"model": "m", "messages": messages}), place)

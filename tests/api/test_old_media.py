@@ -65,6 +65,12 @@ UNREADABLE: dict[str, tuple[Json, str]] = {
     "nothing": (image("data:image/png;base64,"), "is empty"),
     "no base64": (image("data:image/png;base64,iVBORw0KGgo…"), "is not base64"),
     "no data": (image("data:image/png"), "must have a comma"),
+    "a local path": (image("file:///home/me/cat.png"), "files of the gateway's machine are never read"),
+    "a name": (image("cat.png"), "files of the gateway's machine are never read"),
+    "an object of a browser": (image("blob:https://app.test/1b-2c"), "must be an http(s) URL or a data URI"),
+    "no URL": (image(""), "must not be empty"),
+    "null": ({"type": "image_url", "image_url": None}, "must be an object"),
+    "a file at a provider": ({"type": "file", "file": {"file_id": "file-1"}}, "cannot read files stored at a provider"),
     "a private address": (image("http://10.0.0.1/a.png"), "is not on a public address"),
     "a locked PDF": (file(sample_documents.locked_pdf()), "is protected by a password"),
     "a damaged PDF": (file(b"%PDF-1.4 and no more"), "is a damaged PDF"),
@@ -123,7 +129,7 @@ def test_an_unreadable_medium_of_the_history_becomes_words_with_a_warning(
     assert answer.status == 200, answer.body
     sent = json.dumps(gateway.sent()["messages"], ensure_ascii=False)
     assert why in sent
-    assert not any(key in sent for key in ("image_url", "file_data", "input_audio", "audio_url"))
+    assert not any(f'"{key}":' in sent for key in ("image_url", "file_data", "input_audio", "audio_url"))
     [warning] = answer.json["warnings"]
     assert " was not sent: " in warning and why in warning
     assert warning.startswith("messages[")
@@ -277,3 +283,99 @@ def test_a_data_uri_where_base64_is_expected_is_read(gateway: Gateway) -> None:
     messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
     gateway.post("/v1/messages", {"model": "m", "max_tokens": 5, "messages": messages})
     assert gateway.sent()["messages"][0]["content"][0]["image_url"]["url"] == uri("image/png", PNG)
+
+
+LOCAL = "file:///home/me/cat.png"
+THOUGHT_AND_CALL = [{"role": "assistant", "content": [{"type": "tool_use", "id": "a", "name": "look", "input": {}}]}]
+BLOCKS: Json = {
+    "anthropic": {"type": "image", "source": {"type": "file", "file_id": "file-1"}},
+    "responses": {"type": "input_image", "file_id": "file-1"},
+    "agentscope": {"type": "image", "source": {"type": "url", "url": LOCAL}},
+    "agentscope2": {"type": "data", "source": {"type": "url", "url": LOCAL, "media_type": "image/png"}},
+    "qwen": {"image": LOCAL},
+    "openai": image(LOCAL),
+}
+WRITTEN = {"agentscope": {"name": "u"}, "agentscope2": {"name": "u"}}
+SAID = {"responses": "output_text"}
+
+
+def talk(name: str, part: Json) -> list[Json]:
+    """A question about a medium, and its answer."""
+    more = WRITTEN.get(name, {})
+    said = {"text": "seen"} if name == "qwen" else {"type": SAID.get(name, "text"), "text": "seen"}
+    return [{"role": "user", "content": [part], **more}, {"role": "assistant", "content": [said], **more}]
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_every_format_goes_on_after_a_medium_that_its_schema_refuses(gateway: Gateway, name: str) -> None:
+    old = talk(name, BLOCKS[name])
+    said = {"text": "and now?"} if name == "qwen" else {"type": "text", "text": "and now?"}
+    question = {"role": "user", "content": [said], **WRITTEN.get(name, {})}
+    body = {"model": "m", "format": name, "reply_format": "qwen", "stream": False}
+    answer = gateway.post("/v1/chat", {**body, "messages": [*old, question]})
+    assert answer.status == 200, answer.body
+    sent = gateway.sent()["messages"]
+    assert sent[0]["content"].startswith("[image: ") and "(not sent: " in sent[0]["content"]
+    assert sent[-1]["content"] == "and now?"
+    [warning] = answer.json["warnings"]
+    assert warning.startswith("messages[0].content[0].") and " was not sent: " in warning
+    newest = {"role": "user", "content": [said, BLOCKS[name]], **WRITTEN.get(name, {})}
+    answer = gateway.post("/v1/chat", {**body, "messages": [*old, newest]})
+    assert answer.status == 422
+    assert [one["param"][:23] for one in answer.json["error"]["violations"]] == ["messages[2].content[1]."]
+    assert not gateway.server.requests
+
+
+def test_the_faces_go_on_after_media_that_their_schemas_refuse(gateway: Gateway) -> None:
+    stored = {"type": "image", "source": {"type": "file", "file_id": "file-1"}}
+    block = {"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "a page"}, stored]}
+    messages = [USER, *THOUGHT_AND_CALL, {"role": "user", "content": [block, {"type": "text", "text": "go on"}]}]
+    answer = gateway.post("/v1/messages", {"model": "m", "max_tokens": 9, "messages": messages})
+    assert answer.status == 200, answer.body
+    assert answer.json["parley"]["warnings"][0].startswith("messages[2].content[0].content[1].source was not sent: ")
+    assert "a page" in str(gateway.sent()["messages"][2]["content"])
+    assert gateway.post("/v1/messages/count_tokens", {"model": "m", "messages": messages}).status == 200
+
+    output = [{"type": "input_text", "text": "a page"}, {"type": "input_image", "image_url": "blob:https://a.test/1"}]
+    items = [
+        {"role": "user", "content": "hi"},
+        {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": output},
+    ]
+    answer = gateway.post("/v1/responses", {"model": "m", "store": False, "input": items})
+    assert answer.status == 200, answer.body
+    assert answer.json["parley"]["warnings"][0].startswith("input[2].output[1].image_url was not sent: ")
+    gateway.sent()
+    asking = {"role": "user", "content": [output[1]]}
+    answer = gateway.post("/v1/responses", {"model": "m", "store": False, "input": [*items, asking]})
+    assert answer.json["error"]["param"] == "input[3].content[0].image_url"
+
+
+def test_other_mistakes_are_reported_with_the_media(gateway: Gateway) -> None:
+    messages = [{"role": "user", "content": [image(LOCAL)]}, ANSWER, {"role": "user", "content": 5}]
+    answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "messages": messages})
+    assert answer.status == 422
+    assert [one["param"] for one in answer.json["error"]["violations"]] == [
+        "messages[0].content[0].image_url.url",
+        "messages[2].content",
+    ]
+
+
+def test_thousands_of_media_that_are_refused_take_a_moment(gateway: Gateway) -> None:
+    old = [{"role": "user", "content": [image(LOCAL), image("")]}, ANSWER] * 400
+    answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": [*old, USER]})
+    assert answer.status == 200
+    assert len(answer.json["warnings"]) <= 201
+    gateway.sent()
+
+
+def test_a_medium_without_content_is_words_and_one_in_a_wrong_place_is_refused(gateway: Gateway) -> None:
+    for part in ({"type": "input_image"}, {"type": "input_file", "filename": "a.pdf"}):
+        items = [{"role": "user", "content": [part]}, {"role": "assistant", "content": "seen"}, USER]
+        answer = gateway.post("/v1/responses", {"model": "m", "store": False, "input": items})
+        assert answer.status == 200, answer.body
+        assert "(not sent: must have its content in " in str(gateway.sent()["messages"][0])
+    document = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}}
+    messages = [USER, {"role": "assistant", "content": [document]}, USER]
+    answer = gateway.post("/v1/messages", {"model": "m", "max_tokens": 9, "messages": messages})
+    assert answer.json["error"]["param"] == "messages[1].content[0]"

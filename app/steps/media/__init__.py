@@ -5,7 +5,17 @@ into the request.
 """
 
 from app.steps.media.names import basename
-from app.steps.media.requests import ImageLimits, MediaRequest, accepts_uploads, media_requests
+from app.steps.media.requests import ImageLimits, MediaRequest, accepts_uploads, find_required, media_requests
 from app.steps.media.rewrite import rewrite_media
+from app.steps.media.texts import write_placeholder
 
-__all__ = ["ImageLimits", "MediaRequest", "accepts_uploads", "rewrite_media", "basename", "media_requests"]
+__all__ = [
+    "ImageLimits",
+    "MediaRequest",
+    "accepts_uploads",
+    "basename",
+    "find_required",
+    "media_requests",
+    "rewrite_media",
+    "write_placeholder",
+]

@@ -167,14 +167,14 @@ def test_a_failed_stream_of_1x_ends_with_an_error_frame() -> None:
     )
     assert (reply_events["msg"]["content"], reply_events["last"]) == ([{"type": "text", "text": "t"}], False)
     assert end["last"] is True
-    assert {"type": "rate_limit", "message": "slow", "retryable": True}.items() <= end["error"].items()
+    assert {"type": "rate_limit", "message": "slow (rate limit)", "retryable": True}.items() <= end["error"].items()
 
 
 def test_a_failed_stream_of_2x_closes_what_is_open() -> None:
     failed = Failed(Fault("timeout", "silence", transient=True))
     events = stream(AGENTSCOPE2, [[TextDelta("t"), CALL], [ToolCallDelta(1, "{", "c2", "g"), failed]])
     assert [event["type"] for event in events[-3:]] == ["TOOL_CALL_END", "TOOL_CALL_END", "REPLY_END"]
-    assert events[-1]["error"] == {"type": "connection", "message": "silence"}
+    assert events[-1]["error"] == {"type": "connection", "message": "silence (timeout)"}
     assert events[-1]["finished_reason"] == "error"
 
 
@@ -182,7 +182,7 @@ def test_a_failed_stream_of_2x_closes_what_is_open() -> None:
 def test_a_failed_whole_reply_has_its_text_beside_its_error(form: Format) -> None:
     failed = Failed(Fault("server_error", "boom", transient=True))
     body = whole(form, [[TextDelta("t")], [failed]])
-    assert body["error"]["message"] == "boom"
+    assert body["error"]["message"] == "boom (server error)"
     assert [block["text"] for block in body["msg"]["content"]] == ["t"]
     assert "msg" not in whole(form, [[failed]])
 

@@ -67,6 +67,6 @@ def test_a_signature_is_written_once() -> None:
 
 def test_an_error_within_a_stream_is_the_last_frame() -> None:
     last = json.loads(encode_reply([TextDelta("a"), FAULT])[-1])
-    assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down")
+    assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down (rate limit)")
     assert encode_reply([TextDelta("a"), FAULT], "whole") == []
     assert b"rate_limit_error" in OPENAI.reply_encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})
