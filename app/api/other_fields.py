@@ -37,7 +37,7 @@ class RenamedFields(Struct, frozen=True):
         return InvalidInput([Violation(self._restore_path(item.path), item.message) for item in error.violations])
 
     def _restore_path(self, path: str) -> str:
-        given = self.names.get(path)
+        given = self.names.get(path.removeprefix("generate_cfg."))
         return path if given is None else given
 
 

@@ -213,6 +213,7 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "instructions": everywhere(instructions="Be brief."),
     "a misspelt parameter": params(temprature=0.5),
     "a misspelt parameter beside generate_cfg": everywhere(temprature=0.5),
+    "several misspelt parameters": params(temperatur=0.9, max_completion_token=4),
     "a parameter in camel case": params(maxCompletionTokens=10),
     "a misspelt field": everywhere(stram=True),
     "a misspelt list of tools": everywhere(tool=[FUNCTION]),
