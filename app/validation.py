@@ -74,6 +74,12 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "model": ("model_name", "modelId", "engine", "deployment"),
 }
 """Keys that other programs have for a key."""
+_OBJECT_FORMS: Mapping[int | str, str] = {
+    "response_format": '{"type": "json_object"}',
+    "metadata": '{"name": "text"}',
+    "stream_options": '{"include_usage": true}',
+}
+"""What an object looks like."""
 _REQUIRED = {
     "model": ": a name of GET /v1/models",
     "messages": ': the conversation, [{"role": "user", "content": "…"}]',
@@ -208,6 +214,11 @@ def _suggest_word(value: Any, known: Sequence[str]) -> str:
     return f"; did you mean `{meant}`?" if meant in known else suggest_name(value, known)
 
 
+def describe_flag(value: Any) -> str:
+    """Return the message for a value that should be true or false."""
+    return f"must be {_BOOLEAN}{describe_given(value)}{_suggest_form(value, {_BOOLEAN: None}, [], '')}"
+
+
 def _suggest_key(name: str, known: Sequence[str]) -> str:
     hint = suggest_name(name, known)
     return hint or (f"; known are {', '.join(known)}" if 0 < len(known) <= _MAX_LISTED_KEYS else "")
@@ -223,6 +234,10 @@ def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int 
             return f": write {plain.lower()}, without quotes"
     if steps[-1:] in (["arguments"], ["input"]) and _STRING in expected and isinstance(value, dict | None):
         return ': write it as JSON text (json.dumps), such as "{\\"city\\": \\"Paris\\"}"'
+    if isinstance(value, dict) and _LIST in expected and steps[-1:] in (["tools"], ["functions"]):
+        return ": put it into a list"
+    if _OBJECT in expected and steps and steps[-1] in _OBJECT_FORMS:
+        return f": write {_OBJECT_FORMS[steps[-1]]}"
     if prefix == "messages" and len(steps) == 1 and _OBJECT in expected:
         return ': write {"role": "user", "content": "…"}'
     if steps == ["messages"] and _LIST in expected:

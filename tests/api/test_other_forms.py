@@ -114,12 +114,13 @@ def test_a_system_prompt_with_the_name_of_another_api_counts() -> None:
 
 
 def test_a_renamed_field_that_is_mistaken_is_named_as_the_caller_names_it() -> None:
+    cases: list[tuple[str, Json]] = [
+        ("completions", {"max_output_tokens": 0}),
+        ("responses", {"max_tokens": 0}),
+        ("messages", {"max_tokens": None, "max_completion_tokens": 0}),
+    ]
     with Running() as gateway:
-        for endpoint, given in [
-            ("completions", {"max_output_tokens": 0}),
-            ("responses", {"max_tokens": 0}),
-            ("messages", {"max_tokens": None, "max_completion_tokens": 0}),
-        ]:
+        for endpoint, given in cases:
             error = gateway.post(PATHS[endpoint], {**BODIES[endpoint], **given}).json["error"]
             name = next(key for key, value in given.items() if value == 0)
             assert (error["param"], error["message"]) == (name, f"{name}: must be at least 1, not 0")

@@ -39,7 +39,7 @@ from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_cho
 from app.formats.seal import read_seal
 from app.other_apis import read_response_format
 from app.params import GenerateCfg
-from app.validation import describe_given, json_path, to_violations
+from app.validation import describe_flag, describe_given, json_path, to_violations
 
 Json = dict[str, Any]
 
@@ -373,7 +373,8 @@ class _BodyReader:
     def _read_tools(self) -> OfferedTools:
         tools = self._body.get("tools")
         if not isinstance(tools, list | None):
-            self._refuse("tools", "must be a list of tools")
+            hint = ": put it into a list" if isinstance(tools, dict) else ""
+            self._refuse("tools", f"must be a list of tools{describe_given(tools)}{hint}")
             return OfferedTools()
         stored = _find_tool_sources(self._context, _STORED, stored=True)
         own = _find_tool_sources(self._items, "input", stored=False)
@@ -487,7 +488,7 @@ class _BodyReader:
         body = self._body
         for key in ("store", "stream", "background", "parallel_tool_calls"):
             if not isinstance(body.get(key), bool | None):
-                self._refuse(key, f"must be true or false{describe_given(body[key])}")
+                self._refuse(key, describe_flag(body[key]))
         if body.get("truncation") not in (None, "auto", "disabled"):
             self._refuse("truncation", "must be auto or disabled")
         if body.get("top_logprobs"):
