@@ -12,6 +12,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 GSON = Path(os.environ.get("GSON_JAR", "/usr/share/java/gson.jar"))
 """Where Debian's package libgoogle-gson-java puts it."""
+JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""Without the second compiler, which is for programs that run longer, Java takes half of the CPU time."""
 BUILD_SECONDS, RUN_SECONDS = 600, 60
 ANSWER = """\
 [reasoning_content] The user asks: “What is the weather in Paris?”. These functions can help: get_weather.
@@ -22,6 +24,8 @@ ANSWER = """\
 [content] The function get_weather returned: It is 21 °C in Paris.
 """
 """What every program prints with the demo model, but for the number of spaces."""
+AGENT_ANSWER = ANSWER.replace("“", "“(Uploaded ![image](image.png)) ", 1)
+"""What the agents print, which also send an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,17 @@ class Example:
     """Its build takes minutes."""
     version_command: tuple[str, ...] = ()
     """Prints the version of what runs it."""
+    agent: bool = field(default=False)
+    """It sends an image too, and resumes a reply after a lost connection."""
 
     @property
     def path(self) -> Path:
         return FOLDER / self.file
+
+    @property
+    def answer(self) -> str:
+        """What it prints with the demo model, but for the number of spaces."""
+        return AGENT_ANSWER if self.agent else ANSWER
 
     def find_missing(self) -> str | None:
         """What must be installed before it runs."""
@@ -100,7 +111,7 @@ def tidy(output: str) -> str:
     return "".join(" ".join(line.split()) + "\n" for line in output.splitlines())
 
 
-EXAMPLES = (
+CHATS = (
     Example(
         "curl",
         "curl/chat.sh",
@@ -147,18 +158,8 @@ EXAMPLES = (
     Example(
         "Java",
         "java/Chat.java",
-        # Without the second compiler, which is for programs that run longer, it takes half of the CPU time.
-        ("java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", f"{{build}}:{GSON}", "Chat"),
-        (
-            "javac",
-            "-J-XX:TieredStopAtLevel=1",
-            "-J-XX:+UseSerialGC",
-            "-cp",
-            str(GSON),
-            "-d",
-            "{build}",
-            "java/Chat.java",
-        ),
+        ("java", *JAVA_OPTIONS, "-cp", f"{{build}}:{GSON}", "Chat"),
+        ("javac", *(f"-J{option}" for option in JAVA_OPTIONS), "-cp", str(GSON), "-d", "{build}", "java/Chat.java"),
         ("javac", str(GSON)),
         version_command=("javac", "--version"),
     ),
@@ -183,3 +184,50 @@ EXAMPLES = (
     Example("PHP", "php/chat.php", ("php", "php/chat.php"), needs=("php",), version_command=("php", "--version")),
     Example("Ruby", "ruby/chat.rb", ("ruby", "ruby/chat.rb"), needs=("ruby",), version_command=("ruby", "--version")),
 )
+AGENTS = (
+    Example(
+        "Python, httpx, an agent",
+        "python/agent.py",
+        (sys.executable, "python/agent.py"),
+        needs=("module:httpx",),
+        version_command=(sys.executable, "--version"),
+        agent=True,
+    ),
+    Example(
+        "JavaScript, an agent",
+        "javascript/agent.mjs",
+        ("node", "javascript/agent.mjs"),
+        needs=("node",),
+        version_command=("node", "--version"),
+        agent=True,
+    ),
+    Example(
+        "Go, an agent",
+        "go/agent.go",
+        ("{build}/agent",),
+        ("go", "build", "-o", "{build}/agent", "go/agent.go"),
+        ("go",),
+        version_command=("go", "version"),
+        agent=True,
+    ),
+    Example(
+        "Java, an agent",
+        "java/Agent.java",
+        ("java", *JAVA_OPTIONS, "-cp", f"{{build}}:{GSON}", "Agent"),
+        ("javac", *(f"-J{option}" for option in JAVA_OPTIONS), "-cp", str(GSON), "-d", "{build}", "java/Agent.java"),
+        ("javac", str(GSON)),
+        version_command=("javac", "--version"),
+        agent=True,
+    ),
+    Example(
+        "C#, an agent",
+        "csharp/agent/Agent.cs",
+        ("dotnet", "{build}/Agent.dll"),
+        ("dotnet", "build", "csharp/agent", "-o", "{build}"),
+        ("dotnet",),
+        version_command=("dotnet", "--version"),
+        heavy=True,
+        agent=True,
+    ),
+)
+EXAMPLES = (*CHATS, *AGENTS)

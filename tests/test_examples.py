@@ -9,7 +9,8 @@ import json
 import os
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,20 @@ from tests.live.parley_command import process
 
 MAX_LINES = 59
 """What a program may have without blank lines and comments; imports and lines with only a bracket count."""
-LONGER = {"go/chat.go": 82, "rust/src/main.rs": 64, "csharp/Chat.cs": 73}
-"""Their usual layout has a line for each import and for each bracket, and Go three for each error."""
+LONGER = {
+    "go/chat.go": 82,
+    "rust/src/main.rs": 64,
+    "csharp/Chat.cs": 73,
+    "python/agent.py": 72,
+    "javascript/agent.mjs": 67,
+    "go/agent.go": 129,
+    "java/Agent.java": 90,
+    "csharp/agent/Agent.cs": 114,
+}
+"""Their usual layout has a line for each import and for each bracket, and Go three for each error; agents do more."""
 BAD = "The stream is a failure."
+BREAK_BYTES = 1777
+"""The head of a response and a few events. Both replies of the demo model are longer."""
 TABLE = (FOLDER / "README.md").read_text("utf-8")
 
 
@@ -82,6 +94,46 @@ async def serve_streams(url: "asyncio.Future[str]", end: asyncio.Event) -> None:
         await end.wait()
 
 
+async def serve_breaks(target: str, broken: list[int], url: "asyncio.Future[str]", end: asyncio.Event) -> None:
+    """A proxy before the gateway at `target` that breaks every connection: the first before the response, the others
+    within an event."""
+    host, port = target.removeprefix("http://").split(":")
+    connections = set[asyncio.Task[None]]()
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, size: int) -> None:
+        with suppress(ConnectionError):
+            while size > 0 and (piece := await reader.read(size)):
+                size -= len(piece)
+                writer.write(piece)
+                await writer.drain()
+
+    async def break_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
+        size = BREAK_BYTES if broken else 0
+        broken.append(size)
+        sending = asyncio.create_task(forward(reader, upstream_writer, 1 << 30))
+        if size == 0:
+            await upstream_reader.read(1)  # the gateway has begun to answer
+        receiving = asyncio.create_task(forward(upstream_reader, writer, size))
+        await asyncio.wait([sending, receiving], return_when=asyncio.FIRST_COMPLETED)
+        sending.cancel()
+        receiving.cancel()
+        await asyncio.wait([sending, receiving])
+        for each in (writer, upstream_writer):
+            each.transport.abort()
+            with suppress(ConnectionError):
+                await each.wait_closed()
+
+    def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.add(asyncio.create_task(break_connection(reader, writer)))
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    url.set_result("http://{}:{}".format(*server.sockets[0].getsockname()))
+    async with server:
+        await end.wait()
+        await asyncio.gather(*connections)
+
+
 def write_event(type_: str, line_end: str = "\n", **fields: object) -> bytes:
     """An event whose data are on two lines."""
     data = json.dumps({"type": type_, "seq": 1, **fields}, ensure_ascii=False).split(" ", 1)
@@ -133,7 +185,13 @@ def test_an_example_streams_answers_a_call_and_notices_failures(
         pytest.skip(f"{example.title}: its build takes minutes; EXAMPLES=all runs it")
     example.make(tmp_path)
     whole = example.run(tmp_path, demo)
-    assert (whole.returncode, tidy(whole.stdout), whole.stderr) == (0, ANSWER, "")
+    assert (whole.returncode, tidy(whole.stdout), whole.stderr) == (0, example.answer, "")
+    if example.agent:
+        broken: list[int] = []
+        with run_server(partial(serve_breaks, demo, broken)) as breaking:
+            resumed = example.run(tmp_path, breaking)
+        assert (resumed.returncode, tidy(resumed.stdout), resumed.stderr) == (0, example.answer, "")
+        assert len(broken) > 4  # each reply was resumed at least once
     refused = example.run(tmp_path, f"{demo}/nowhere")
     assert refused.returncode != 0 and "no such path" in refused.stdout + refused.stderr
     if "openai" in example.file:
@@ -161,6 +219,6 @@ def test_the_table_shows_what_the_examples_print() -> None:
 
 def test_every_file_of_the_examples_is_tried() -> None:
     tried = {example.path for example in EXAMPLES}
-    others = {"README.md", "Cargo.toml", "Cargo.lock", "Chat.csproj"}
+    others = {"README.md", "Cargo.toml", "Cargo.lock", "Chat.csproj", "Agent.csproj", "image.png"}
     found = {path for path in FOLDER.rglob("*") if path.is_file() and not {"target", "bin", "obj"} & {*path.parts}}
     assert {path for path in found if path.name not in others} == tried

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from checks import PARLEY, equal, holds
-from interop.examples import ANSWER, EXAMPLES, Example, tidy
+from interop.examples import EXAMPLES, Example, tidy
 
 
 def try_example(example: Example) -> None:
@@ -19,7 +19,7 @@ def try_example(example: Example) -> None:
     except subprocess.CalledProcessError as error:
         raise AssertionError(error.stderr.decode("utf-8", "replace")[-300:]) from None
     whole = example.run(folder, PARLEY)
-    equal((whole.returncode, tidy(whole.stdout)), (0, ANSWER))
+    equal((whole.returncode, tidy(whole.stdout)), (0, example.answer))
     refused = example.run(folder, f"{PARLEY}/nowhere")
     holds(refused.returncode != 0 and "no such path" in refused.stdout + refused.stderr, refused)
 
