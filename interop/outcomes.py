@@ -10,7 +10,7 @@ from typing import Any
 from interop.environments import Client, NotInstalled, install
 from interop.gateway import Asked, Gateway
 
-RUN_SECONDS = 300
+RUN_SECONDS = 1500
 LINE_BYTES = 1 << 20
 QUIET = {
     "PYTHONDONTWRITEBYTECODE": "1",

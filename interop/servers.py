@@ -68,12 +68,12 @@ USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":900,"completion_tokens":3
 
 def coding(body: dict[str, Any]) -> Reply:
     """Copies a file for a coding agent: reads two files with parallel calls, writes another one, and says that it is
-    done. Claude Code has tools for files, Codex has a shell, or a tool that runs JavaScript."""
+    done. Most agents have tools for files; Codex has a shell, or a tool that runs JavaScript."""
     texts = "\n".join(_texts(message["content"]) for message in body["messages"])
     source, second, target = (_find_path(texts, mark) for mark in (FROM, ALSO, TO))
-    names = {tool["function"]["name"] for tool in body.get("tools", ())}
+    tools = {tool["function"]["name"]: tool["function"] for tool in body.get("tools", ())}
     results = [message for message in body["messages"] if message["role"] == "tool"]
-    known = next((find for need, find in _AGENTS.items() if set(need) <= names), None)
+    known = _find_calls(tools)
     if not source or known is None:
         return Reply([chunk({"content": "Copy a file"}), chunk({}, "stop")])
     read_file, write_file = known
@@ -89,10 +89,13 @@ def coding(body: dict[str, Any]) -> Reply:
     return Reply([chunk({"content": "The file is copied."}), chunk({}, "stop"), USAGE])
 
 
-_AGENTS: dict[tuple[str, ...], tuple[Any, Any]] = {
-    ("Read", "Write"): (
-        lambda path: ("Read", {"file_path": path}),
-        lambda path, text: ("Write", {"file_path": path, "content": text}),
+FILE_TOOLS = (("Read", "Write"), ("read", "write"), ("read_file", "write_file"))
+"""What agents name their tools that read a file and write one. Their parameters for the path have different names."""
+PATHS = ("file_path", "filePath", "filepath", "path")
+OTHER_TOOLS: dict[tuple[str, ...], tuple[Any, Any]] = {
+    ("read_files", "editor"): (
+        lambda path: ("read_files", {"files": [{"path": path}]}),
+        lambda path, text: ("editor", {"path": path, "new_text": text}),
     ),
     ("exec_command",): (
         lambda path: ("exec_command", {"cmd": f"cat '{path}'"}),
@@ -103,7 +106,25 @@ _AGENTS: dict[tuple[str, ...], tuple[Any, Any]] = {
         lambda path, text: ("functions__exec", {"input": _script(f"printf '{text}' > '{path}'")}),
     ),
 }
-"""How an agent with these tools reads a file, and how it writes one."""
+"""How an agent with these tools reads a file, and how it writes one: Cline, and Codex twice."""
+
+
+def _find_calls(tools: dict[str, Any]) -> tuple[Any, Any] | None:
+    """How an agent with these tools reads a file, and how it writes one."""
+    for names in FILE_TOOLS:
+        if set(names) <= set(tools):
+            return _use_file_tools(*(tools[name] for name in names))
+    return next((calls for names, calls in OTHER_TOOLS.items() if set(names) <= set(tools)), None)
+
+
+def _use_file_tools(reader: dict[str, Any], writer: dict[str, Any]) -> tuple[Any, Any]:
+    read_path, write_path = (
+        next(path for path in PATHS if path in tool["parameters"]["properties"]) for tool in (reader, writer)
+    )
+    return (
+        lambda path: (reader["name"], {read_path: path}),
+        lambda path, text: (writer["name"], {write_path: path, "content": text}),
+    )
 
 
 def _script(command: str) -> str:
@@ -117,10 +138,10 @@ def _texts(content: Any) -> str:
 
 
 def _find_path(texts: str, mark: str) -> str:
-    return next((line.removeprefix(mark).strip() for line in texts.split("\n") if line.startswith(mark)), "")
+    return next((line.removeprefix(mark).strip(' "') for line in texts.split("\n") if line.startswith(mark)), "")
 
 
-def _call(index: int, id_: str, name: str, arguments: dict[str, str]) -> list[bytes]:
+def _call(index: int, id_: str, name: str, arguments: dict[str, Any]) -> list[bytes]:
     """A call whose arguments come in two pieces."""
     text = json.dumps(arguments)
     head = {"index": index, "id": id_, "type": "function", "function": {"name": name, "arguments": text[:9]}}

@@ -4,13 +4,15 @@ import { join } from "node:path";
 import { V1, holds, run } from "./checks.mjs";
 import { askToCopy, holdsCopy, makeFolder, runProgram } from "./command_checks.mjs";
 
+const WINDOW = "model_context_window = 32768\nmodel_auto_compact_token_limit = 26000\n";
+
 async function codex(model, prompt, folder, more = {}) {
   const home = join(folder, "home");
   mkdirSync(home);
   const provider = { name: "Parley", base_url: V1, wire_api: "responses", env_key: "PARLEY_KEY" };
   const settings = Object.entries({ ...provider, request_max_retries: 0, stream_max_retries: 0, ...more });
   const lines = settings.map(([key, value]) => `${key} = ${JSON.stringify(value)}`).join("\n");
-  const head = `model = "${model}"\nmodel_provider = "parley"\napproval_policy = "never"\n`;
+  const head = `model = "${model}"\nmodel_provider = "parley"\napproval_policy = "never"\n${WINDOW}`;
   writeFileSync(join(home, "config.toml"), `${head}\n[model_providers.parley]\n${lines}\n`);
   const environment = { CODEX_HOME: home, PARLEY_KEY: "not-needed" };
   const words = ["exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", prompt];

@@ -185,11 +185,17 @@ OTHER_PATHS = {
     "pydantic-ai-responses",
     "ai-openai",
     "codex",
+    "opencode",
+    "qwen-code",
+    "pi",
+    "cline",
+    "continue",
     "openapi-python-client",
     "openapi-typescript",
     "examples",
 }
-"""Clients of other endpoints, whose requests are in the goldens of those, and clients that are made here."""
+"""Clients of other endpoints, whose requests are in the goldens of those; coding agents, whose requests are long; and
+clients that are made here."""
 
 
 def test_every_client_of_chat_completions_has_recorded_requests() -> None:

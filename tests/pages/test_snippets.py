@@ -27,7 +27,8 @@ NOT_RUN = {
     r'eval "\$\(parley completion': "lines for the start files of shells: tests/terminal presses Tab in each shell",
     r"kill -HUP <process>": "has a placeholder: tests/live reloads a gateway with the signal",
     r"export PARLEY_TRACING__ENABLED": "needs a collector: tests/observe sends traces to one",
-    r"export ANTHROPIC_BASE_URL|llm |aider |openapi-python-client": "client programs: make interop runs them",
+    r"export (ANTHROPIC|OPENAI)_BASE_URL|PARLEY_KEY=any codex|pi |cline |cn ": "coding agents: make interop runs them",
+    r"llm |aider |openapi-python-client": "client programs: make interop runs them",
     r"vllm |llama-server |python -m (sglang|llama_cpp)|pip install .transformers": "a model server",
 }
 """The commands at the beginning of blocks that are not run here, and the reason."""
