@@ -187,11 +187,11 @@ def test_an_example_streams_answers_a_call_and_notices_failures(
     whole = example.run(tmp_path, demo)
     assert (whole.returncode, tidy(whole.stdout), whole.stderr) == (0, example.answer, "")
     if example.agent:
-        broken: list[int] = []
-        with run_server(partial(serve_breaks, demo, broken)) as breaking:
+        breaks: list[int] = []
+        with run_server(partial(serve_breaks, demo, breaks)) as breaking:
             resumed = example.run(tmp_path, breaking)
         assert (resumed.returncode, tidy(resumed.stdout), resumed.stderr) == (0, example.answer, "")
-        assert len(broken) > 4  # each reply was resumed at least once
+        assert len(breaks) > 4  # each reply was resumed at least once
     refused = example.run(tmp_path, f"{demo}/nowhere")
     assert refused.returncode != 0 and "no such path" in refused.stdout + refused.stderr
     if "openai" in example.file:
