@@ -105,7 +105,7 @@ def _parse_fields(body: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
     ]
     refused += [*_check_function_call(body.get("function_call")), *_check_stream_options(options)]
     unknown = [key for key in body if key not in _KNOWN and body[key] is not None]
-    refused += find_misspelt_fields(unknown, (*KNOWN_PARAMS, _REFUSED), body)
+    refused += find_misspelt_fields(unknown, (KNOWN_PARAMS[0], _REFUSED), body)
     try:
         chat_body = ChatRequestBody.model_validate(_translate(body, options if isinstance(options, dict) else {}))
         parsed = parse_messages(chat_body, limits)

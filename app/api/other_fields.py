@@ -21,6 +21,14 @@ NESTED_PARAMS = {
     "generate_cfg": "is a field of POST /v1/chat: put its keys at the top level",
 }
 """Objects that hold parameters elsewhere, and are refused where parameters are at the top level."""
+_FIELDS_OF_APIS = frozenset(
+    {
+        *("speed", "betas", "container", "containers", "diagnostics", "inference_geo", "thread", "workspace_id"),
+        *("background", "client_metadata", "conversation", "include", "input", "instructions", "prompt", "system"),
+        *("contents", "options", "session", "think", "tags", "template", "text", "thinking", "truncation"),
+    }
+)
+"""Fields of other APIs that are similar to fields of some endpoint, and are never treated as misspellings."""
 
 
 class RenamedFields(Struct, frozen=True):
@@ -70,4 +78,6 @@ def find_misspelt_fields(
 
 def find_misspelt(key: str, known: Iterable[Collection[str]]) -> str | None:
     """Return the field that `key` misspells."""
+    if key in _FIELDS_OF_APIS:
+        return None
     return next((found for names in known if (found := find_correct_spelling(key, names)) is not None), None)

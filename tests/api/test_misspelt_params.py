@@ -26,7 +26,6 @@ def warned(answer: Answer) -> list[str]:
         ("strem", "stream"),
         ("tool_choise", "tool_choice"),
         ("stream_option", "stream_options"),
-        ("chat_template_kwarg", "chat_template_kwargs"),
     ],
 )
 def test_a_misspelt_parameter_is_refused_with_the_one_that_is_meant(given: str, meant: str, stream: bool) -> None:
@@ -35,6 +34,18 @@ def test_a_misspelt_parameter_is_refused_with_the_one_that_is_meant(given: str, 
     answer = ask(server, **(body if meant == "stream" else {**body, "stream": stream}))
     text = f"{given}: is not a known key; did you mean `{meant}`?"
     assert (answer.status, answer.json["error"]["message"], server.requests) == (422, text, [])
+
+
+@each_case(("given", "meant"), [("chat_template_kwarg", "chat_template_kwargs"), ("sessionId", "session_id")])
+def test_a_parameter_like_one_of_a_model_server_is_passed_on_with_a_warning(given: str, meant: str) -> None:
+    server = ModelServer()
+    body: dict[str, Any] = {given: 1}
+    assert warned(ask(server, **body)) == [f"`{given}` was passed on as it is; did you mean `{meant}`?"]
+    assert json.loads(server.requests[0].content)[given] == 1
+
+
+def test_a_field_of_another_api_is_no_misspelling() -> None:
+    assert warned(ask(speed="fast")) == []  # not `seed`
 
 
 @each_case(
