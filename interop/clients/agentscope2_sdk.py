@@ -19,7 +19,7 @@ from agentscope.message import (
 from agentscope.model import OpenAIChatModel
 from agentscope.permission import PermissionBehavior, PermissionDecision
 from agentscope.tool import FunctionTool, Toolkit
-from checks import DOT, KEY, QUESTION, V1, WEATHER, check, equal, frames, holds, run, weather, whole
+from checks import DOT, KEY, QUESTION, V1, WEATHER, check, check_pages, equal, frames, holds, run, weather, whole
 from pydantic import TypeAdapter
 
 HELLO = [UserMsg("user", "Hello there")]
@@ -157,4 +157,5 @@ def native_error() -> None:
     )
 
 
+check_pages("agentscope")
 run("agentscope")

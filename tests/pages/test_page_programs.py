@@ -19,6 +19,7 @@ from tests.uvicorn_gateway import serving
 ROOT = Path(__file__).parents[2]
 PROGRAMS = read_programs()
 NOT_RUN = {
+    "docs/guides/from-agentscope.md, program 3": "a line with AgentScope's agents, as it was before the move",
     "docs/guides/from-autogen.md, program 3": "a line with AutoGen's agents, as it was before the move",
     "docs/guides/from-litellm.md, program 1": "asks vLLM, as it was before the move",
     "docs/guides/from-qwen-agent.md, program 3": "a loop with Qwen-Agent's models, as it was before the move",
