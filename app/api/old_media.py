@@ -99,7 +99,7 @@ def _find_kind(part: dict[str, Any]) -> MediaKind | None:
             main = str(source.get("media_type")).partition("/")[0]
             return next((one for one in _KINDS if one == main), kind)
         return kind
-    if type_ is None and ("data" in part or "url" in part):  # AutoGen's pictures
+    if type_ is None and ("data" in part or "url" in part):  # AutoGen's images
         return "image"
     return next((one for one in _KINDS if part.get(one) is not None), None)
 

@@ -142,7 +142,7 @@ def _decode(text: str) -> Any:
 
 
 def mistral(r: ParseState) -> Steps:
-    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, also without `[ARGS]`, a special token that
+    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, and without `[ARGS]`, a special token that
     servers may leave out."""
     while True:
         yield from r.read_prose("[TOOL_CALLS]")
