@@ -142,7 +142,9 @@ def reports_failure(value: Mapping[str, Any]) -> bool:
     `detail`, by `success: false`, by a word or number in `status`, `type`, `object` or `code`, by a message with a code
     that does not stand for success, or by a message alone that names a failure.
     """
-    if value.get("detail") or value.get("success") is False or find_nested_error(value) is not None:
+    if value.get("detail") or value.get("success") is False:
+        return True
+    if "choices" not in value and find_nested_error(value) is not None:
         return True
     if any(_is_failure_key(name) and not is_success(value[name]) for name in value):
         return True
@@ -188,6 +190,11 @@ def is_success(code: Any) -> bool:
     if isinstance(code, str):
         return _SUCCESS_CODE.fullmatch(code.strip()) is not None
     return not code or (isinstance(code, int) and (code is True or 200 <= code < 300))
+
+
+def is_empty_error(error: Any) -> bool:
+    """Whether an `error` says nothing: songquanpeng/one-api writes one with empty fields into replies that succeed."""
+    return isinstance(error, dict) and all(map(is_success, error.values()))
 
 
 def _from_base_resp(base: dict[str, Any], status: int | None, wait: float | None) -> Fault:

@@ -68,6 +68,7 @@ def test_the_message_is_found_in_every_shape(body: Any) -> None:
         ({"fault": {"faultstring": "no"}}, True),
         ({"Response": {"Error": {"Message": "no"}}}, True),
         ({"result": {"errors": []}}, False),
+        ({"choices": [], "prompt_filter_results": {"error": {"message": "not filtered"}}}, False),
         ({"throttlingException": {"message": "no"}}, True),
         ({"__type": "InternalFailure"}, True),
         ({"type": "response.failed"}, True),

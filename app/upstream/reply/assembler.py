@@ -64,6 +64,8 @@ class Assembler:
     """The first text of the content."""
     _has_message = False
     """Whether a complete message came, which needs no finish reason."""
+    _message_texts: "tuple[_MessageText, _MessageText] | None" = None
+    """The reasoning and the content of messages, if a message came before any delta."""
     _text_kind: type[TextDelta | ReasoningDelta] | None = None
     """The kind of the last text, if nothing but another text came after it and no call waits for one."""
     _last_received = 0
@@ -160,6 +162,8 @@ class Assembler:
     def _feed_chunk(self, chunk: Chunk, out: list[Event]) -> None:
         if chunk.usage:
             self._add_usage(chunk.usage)
+        if chunk.error and chunk.choices and faults.is_empty_error(chunk.error):
+            chunk.error = None
         if chunk.error or chunk.object == "error":
             self._on_error(faults.from_object(chunk.whole, None), out)
             return
@@ -181,7 +185,8 @@ class Assembler:
     def _feed_choice(self, chunk: Chunk, choice: ChunkChoice, out: list[Event]) -> None:
         """Take what a chunk has for the choice that is the reply."""
         self._choices.own_came = True
-        if choice.text and choice.message is None and (choice.delta is None or choice.delta == _NOTHING):
+        delta = choice.delta
+        if choice.text and choice.message is None and (delta is None or delta == ChunkDelta(role=delta.role)):
             choice.delta = ChunkDelta(content=choice.text)
         if self._skip_tool_result(choice):
             return
@@ -378,15 +383,14 @@ class Assembler:
         self._warn(f"the model server sent an error after the end of its reply: {message}")
 
     def _feed_message(self, message: ChunkDelta, out: list[Event]) -> None:
-        """Take a whole message. Fields that deltas already brought are skipped: Perplexity repeats them here."""
+        """Take a whole message. Fields that deltas already brought are skipped: Perplexity repeats them here. If there
+        are several messages and no deltas, each has the next part of the texts, or all of them so far."""
         seen = frozenset(self._seen_fields)
+        self._keep_new_texts(message, seen)
         if "reasoning" in seen:
-            message.reasoning_content = message.reasoning = message.reasoning_text = None
             message.reasoning_details = message.signed_blocks = None
         if "details" in seen:
             message.reasoning_details = None
-        if "content" in seen:
-            message.content = None
         if "refusal" in seen:
             message.refusal = None
         if "calls" in seen:
@@ -399,6 +403,22 @@ class Assembler:
             message.images = None
         self._feed_delta(message, out, whole=True)
         self._has_message = self._has_message or (not seen and bool(self._seen_fields))
+
+    def _keep_new_texts(self, message: ChunkDelta, seen: frozenset[str]) -> None:
+        """Leave in a message only the reasoning and the content that are new. `seen` is what came before."""
+        reasoning = message.reasoning_content or message.reasoning or message.reasoning_text
+        message.reasoning = message.reasoning_text = None
+        if not seen:
+            self._message_texts = (_MessageText(), _MessageText())
+        elif self._message_texts is not None:
+            self._has_message = False  # it is one of several, and the end of the body does not complete it
+        if self._message_texts is not None:
+            message.reasoning_content = self._message_texts[0].take_new(reasoning or "")
+            message.content = self._message_texts[1].take_new(message.content or "")
+            return
+        message.reasoning_content = None if "reasoning" in seen else reasoning
+        if "content" in seen:
+            message.content = None
 
     def _feed_object(self, chunk: Chunk, out: list[Event]) -> None:
         """Take an object without choices: a failure, a keep-alive, or one that says nothing that is known."""
@@ -540,6 +560,22 @@ class Assembler:
             return faults.from_object(foreign, None)
         message = f"the model server sent no chat completion but an object with {_describe_keys(foreign)}"
         return faults.make_fault("upstream_incomplete", f"{message}; is its base_url right?", cause=_NOT_A_REPLY)
+
+
+class _MessageText:
+    """A text of which several messages have the next part each, or all of it so far."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def take_new(self, text: str) -> str:
+        """Return what is new in the text of the next message."""
+        if text and len(text) >= self._size:
+            text = text.removeprefix("".join(self._parts))
+        self._parts.append(text)
+        self._size += len(text)
+        return text
 
 
 def _is_foreign(call: ToolCallFragment) -> bool:
