@@ -90,9 +90,11 @@ FORMS: dict[str, Form] = {
     "stop": Form("<|end|", "aaaaaaaa", "\n\n\n\nObs", "}}}}}}}}"),
 }
 
+CALL_ENDS = "</function></invoke></｜DSML｜invoke></tool_call>"
 UNITS = [
     *(" ", "\n", "\t\n", "}", "{", "]", "[", "(", ")", ",", '"', "'", "\\", '\\"', "9", "x", "é", "<", "</", ";", ":"),
     *("/", "/**/", "//\n", '{"a":', '"a":1,', "a=1,", "```", "<think>", "</think>", "<think></think>", "<tool_call>"),
+    *("</parameter>x", "</arg_value>x", "</｜DSML｜parameter>  x", "</function>"),
 ]
 
 
@@ -110,7 +112,7 @@ def hostile_texts(stage: str) -> list[Hostile]:
     form = FORMS[stage]
     opening, arguments, call, closer = form
     starts = ["", opening, arguments, f'{arguments}"', call, call.removesuffix(closer), f'{opening}{{"name":"']
-    starts.append(f'{arguments}"{closer}')
+    starts += [f'{arguments}"{closer}', f"{arguments}x{CALL_ENDS}"]
     units = [*UNITS, opening, opening[:-1], f"x{opening}", f"{opening}{{'", arguments, f'{arguments}"', f"{arguments}'"]
     units += [f"{arguments}/*", call, f"\n{call}", f"{call} x", closer, closer[:-1]]
     units += [f'\n//{opening}{{"type":[', f'//{arguments}["{closer}",\n']

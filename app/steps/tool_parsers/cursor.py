@@ -61,11 +61,11 @@ class Cursor:
         """Move back to a position that is not before `_first_needed`."""
         self.reread += self.position - position
         if position < self._dropped:
-            self._aside.append(self.text)
-            text = "".join(self._aside)
-            self._aside.clear()
-            self._dropped -= len(text) - len(self.text)
-            self.text = text
+            pieces = [self.text]
+            while position < self._dropped:
+                pieces.append(self._aside.pop())
+                self._dropped -= len(pieces[-1])
+            self.text = "".join(reversed(pieces))
         self.pos = position - self._dropped
 
     def _first_needed(self) -> int | None:
@@ -214,7 +214,8 @@ class Cursor:
         which the text ends, or "". Neither is skipped."""
         stop = _compile_skipped(" \t\r\n" + besides)
         longest = max(map(len, tags))
-        self.look_ahead_from = self.position
+        outer = self.look_ahead_from
+        self.look_ahead_from = self.position if outer is None else outer
         while True:
             self._skip(stop)
             ahead = self.text[self.pos : self.pos + longest]
@@ -222,7 +223,7 @@ class Cursor:
             if not growing or self.ended:
                 break
             yield from self.wait_for_more()
-        self.look_ahead_from = None
+        self.look_ahead_from = outer
         return max((tag for tag in tags if ahead.startswith(tag)), key=len, default=""), ahead if growing else ""
 
     def expect_tag(self, *tags: str) -> Generator[None, None, str]:

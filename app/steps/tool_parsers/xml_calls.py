@@ -123,16 +123,39 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
 def _value(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...], *, may_have_tag: bool) -> Steps:
     """Pass a value to `put` and skip its closing tag, the first of the tags.
 
-    `may_have_tag`: a closing tag that none of the other tags follows is part of the value, as in a text about tags.
+    `may_have_tag`: a closing tag may be part of the value, as in a text about tags.
     """
     while True:
         tag = yield from r.stream_until(put, *tags)
-        if tag != tags[0]:
-            return
-        r.pos += len(tag)
-        if not may_have_tag or (yield from r.is_before_tag(*tags[1:])):
-            return
-        put(tag)
+        if tag == tags[0]:
+            r.pos += len(tag)
+            if not may_have_tag or (yield from r.is_before_tag(*tags[1:])):
+                return
+            put(tag)
+            continue
+        if may_have_tag and tag.startswith("</"):
+            yield from _value_with_closers(r, put, tags)
+        return
+
+
+def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...]) -> Steps:
+    """Pass the rest of a value to `put` and skip its closing tag, if the tag that comes next, which closes the call, is
+    part of the value: its own closing tag follows before anything else opens. If not, skip nothing."""
+    openings = (tags[1], *(tag.replace("</", "<", 1).removesuffix(">") for tag in tags[2:]))
+    start = r.look_ahead_from = r.position
+    pieces: list[str] = []
+    try:
+        while (yield from r.stream_until(pieces.append, tags[0], *openings)) == tags[0]:
+            r.pos += len(tags[0])
+            if (yield from r.is_before_tag(*tags[1:])):
+                put("".join(pieces))
+                r.look_ahead_from = None
+                return
+            pieces.append(tags[0])
+    except TruncatedCall:
+        pass
+    r.look_ahead_from = None
+    r.rewind(start)
 
 
 def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str, ...]) -> Steps:

@@ -185,6 +185,22 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("qwen3_coder", xml("s", "ends with </parameter> here"), [("F", "f", '{"s": "ends with </parameter> here"}')]),
     ("qwen3_coder", xml("u", "a\n</parameter>\nb"), [("F", "f", '{"u": "a\\n</parameter>\\nb"}')]),
     ("qwen3_coder", xml("n", "1</parameter> so"), [F]),
+    ("qwen3_coder", xml("s", "a </tool_call> b"), [("F", "f", '{"s": "a </tool_call> b"}')]),
+    (
+        "qwen3_coder",
+        xml("s", "a</function> </parameter> c\n</tool_call>\nb"),
+        [("F", "f", '{"s": "a</function> </parameter> c\\n</tool_call>\\nb"}')],
+    ),
+    (
+        "qwen3_coder",
+        "<tool_call><function=f><parameter=s>x</function></tool_call> so <tool_call><function=g></function>",
+        [("F", "f", '{"s": "x"}'), ("C", " so "), G],
+    ),
+    (
+        "qwen3_coder",
+        "<function=f><parameter=s>x</function> </parameter> so",
+        [("F", "f", '{"s": "x"}'), ("C", " </parameter> so")],
+    ),
     ("qwen3_coder", "<function=f><parameter=s>x</parameter>", [("F", "f", '{"s": "x"')]),
     (
         "glm45",
