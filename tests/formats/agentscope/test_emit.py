@@ -30,7 +30,7 @@ UNFINISHED = {"s12": "length", "s19": "content_filter"}
 """The last event says that the reply is not whole. The real classes know `completed` only."""
 MERGED = {"s05": 1, "s22": 1}
 """Frames that come together with the next: a call is sent with the first of its arguments."""
-OUR_ERROR = {"type": "server_error", "message": "boom", "code": "server_error", "status": 502}
+OUR_ERROR = {"type": "server_error", "message": "boom (server error)", "code": "server_error", "status": 502}
 
 
 def frames_of(form: Format, golden: Json) -> list[Json]:

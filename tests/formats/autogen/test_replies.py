@@ -211,7 +211,7 @@ def test_an_error_is_the_last_frame_and_completes_nothing() -> None:
     batches = upstream("s20_error_mid_stream")
     for form in ("interleaved", "compat", "model"):
         error = encode_frames(batches, form)[-1]
-        assert (error["type"], error["source"], error["content"]) == ("error", "system", "boom")
+        assert (error["type"], error["source"], error["content"]) == ("error", "system", "boom (server error)")
         assert (error["code"], error["status"], error["request_id"]) == ("server_error", 502, "req-1")
         assert "message" not in error
 
