@@ -76,7 +76,7 @@ def test_an_error_in_place_of_a_whole_reply_is_a_status() -> None:
     server = ModelServer(lambda _: httpx.Response(200, json={"error": {"message": "broken", "code": 500}}))
     with Running(profiled(stream="never"), server) as gateway:
         answer = chat(gateway, stream=False)
-    assert (answer.status, answer.json["error"]["message"]) == (502, "broken")
+    assert (answer.status, answer.json["error"]["message"]) == (502, "broken (server error)")
 
 
 def test_a_whole_reply_that_is_cut_is_no_reply() -> None:
