@@ -84,6 +84,18 @@ def test_names_of_the_caller_and_words_that_are_no_paths_stay() -> None:
     assert rename_paths("generate_cfg.extra_body.chat_template_kwargs.a", options) == "chat_template_kwargs.a"
 
 
+def test_the_paths_of_an_error_are_those_of_the_callers_request() -> None:
+    options = ResponsesOptions(first_item=1)
+    error = {"code": "invalid_request", "message": "messages[1]: is empty", "param": "messages[1]"}
+    renamed = {"code": "invalid_request", "message": "input[0]: is empty", "param": "input[0]"}
+    assert rename_error_paths(error, options) == renamed
+    violations = [{"param": "messages[2]", "message": "is empty"}, {"param": None, "message": "is wrong"}]
+    assert rename_error_paths({**error, "violations": violations}, options) == {
+        **renamed,
+        "violations": [{"param": "input[1]", "message": "is empty"}, {"param": None, "message": "is wrong"}],
+    }
+
+
 def test_the_words_of_a_model_server_stay() -> None:
     error = {"message": "messages[1].content: is required", "param": None, "upstream": {"status": 400}}
     assert rename_error_paths(error, ResponsesOptions(first_item=1)) == error
@@ -168,6 +180,27 @@ def test_the_output_of_a_local_shell_names_the_call_or_its_item(named: Json) -> 
     assert parsed.messages[1].parts == (ToolResult((Text("a"),), None, "c"),)
 
 
+def test_a_call_of_a_local_shell_needs_no_item_id() -> None:
+    call = {"type": "local_shell_call", "call_id": "c", "action": {}}
+    parsed = parse(call, {"type": "local_shell_call_output", "output": "a", "call_id": "c"})
+    assert parsed.messages[0].parts == (ToolCall("local_shell", "{}", "c", path="messages[0]"),)
+    assert parsed.messages[1].parts == (ToolResult((Text("a"),), None, "c"),)
+
+
+@each_case(
+    ("item", "message"),
+    [
+        ({"type": "local_shell_call", "action": {}}, "must have a call_id"),
+        ({"type": "local_shell_call_output", "output": "a"}, "must have the call_id of its call"),
+    ],
+)
+def test_an_item_of_a_local_shell_without_an_id_is_refused(item: Json, message: str) -> None:
+    for ids in ({}, {"id": ""}, {"id": None, "call_id": None}):
+        [violation] = parse({**item, **ids}).violations
+        assert violation.path == "messages[0]"
+        assert message in violation.message
+
+
 def test_parallel_calls_of_several_kinds_are_one_message() -> None:
     shell = {"type": "shell_call", "call_id": "a", "action": {}}
     outputs: list[Json] = [{"type": "function_call_output", "call_id": "c", "output": "1"}]
@@ -187,6 +220,16 @@ def test_a_search_that_ran_at_a_provider_is_left_out_with_a_warning() -> None:
     parsed = parse(of_user({"type": "input_text", "text": "Hi"}), *items)
     assert [message.role for message in parsed.messages] == ["user"]
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1]", "messages[2]"]
+
+
+def test_tools_that_a_search_found_have_no_effect_where_settings_are_not_read() -> None:
+    items: list[Json] = [
+        {"type": "tool_search_call", "execution": "client", "call_id": "c", "arguments": {}},
+        {"type": "tool_search_output", "execution": "client", "call_id": "c", "tools": []},
+    ]
+    parsed = parse(*items)
+    assert [message.role for message in parsed.messages] == ["assistant", "tool"]
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1].tools"]
 
 
 @each_case(
@@ -236,6 +279,13 @@ def test_the_words_of_another_agent_are_told_as_the_users() -> None:
     head = Text("Message from the agent /root/a to /root:")
     assert (parsed.messages[0].role, parsed.messages[0].parts) == ("user", (head, Text("Done.")))
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[0].content"]
+
+
+def test_all_words_of_another_agent_that_can_be_read_are_told_without_a_warning() -> None:
+    content = [{"type": "input_text", "text": "One."}, {"type": "input_text", "text": "Two."}]
+    parsed = parse({"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content})
+    assert parsed.messages[0].parts[1:] == (Text("One."), Text("Two."))
+    assert not parsed.warnings
 
 
 def test_a_summary_is_told_if_the_gateway_wrote_it() -> None:

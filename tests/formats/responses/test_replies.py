@@ -133,6 +133,67 @@ def test_a_response_says_at_its_end_that_it_is_not_stored(mode: ReplyMode) -> No
     assert [item["type"] for item in response["output"]] == ["message"]
 
 
+@each_case(("code", "written"), [("rate_limit", "rate_limit_exceeded"), ("timeout", "server_error")])
+def test_a_failure_that_is_written_ahead_is_the_one_that_is_sent(code: str, written: str) -> None:
+    encoder = RESPONSES.reply_encoder(ReplyInfo("resp_1", "req-1", "m", 1), "delta")
+    assert isinstance(encoder, ResponseEventEncoder)
+    encoder.open()
+    encoder.feed([TextDelta("a")])
+    error = {"code": code, "message": "Too late.", "status": 504}
+    response = encoder.fail_ahead(error)
+    assert (response["status"], response["error"]) == (
+        "failed",
+        {"code": written, "message": "Too late.", "parley_code": code},
+    )
+    assert encoder.response == response
+    number = encoder.last_number
+    [line] = [line for line in encoder.fail(error).splitlines() if line.startswith(b"data: ")]
+    sent = json.loads(line[6:])
+    assert (sent["type"], sent["sequence_number"], sent["response"]) == ("response.failed", number, response)
+    assert encoder.fail(error) == encoder.fail({"code": "internal", "message": "Another.", "status": 500})
+    assert encoder.last_number == number
+
+
+COMPACTS = Options(responses=ResponsesOptions(compacts=True))
+
+
+def test_a_summary_of_the_conversation_is_one_item_with_all_texts_of_the_reply() -> None:
+    found = frames(
+        TextDelta(" They "), TextDelta("met.\n"), call(0), TextDelta("Then:"), Finish("stop"), options=COMPACTS
+    )
+    [added, done] = [one for one in found if one.get("item", {}).get("type") == "compaction"]
+    assert (added["type"], done["type"]) == ("response.output_item.added", "response.output_item.done")
+    assert added["item"] == done["item"] | {"encrypted_content": ""}
+    assert read_seal(done["item"]["encrypted_content"]) == Seal("They met.\n\nThen:")
+    output = found[-1]["response"]["output"]
+    assert added["output_index"] == done["output_index"] == output.index(done["item"])
+    assert [item["type"] for item in output] == ["function_call", "compaction"]
+
+
+def test_a_reply_without_text_makes_no_summary() -> None:
+    [last] = frames(TextDelta(" \n"), Finish("stop"), options=COMPACTS)
+    assert (last["type"], last["response"]["output"]) == ("response.completed", [])
+
+
+@each_case(
+    ("arguments", "written"),
+    [('{"query": "mail"}', {"query": "mail"}), ("", {}), ("no JSON", "no JSON")],
+)
+def test_a_search_that_the_client_runs_is_an_item_without_deltas(arguments: str, written: Any) -> None:
+    options = Options(responses=ResponsesOptions(client_search=True))
+    added, done, last = frames(ToolCallDelta(0, arguments, "c", "tool_search"), Finish("tool_calls"), options=options)
+    item = {"id": "tsc_1_0", "type": "tool_search_call", "call_id": "c", "execution": "client"}
+    assert (added["type"], done["type"]) == ("response.output_item.added", "response.output_item.done")
+    assert added["item"] == {**item, "status": "in_progress", "arguments": {}}
+    assert done["item"] == {**item, "status": "completed", "arguments": written}
+    assert last["response"]["output"] == [done["item"]]
+
+
+def test_a_function_named_like_the_search_is_a_function_if_the_client_runs_none() -> None:
+    [item] = frames(ToolCallDelta(0, "{}", "c", "tool_search"), Finish("tool_calls"))[-1]["response"]["output"]
+    assert (item["type"], item["id"]) == ("function_call", "fc_1_0")
+
+
 SAID: list[Event] = [
     *(ReasoningDelta("Hm."), TextDelta("So: "), TextDelta("two"), call(0), call(1)),
     Finish("tool_calls", {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}),

@@ -3,7 +3,14 @@
 from typing import Any
 
 import pytest
-from app.formats.responses.tools import OfferedTools, ToolChoice, ToolSource, join_name, parse_tool_choice
+from app.formats.responses.tools import (
+    OfferedTools,
+    ToolChoice,
+    ToolSource,
+    join_name,
+    parse_tool_choice,
+    read_object,
+)
 from app.formats.responses.tools import parse_tools as parse_sources
 
 from tests.each_case import each_case
@@ -54,6 +61,8 @@ def test_the_grammar_of_a_custom_tool_is_described_to_the_model() -> None:
     [
         ("f", "tools[0]", "must be a tool object with a type"),
         ({"name": "f"}, "tools[0].type", "is required"),
+        ({"functionDeclarations": [{"name": "f"}]}, "tools[0]", "has the form of Gemini's API"),
+        ({"function_declarations": [{"name": "f"}]}, "tools[0]", "has the form of Gemini's API"),
         ({"type": "shell"}, "tools[0].type", "is not supported here"),
         ({"type": "function"}, "tools[0].name", "is required"),
         (FUNCTION | {"name": " "}, "tools[0].name", "must be a string that is not blank"),
@@ -100,6 +109,18 @@ def test_tools_of_several_places_are_offered_once_each_as_they_were_named_last()
     assert tools.functions[0]["function"]["description"] == "Newer."
     assert tools.paths == ["input[2].tools[0]", "input[0].tools[0].tools[0]", "input[0].tools[1]", "input[2].tools[1]"]
     assert not refused(tools)
+
+
+def test_tools_of_an_earlier_request_replace_none_of_this_one_but_each_other() -> None:
+    def describe(text: str) -> list[Json]:
+        return [FUNCTION | {"description": text}]
+
+    stored = [ToolSource("stored", describe(text), stored=True) for text in ("One.", "Two.")]
+    ours = ToolSource("tools", describe("Ours."))
+    for places, description in ((stored, "Two."), ([ours, *stored], "Ours."), ([*stored, ours], "Ours.")):
+        tools = parse_sources(places)
+        assert [tool["function"]["description"] for tool in tools.functions] == [description]
+        assert not refused(tools)
 
 
 def test_what_a_later_place_makes_a_function_of_is_no_custom_tool_any_more() -> None:
@@ -208,6 +229,8 @@ def test_a_tool_that_clients_send_with_every_request_is_left_out_with_a_warning(
         ("auto", "auto"),
         ("required", "required"),
         ({"type": "function", "name": "f"}, {"type": "function", "function": {"name": "f"}}),
+        ("f", {"type": "function", "function": {"name": "f"}}),
+        ("crm__find", {"type": "function", "function": {"name": "crm__find"}}),
         ({"type": "custom", "name": "patch"}, {"type": "function", "function": {"name": "patch"}}),
         (
             {"type": "function", "namespace": "crm", "name": "find"},
@@ -256,3 +279,19 @@ def test_a_choice_that_cannot_be_made_is_refused_at_its_place(choice: Any, path:
 
 def test_a_call_cannot_be_required_without_a_tool() -> None:
     assert refused(parse_tool_choice("required", OfferedTools())) == ["tool_choice"]
+
+
+@each_case(
+    ("arguments", "read"),
+    [
+        ('{"query": "mail"}', {"query": "mail"}),
+        ("{}", {}),
+        ("[1]", "[1]"),
+        ("", ""),
+        ('{"query": ', '{"query": '),
+        ('{"a": "\ud800"}', '{"a": "\ud800"}'),
+        ('{"a":' * 5000, '{"a":' * 5000),
+    ],
+)
+def test_arguments_are_an_object_or_stay_as_they_are(arguments: str, read: Any) -> None:
+    assert read_object(arguments) == read
