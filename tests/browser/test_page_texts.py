@@ -147,9 +147,10 @@ def test_a_message_of_any_shape_is_shown_and_can_be_removed(
     gateway: PageGateway, open_page: OpenPage, message: str
 ) -> None:
     page = open_page(gateway.url)
-    page.get_by_role("button", name="As JSON").click()
-    page.locator(".editor textarea").fill(f"[{message}]")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Edit as JSON").click()
+    page.get_by_label("Messages in the format of").fill(f"[{message}]")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("button", name="Save with the mistakes").click()
     expect(page.locator(".message")).to_have_count(1)
     reload(page, 1)
     page.locator(".message").hover()

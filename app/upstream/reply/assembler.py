@@ -40,6 +40,8 @@ _QUIET_KEYS = frozenset(
     + ("request_id", "ping", "heartbeat", "obfuscation", "choices")
 )
 """The keys of objects without choices that servers send as keep-alives, or with usage or citations alone."""
+_USAGE_KEYS = frozenset(("id", "object", "created", "model", "usage", "choices", "system_fingerprint", "service_tier"))
+"""The keys of OpenAI's chunk with the usage."""
 _NOT_A_REPLY = "not_a_reply"
 """The cause of this name, `causes.NOT_A_REPLY`."""
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
@@ -425,6 +427,8 @@ class Assembler:
         if chunk.x_groq:
             self._update_usage(chunk, ChunkChoice())
         value = chunk.whole or {}
+        if chunk.object == "chat.completion.chunk" and value.keys() <= _USAGE_KEYS:
+            return
         if faults.reports_failure(value):
             self._on_error(faults.from_object(value, None), out)
         elif chunk.choices is None and not value.keys() <= _QUIET_KEYS:

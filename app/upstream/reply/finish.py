@@ -126,6 +126,8 @@ def find_ending(word: str) -> Ending:
 
     Of several parts with a meaning, a failure counts before the others, and `stop` only if it is alone.
     """
+    if (ending := _ENDINGS.get(word)) is not None:
+        return ending
     word = word[:_MAX_WORD].strip()
     if _TOKEN.fullmatch(word):
         return STOP  # Together: `<|eot_id|>`, `<｜end▁of▁sentence｜>` (vespa-engine/vespa#33327)
