@@ -245,10 +245,15 @@ class Assembler:
     def _adopt_instead(self, out: list[Event]) -> None:
         """At the end of the reply, read another choice in place of one that has no content, with its finish reason if
         it has one."""
-        reason, ending, self._reason = self._reason, self._ending, None
+        reason, ending = self._reason, self._ending
+        self._forget_reason()
         self._adopt_held(out)
         if self._reason is None:
             self._reason, self._ending = reason, ending
+
+    def _forget_reason(self) -> None:
+        """A method of its own: mypyc takes an attribute that a method has set to None for None to the method's end."""
+        self._reason = None
 
     def _settle_choices(self, out: list[Event]) -> None:
         """At the end of the reply, take another choice if its own has no content, and the calls of others if its own
