@@ -172,3 +172,19 @@ def test_a_parameter_that_chooses_a_model_or_an_address_is_known_by_a_word_of_it
     extra_body: dict[str, Any], found: list[tuple[str, ...]]
 ) -> None:
     assert find_routing_params(extra_body) == found
+
+
+@each_case(
+    ("choice", "message"),
+    [
+        ({"type": "auto", "disable_parallel_tool_use": True}, "set parallel_tool_calls to false"),
+        ({"type": "x"}, 'must be "auto", "none", "required"'),
+    ],
+)
+def test_a_choice_of_no_known_form_is_refused(choice: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        GenerateCfg(tool_choice=choice)
+
+
+def test_a_choice_of_another_api_is_written_in_the_form_of_chat_completions() -> None:
+    assert GenerateCfg(tool_choice={"type": "any"}).tool_choice == "required"

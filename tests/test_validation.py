@@ -14,8 +14,8 @@ from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.settings import Settings
-from app.validation import MAX_LISTED, json_path, known_keys, to_violations
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from app.validation import MAX_LISTED, describe_flag, json_path, known_keys, to_violations
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tests.each_case import each_case
 
@@ -254,3 +254,53 @@ def test_what_was_given_is_named_where_json_has_a_name_for_it(given: object, exp
 def test_a_path_names_only_the_beginning_of_a_long_key() -> None:
     assert json_path(["a", 0, "b c"]) == 'a[0]["b c"]'
     assert json_path(["x" * 1000], "body") == f'body["{"x" * 200}\\u2026"]'
+
+
+def test_a_flag_in_quotes_is_written_without_them() -> None:
+    assert describe_flag("True").endswith(": write true, without quotes")
+    assert "write" not in describe_flag("maybe")
+
+
+class _Call(BaseModel):
+    role: str = ""
+    function: dict[str, str]
+
+
+@each_case(
+    ("body", "path", "end"),
+    [
+        (
+            {"messages": MESSAGES, "generate_cfg": {"temperature": " 0.5"}},
+            "generate_cfg.temperature",
+            "write 0.5, without quotes",
+        ),
+        ({"messages": MESSAGES, "stream": "True"}, "stream", "write true, without quotes"),
+        ({"messages": MESSAGES, "functions": {"name": "f"}}, "functions", "put it into a list"),
+        ({"messages": [{"type": "function_call_output"}]}, "messages[0].role", "POST /v1/responses"),
+        ({"messages": [{"type": "human", "content": "Hi"}]}, "messages[0].role", "with the value `user`"),
+        ({"prompt": "Hi"}, "messages", "not `prompt`"),
+    ],
+)
+def test_a_value_in_a_wrong_form_is_refused_with_the_right_one(body: Any, path: str, end: str) -> None:
+    message = refused(body)[path]
+    assert message.endswith(end), message
+
+
+def test_a_type_that_is_no_role_is_not_renamed() -> None:
+    message = refused({"messages": [{"type": "message", "content": "Hi"}]})["messages[0].role"]
+    assert message.startswith("is required")
+    assert "instead of `type`" not in message
+
+
+def test_a_missing_key_of_what_was_no_object_is_only_named() -> None:
+    adapter: TypeAdapter[_Call] = TypeAdapter(Annotated[_Call, BeforeValidator(lambda _: {})])
+    with pytest.raises(ValidationError) as caught:
+        adapter.validate_python("f")
+    assert [one.message for one in to_violations(caught.value, "f", schema=_Call)] == ["is required"]
+
+
+def test_a_call_without_its_function_shows_how_it_is_written() -> None:
+    with pytest.raises(ValidationError) as caught:
+        _Call.model_validate({"name": "f"})
+    (found,) = to_violations(caught.value, {"name": "f"}, schema=_Call)
+    assert '"function": {"name": "…", "arguments": "{}"}' in found.message

@@ -326,3 +326,11 @@ def test_a_call_without_arguments_has_an_empty_input() -> None:
     )
     assert blocks[1] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
     assert losses == ["the arguments are written as an object: their white space and spelling may change"]
+
+
+def test_messages_that_are_all_empty_are_refused() -> None:
+    parsed = parse({"role": "assistant", "content": ""})
+    assert parsed.messages == ()
+    assert [(one.path, one.message) for one in parsed.violations] == [
+        ("messages", "no message has content for the model")
+    ]

@@ -258,3 +258,8 @@ def test_opaque_fields_come_back_with_the_history() -> None:
 def test_opaque_fields_behind_the_last_message_stand_on_it() -> None:
     events: list[Event] = [ToolCallDelta(0, "{}", "d", "g"), Extra({"reasoning_details": [1]}), Finish("tool_calls")]
     assert read(whole(events)["messages"])[0].extra["reasoning_details"] == [1]
+
+
+def test_a_whole_reply_has_no_heartbeat() -> None:
+    assert AUTOGEN.reply_encoder(info(), "whole").heartbeat() == b""
+    assert AUTOGEN.reply_encoder(info(), "delta").heartbeat() != b""

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.formats.base import ReplyMode
+from app.formats.base import Options, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
 
 from tests.conversations.clients import OPENAI as CLIENT
@@ -70,3 +70,39 @@ def test_an_error_within_a_stream_is_the_last_frame() -> None:
     assert (last["error"]["type"], last["error"]["message"]) == ("rate_limit_error", "slow down (rate limit)")
     assert encode_reply([TextDelta("a"), FAULT], "whole") == []
     assert b"rate_limit_error" in OPENAI.reply_encoder(INFO, "whole").fail({"code": "rate_limit", "status": 429})
+
+
+CUSTOM = ReplyInfo("chat-1", "req-1", "m", 1767225600, options=Options(custom_tools=("f",)))
+CUSTOM_CALL: list[Event] = [
+    ToolCallDelta(0, '{"input": "a', "c", "f"),
+    ToolCallDelta(0, 'b"}'),
+    Finish("tool_calls"),
+]
+
+
+def test_the_text_of_a_custom_tool_is_one_chunk_at_its_end() -> None:
+    encoder = OPENAI.reply_encoder(CUSTOM, "delta")
+    out = b"".join(encoder.feed([event]) for event in CUSTOM_CALL).decode().split("\n\n")
+    chunks = [json.loads(line.removeprefix("data: ")) for line in out if line.startswith("data: {")]
+    calls = [call for chunk in chunks for one in chunk["choices"] for call in one["delta"].get("tool_calls", ())]
+    assert calls == [
+        {"index": 0, "id": "c", "type": "custom", "custom": {"name": "f", "input": ""}},
+        {"index": 0, "custom": {"input": "ab"}},
+    ]
+
+
+def test_the_call_of_a_custom_tool_has_a_text_in_a_completion() -> None:
+    encoder = OPENAI.reply_encoder(CUSTOM, "whole")
+    message = _message((encoder.open() + encoder.feed(CUSTOM_CALL)).decode())
+    assert message["tool_calls"] == [{"id": "c", "type": "custom", "custom": {"name": "f", "input": "ab"}}]
+
+
+def test_parts_of_the_totals_do_not_stand_beside_them() -> None:
+    nested = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    (body,) = encode_reply([TextDelta("a"), Finish("stop", {**nested, "cached_tokens": 2})], "whole")
+    assert json.loads(body)["usage"] == nested
+
+
+def test_a_completion_has_no_heartbeat() -> None:
+    assert OPENAI.reply_encoder(INFO, "whole").heartbeat() == b""
+    assert OPENAI.reply_encoder(INFO, "delta").heartbeat() != b""
