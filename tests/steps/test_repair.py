@@ -62,7 +62,7 @@ def test_what_takes_too_long_is_not_repaired(start: str, piece: str) -> None:
     began = time.process_time()
     raw = start + piece * 4_000
     found = run([RepairStage()], [*call(raw), *call(raw, index=1), *call("{'b': 1}", index=2)]).messages()
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 30  # also while coverage traces it
     assert [message["function_call"]["arguments"] for message in found[:2]] == [raw, raw]
     assert not any("repaired" in message["extra"] for message in found[:2])
 
