@@ -42,7 +42,7 @@ def test_the_files_of_a_package_are_added_up_and_others_do_not_count() -> None:
 
 
 def test_pure_modules_must_run_completely() -> None:
-    for ran, enough in ((100, True), (99, False)):
+    for ran, enough in ((100, True), (98, False)):
         by_module = add_up(report(nearest=row(ran, 100), cli=row(0, 100)), ["app.nearest"])
         rows, reached = describe_pure(by_module)
         assert reached is enough
