@@ -275,15 +275,15 @@ def test_an_output_without_a_call_is_told_as_the_users_words() -> None:
 
 def test_the_words_of_another_agent_are_told_as_the_users() -> None:
     content = [{"type": "input_text", "text": "Done."}, {"type": "encrypted_content", "encrypted_content": "zz"}]
-    parsed = parse({"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content})
-    head = Text("Message from the agent /root/a to /root:")
+    parsed = parse({"type": "agent_message", "author": "/main/a", "recipient": "/main", "content": content})
+    head = Text("Message from the agent /main/a to /main:")
     assert (parsed.messages[0].role, parsed.messages[0].parts) == ("user", (head, Text("Done.")))
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[0].content"]
 
 
 def test_all_words_of_another_agent_that_can_be_read_are_told_without_a_warning() -> None:
     content = [{"type": "input_text", "text": "One."}, {"type": "input_text", "text": "Two."}]
-    parsed = parse({"type": "agent_message", "author": "/root/a", "recipient": "/root", "content": content})
+    parsed = parse({"type": "agent_message", "author": "/main/a", "recipient": "/main", "content": content})
     assert parsed.messages[0].parts[1:] == (Text("One."), Text("Two."))
     assert not parsed.warnings
 
