@@ -10,6 +10,7 @@ from app.formats.base import Options
 from app.formats.qwen import QWEN, QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.media import ImageLimits, basename, media_requests, rewrite_media
+from app.steps.pipeline import accepts_uploads
 from app.steps.prompt_language import detect_language
 from app.upstream import request as upstream_request
 
@@ -340,3 +341,31 @@ def test_pages_that_could_not_be_read_stand_in_their_place() -> None:
         *("[Page 1]", "one", "[Page 2]", "[this part could not be read: it is damaged]"),
         *("[Page 3]", "[this page is an image without text]", "[Page 4]", "four"),
     ]
+
+
+def test_uploads_that_are_named_in_words_are_accepted() -> None:
+    request = ChatRequest("m", (Message("user", (Media("image", (PNG,)),)),))
+    assert accepts_uploads(request, TEXT.model_copy(update={"name_media": "untaken"}))
+    assert not accepts_uploads(request, TEXT.model_copy(update={"name_media": "never"}))
+
+
+def test_an_image_of_an_earlier_turn_is_loaded_if_its_base64_is_not_clean() -> None:
+    clean = data_uri("image/png", b"\x89PNG\r\n\x1a\n" + bytes(300) + b"\0\0\0\0IEND\xaeB`\x82")
+    unclean = f"{clean[:250]}\r\n\r\n{clean[250:]}"
+    needs = []
+    for url in (clean, unclean):
+        turns = (
+            Message("user", (Media("image", (url,)),)),
+            Message("assistant", (Text("A"),)),
+            Message("user", (Text("B"),)),
+        )
+        needs += media_requests(ChatRequest("m", turns), VISION)
+    assert [(need.url, need.purpose, need.required) for need in needs] == [(unclean, "picture", False)]
+
+
+def test_an_answer_keeps_the_media_that_the_model_accepts() -> None:
+    image = Media("image", (PNG,))
+    answer = one(Text("A"), Media("audio", ("https://h/a.wav",)), image, role="assistant")
+    rewritten, warnings = rewrite_media(answer, VISION, {}, "en")
+    assert rewritten.messages[0].parts == (Text("A"), image)
+    assert "does not accept audio" in warnings[0]

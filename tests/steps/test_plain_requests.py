@@ -79,3 +79,13 @@ def test_plain_requests_are_prepared_as_by_all_steps(
 def test_a_plain_request_to_a_server_without_demands_passes_all_steps_as_it_is() -> None:
     request = ChatRequest("m", (Message("user", (Text("Hi"),), path="messages[0]"),), plain=True)
     assert prepare_request(request, Profile(), Words(), {})[0] is request
+
+
+def test_a_plain_request_for_json_that_the_server_does_not_enforce_is_rewritten() -> None:
+    params = {"response_format": {"type": "json_object"}}
+    request = ChatRequest("m", (Message("user", (Text("Hi"),), path="messages[0]"),), params=params, plain=True)
+    assert prepare_request(request, Profile(response_formats=("json_object",)), Words(), {})[0] is request
+    prepared, warnings = prepare_request(request, Profile(response_formats=()), Words(), {})
+    assert prepared.params["response_format"] is None
+    assert prepared.messages[0].role == "system"
+    assert "not sent" in warnings[0]

@@ -1,5 +1,6 @@
 """A tool marker at the beginning of a line ends a thought that was left open."""
 
+from app.chat.events import Event, ReasoningDelta
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
 
 from tests.each_case import each_case
@@ -38,3 +39,10 @@ def test_a_thought_ends_before_a_call(
 def test_without_an_interrupt_a_call_in_a_thought_is_a_thought() -> None:
     stage = ReasoningStage("forced_open", ("<think>", "</think>"))
     assert run([stage], texts(f"a\n{CALL}")).short() == [("R", f"a\n{CALL}")]
+
+
+def test_reasoning_in_a_field_after_text_ends_the_search_for_tags() -> None:
+    stage = ReasoningStage("interleaved", ("<think>", "</think>"))
+    field: list[Event] = [ReasoningDelta("c")]
+    found = run([stage], [*texts("<think>a</think>b"), field, *texts("<think>d</think>")]).short()
+    assert found == [("R", "a"), ("C", "b"), ("R", "c"), ("C", "<think>d</think>")]

@@ -25,6 +25,7 @@ def call(*arguments: str, index: int = 0) -> list[list[Event]]:
         ("{'a': '\\ud83d\\ude00'}", '{"a": "😀"}'),
         ('{"a": "\\ud83d', '{"a": "\ufffd"}'),
         ('{"a": NaN}', '{"a": "NaN"}'),
+        ('{"l": [{"a": 1, "b": 2 "a": 3]}', '{"l": [{"a": 1, "b": 2}, {"a": 3}]}'),
     ],
 )
 def test_broken_arguments_are_repaired(raw: str, repaired: str) -> None:

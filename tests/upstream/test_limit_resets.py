@@ -23,6 +23,7 @@ NOW = datetime(2026, 11, 26, tzinfo=UTC)
         ("soon", None),
         ("0s", None),
         ("m", None),
+        ("1.2.3ms", None),
     ],
 )
 def test_retry_after_may_have_units(text: str, seconds: float | None) -> None:

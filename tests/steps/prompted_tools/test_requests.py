@@ -110,6 +110,16 @@ def test_a_code_block_needs_arguments_to_stand_in() -> None:
     assert run([stage], texts(reply)).short() == [("C", reply)]
 
 
+def test_a_call_whose_code_block_is_cut_off_is_text() -> None:
+    request = ChatRequest("m", (ASKED,), (CODE,))
+    stage = prompted_tool_stage(request, Profile(native_tools=False, special_code_mode=True), "chat-1")
+    assert stage is not None
+    reply = '<tool_call>{"name": "code_interpreter", "arguments": {}}<code>x'
+    found = run([stage], texts(reply))
+    assert found.short() == [("C", reply)]
+    assert found.warnings == ["a tool call that was cut off is returned as text"]
+
+
 @pytest.mark.parametrize(
     ("choice", "word"),
     [("required", "must call the function f"), ({"type": "function", "function": {"name": "f"}}, "the function f")],

@@ -62,6 +62,7 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("hermes", '<tool_call>{"name":"f","arguments":"[1]"}</tool_call>', [("F", "f", "[1]")]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}, ?}</tool_call>!', [F, ("C", "?}!")]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}, "b" 2}</tool_call>!', [F, ("C", "!")]),
+    ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1}, "b" 2', [F]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"n": 1 2}}</tool_call>!', [("F", "f", '{"n": 1 2}'), ("C", "!")]),
     ("hermes", '<tool_call>{"name":"f","arguments":{"s": "a</tool_call> b', [("F", "f", '{"s": "a'), ("C", " b")]),
     (
@@ -321,3 +322,12 @@ def test_a_call_that_breaks_off_keeps_what_was_emitted_and_the_rest_is_text() ->
     call, rest = run([stage], texts(reply_text)).messages()
     assert (call["function_call"]["arguments"], call["extra"]["arguments_valid"]) == ('{"s": "Rome"', False)
     assert rest["content"] == "2</arg_value>"
+
+
+def test_arguments_that_are_encoded_too_often_stay_encoded() -> None:
+    encoded = ['{"n": 1}']
+    for _ in range(5):
+        encoded.append(json.dumps(encoded[-1]))
+    for often, expected in ((3, encoded[0]), (5, encoded[4])):
+        call = f'<tool_call>{{"name":"f","arguments":{encoded[often]}}}</tool_call>'
+        assert reply("hermes", call).short() == [("F", "f", expected)]

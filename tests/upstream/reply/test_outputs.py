@@ -290,3 +290,13 @@ def test_an_announced_call_that_the_server_answers_does_not_end_the_reply_with_c
     *_, end = streamed({"tool_calls": [call, other]}, result, {"content": "Hi"})
     assert isinstance(end, Finish)
     assert end.reason == "tool_calls"
+
+
+def test_a_transcript_is_passed_on_after_content_that_differs_from_it() -> None:
+    deltas: list[Json] = [{"audio": {"transcript": "Hi"}}, {"content": "Ho"}, {"audio": {"transcript": "!"}}]
+    assert streamed(*deltas)[:3] == [TextDelta("Hi"), TextDelta("Ho"), TextDelta("!")]
+
+
+def test_the_rest_of_a_transcript_follows_the_content_it_begins_with() -> None:
+    found = whole({"content": "Hel", "audio": {"transcript": "Hello"}})
+    assert "".join(event.text for event in found if isinstance(event, TextDelta)) == "Hello"
