@@ -298,3 +298,26 @@ def test_half_a_surrogate_pair_beside_a_call_without_arguments_is_replaced() -> 
 def test_sources_of_a_reply_may_hold_half_a_surrogate_pair() -> None:
     chunk = b'{"choices":[{"delta":{"content":"a"}}],"citations":["https://e.com/\\ud83d"]}'
     assert any("https://e.com/\ufffd" in repr(event) for event in events(chunk, b"[DONE]"))
+
+
+def test_a_reply_with_a_call_without_a_name_has_a_warning_and_is_not_cached() -> None:
+    call = b'{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}}]}'
+    text, finish = events(call, STOP)
+    assert text == TextDelta("{}")
+    assert isinstance(finish, Finish)
+    assert finish.warnings == ("a tool call of the model server's reply has no name: its arguments became text",)
+    assert not finish.cacheable
+
+
+def test_a_transcript_that_was_held_back_comes_before_the_failure() -> None:
+    audio = b'{"choices":[{"delta":{"audio":{"transcript":"there"}}}]}'
+    found = events(CHUNK, audio, b'{"error":{"message":"no"}}')
+    assert found[:-1] == [TextDelta("hi"), TextDelta("there")]
+    assert isinstance(found[-1], Failed)
+
+
+def test_a_body_that_is_only_a_message_fails_with_that_message() -> None:
+    (failed,) = events(b'{"message":"Welcome to the model server"}')
+    assert isinstance(failed, Failed)
+    assert "Welcome to the model server" in failed.fault.message
+    assert "base_url" not in failed.fault.message

@@ -10,6 +10,7 @@ from app.upstream.reply import chunk_decoder
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.other_choices import MAX_HELD
 from app.upstream.reply.sse import EventReader
+from app.upstream.reply.tool_calls import MAX_CALLS
 
 from tests.each_case import each_case
 from tests.upstream.reply.assembled_events import events
@@ -142,3 +143,54 @@ def test_a_call_of_another_choice_that_no_format_has_fails_the_reply_once() -> N
     for end in (b"[DONE]", b"", b'{"error":{"message":"no"}}'):
         found = read([text(0, "I look.")], [custom], end=end)
         assert [type(event) for event in found] == [TextDelta, Failed]
+
+
+def custom(index: int) -> dict[str, Any]:
+    return {"index": index, "delta": {"tool_calls": [{"type": "custom", "custom": {"name": "g"}}]}}
+
+
+def test_a_choice_of_the_same_index_is_left_out_if_the_first_has_calls() -> None:
+    found = read([call(0, "{}", id_="c1"), call(0, "{}", id_="c2", at=1)], [STOP])
+    assert joined(found) == ("", [("c1", "{}")], Finish("tool_calls"))
+
+
+def test_a_second_choice_of_the_same_index_may_have_only_the_finish_reason() -> None:
+    last = {"index": 0, "delta": {}, "finish_reason": "length"}
+    assert joined(read([text(0, "Yes."), last], end=b""))[2] == Finish("length")
+
+
+def test_nothing_is_read_behind_what_fails_the_choice_that_became_the_reply() -> None:
+    found = read([custom(1)], [text(1, "not read")])
+    assert [type(event) for event in found] == [Failed]
+
+
+def test_no_call_is_taken_behind_one_that_fails_the_reply() -> None:
+    found = read([text(0, "I look.")], [custom(1)], [call(1, "{}", id_="c1")])
+    assert [type(event) for event in found] == [TextDelta, Failed]
+
+
+def test_too_many_calls_of_another_choice_fail_the_reply() -> None:
+    calls = [{"index": at, "id": f"c{at}", "function": {"name": "f", "arguments": "{}"}} for at in range(MAX_CALLS + 2)]
+    failed = read([text(0, "I look.")], [{"index": 1, "delta": {"tool_calls": calls}}])[-1]
+    assert isinstance(failed, Failed)
+    assert failed.fault.cause == "reply_too_large"
+
+
+def test_a_failure_of_the_reply_is_left_out_behind_one_of_another_choice() -> None:
+    failing = {"index": 0, "delta": {}, "error": {"message": "overloaded"}, "finish_reason": "error"}
+    assert "overloaded" in repr(read([text(0, "I look.")], [failing])[-1])
+    found = read([text(0, "I look.")], [custom(1)], [failing])
+    assert [type(event) for event in found] == [TextDelta, Failed]
+    assert "type 'custom'" in repr(found[-1]) and "overloaded" not in repr(found[-1])
+
+
+def test_another_choice_without_a_delta_has_no_calls() -> None:
+    found = read([text(0, "Yes.")], [{"index": 1, "text": "No."}], [STOP])
+    assert joined(found) == ("Yes.", [], Finish("stop"))
+
+
+def test_a_function_call_of_another_choice_belongs_to_the_reply() -> None:
+    function = {"index": 1, "delta": {"function_call": {"name": "f", "arguments": '{"a":1}'}}}
+    found = joined(read([text(0, "I look.")], [function], [STOP]))
+    assert [arguments for _, arguments in found[1]] == ['{"a":1}']
+    assert found[2] == Finish("tool_calls")

@@ -159,3 +159,48 @@ def test_a_call_is_not_continued_the_quick_way_while_another_waits_for_its_name(
     assert table.add_arguments(piece(0, None, "1"), out)
     table.feed([piece(1, None, "{", "d")], out)
     assert not table.add_arguments(piece(0, None, "2"), out)
+
+
+def test_an_object_inside_the_arguments_is_not_all_of_them_again() -> None:
+    call = PartialToolCall(0)
+    call.add('{"a":')
+    assert call.add('{"b":1}') == '{"b":1}'
+    assert call.add("}") == "}"
+    assert call.text == '{"a":{"b":1}}'
+
+
+def test_another_name_ends_a_call_whose_last_fragment_may_be_all_of_its_arguments() -> None:
+    found = fed(piece(0, "f", '{"a":', "c"), piece(0, "f", '{"a":1}'), piece(0, "g", '{"b":2}'))
+    calls: dict[int, list[str]] = {}
+    for event in found:
+        if isinstance(event, ToolCallDelta):
+            calls.setdefault(event.index, [event.name, ""])[1] += event.arguments
+    assert calls == {0: ["f", '{"a":1}'], 1: ["g", '{"b":2}']}
+
+
+def test_a_blank_behind_whole_arguments_leaves_them_complete() -> None:
+    call = PartialToolCall(0)
+    call.add('{"a":1}')
+    assert call.complete()
+    call.add("\u00a0")
+    assert call.complete()
+    call.add("x")
+    assert not call.complete()
+
+
+def test_a_call_that_the_server_answers_twice_is_counted_once() -> None:
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([piece(0, "f", '{"a":1}', "c"), piece(1, "g", '{"b":1}', "d")], out)
+    table.answer("c")
+    table.answer("c")
+    assert table
+    table.answer("d")
+    assert not table
+
+
+def test_a_held_call_that_the_server_answered_is_left_out_at_the_end() -> None:
+    table, out = ToolCallAssembler("chat-1"), list[Event]()
+    table.feed([ToolCallFragment(0, "c", FunctionFragment("search", "{}"), type="builtin_function")], out)
+    table.answer("c")
+    table.close(out)
+    assert out == []
