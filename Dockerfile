@@ -43,7 +43,7 @@ VOLUME ["/data"]
 # -e PARLEY_SERVER__ALLOW_ANONYMOUS=true to serve everyone who can reach its port.
 EXPOSE 8000
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "app.health"]
+HEALTHCHECK --interval=30s --timeout=5s --start-period=30s --retries=3 CMD ["python", "-m", "app.commands.health"]
 CMD ["parley", "serve"]
 ARG CREATED="" REVISION="" BASE_DIGEST=""
 LABEL org.opencontainers.image.title="parley" \

@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from app.command_line import UsageError, make_parser
+from app.commands.command_line import UsageError, make_parser
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 _COMPLETING = "_ARGCOMPLETE"

@@ -18,12 +18,10 @@ from app.attachments.loader import AttachmentLoader
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
-from app.chat.token_counter import TokenCounter
 from app.errors import BadRequest, CacheMiss, ContextTooLong, ParleyError, UnknownModel, UpstreamFailed
 from app.limits.estimate import estimate_prompt_tokens
-from app.memory_budget import UNCOUNTED_BYTES, Lease
 from app.params import merge_params
 from app.routing import (
     RETRY_SECONDS,
@@ -34,17 +32,17 @@ from app.routing import (
     UpstreamCaller,
     UpstreamStates,
 )
+from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
+from app.runtime.ticker import Ticker
+from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.media import MediaRequest
 from app.steps.truncation.measure import TokenMeasure
-from app.ticker import Ticker
-from app.token_counting import EstimatingCounter
 from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
-from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, Catalog
+from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import Target, UpstreamClient
-from app.upstream.model_names import MAX_SHOWN_NAME, join_names, suggest_model
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

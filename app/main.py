@@ -35,16 +35,11 @@ from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_b
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import ModelEntry, ModelList, get_model, list_models
-from app.api.openai_responses.background import BackgroundRuns
-from app.api.openai_responses.endpoint import ResponsesEndpoint
-from app.api.openai_responses.input_tokens import InputTokensEndpoint
-from app.api.openai_responses.stored import StoredResponses
-from app.api.openai_responses.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.api.openapi import install_openapi
 from app.api.openapi.errors import OpenAIErrorBody
 from app.api.origins import OriginRules
+from app.api.reply_response import ResponseLimits
 from app.api.request_limits import request_limits
-from app.api.responses import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.token_counts import TokenCountEndpoint
@@ -55,10 +50,11 @@ from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.attachments.loader import AttachmentLimits, AttachmentLoader
 from app.cache import Apply, Cache, CacheRules
-from app.cache.stores import StateStore, Store, StoreLimits, open_state_store, open_store
-from app.cache.types import CallCoordinator
-from app.cache.urls import NullUrl, RedisUrl, parse_cache_url
-from app.config_sources import config_file
+from app.calls.types import CallCoordinator
+from app.config.registry import ModelRegistry
+from app.config.reload import Reloader
+from app.config.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
+from app.config.sources import config_file
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
@@ -70,14 +66,18 @@ from app.limits.admission import Admission
 from app.limits.past_spending import read_spending
 from app.limits.stores import LimitStore
 from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
-from app.memory_budget import MemoryBudget
-from app.model_registry import ModelRegistry
 from app.observe import logs
 from app.observe.metrics import Metrics
-from app.reload import Reloader
+from app.redis.urls import NullUrl, RedisUrl, parse_cache_url
+from app.responses_api.background import BackgroundRuns
+from app.responses_api.endpoint import ResponsesEndpoint
+from app.responses_api.input_tokens import InputTokensEndpoint
+from app.responses_api.stored import StoredResponses
+from app.responses_api.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
-from app.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
-from app.ticker import Ticker
+from app.runtime.memory_budget import MemoryBudget
+from app.runtime.ticker import Ticker
+from app.stores import StateStore, Store, StoreLimits, open_state_store, open_store
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
@@ -131,9 +131,9 @@ ConnectRedis: TypeAlias = Callable[[RedisUrl, StoreLimits, float], tuple[Store, 
 
 def connect_redis(address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
     """Return the store and the coordinator for one Redis. Its packages are imported here, because that takes time."""
-    from app.cache.redis.breaker import RedisCircuitBreaker
-    from app.cache.shared import Coordinator
-    from app.cache.stores.redis import RedisStore
+    from app.calls.shared import Coordinator
+    from app.redis.breaker import RedisCircuitBreaker
+    from app.stores.redis import RedisStore
 
     link = RedisCircuitBreaker(address)
     return RedisStore(link, limits), Coordinator(link, keep_seconds=keep_seconds)
@@ -193,8 +193,8 @@ def _model_limits(settings: Settings) -> dict[str, Limits]:
 
 
 def _connect_limits(address: RedisUrl) -> LimitStore:
-    from app.cache.redis.breaker import RedisCircuitBreaker
     from app.limits.redis_store import RedisStore
+    from app.redis.breaker import RedisCircuitBreaker
 
     return RedisStore(RedisCircuitBreaker(address))
 

@@ -29,9 +29,9 @@ from functools import partial
 from typing import Any, TypeVarTuple
 
 import uvloop
+from app.config.settings import load
 from app.main import create_app
-from app.server import config
-from app.settings import load
+from app.server.process import config
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.server import ServerState
 

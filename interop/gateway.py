@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
+from app.config.settings import Settings
 from app.main import create_app
-from app.server import ParleyServer, config
-from app.settings import Settings
+from app.server.process import ParleyServer, config
 
 from interop.servers import Misbehaving, settings
 
@@ -41,7 +41,8 @@ class Gateway:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
-            return await self.app(scope, receive, send)
+            await self.app(scope, receive, send)
+            return
         raw: list[bytes] = []
 
         async def observe_receive() -> Any:
@@ -56,7 +57,7 @@ class Gateway:
             await send(message)
 
         # The server offers a writer that sends replies past this application.
-        return await self.app({**scope, "extensions": {}}, observe_receive, observe_send)
+        await self.app({**scope, "extensions": {}}, observe_receive, observe_send)
 
 
 def _asked(scope: Any, body: bytes, status: int) -> Asked:

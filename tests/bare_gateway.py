@@ -5,12 +5,12 @@ from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher
 from app.attachments.loader import AttachmentLoader
 from app.cache import Cache, CacheRules
-from app.cache.stores import open_store
 from app.chat.events import Fault
 from app.gateway import Gateway
 from app.routing import ModelRoute, RetryBudget, UpstreamStates
-from app.ticker import Ticker
-from app.token_counting import TokenCounters
+from app.runtime.ticker import Ticker
+from app.runtime.token_counting import TokenCounters
+from app.stores import open_store
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.http.client import Target, UpstreamClient
 from typing_extensions import override

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 import uvicorn
-from app.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
+from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
 from typing_extensions import override
 from uvicorn.server import ServerState
 

@@ -182,9 +182,9 @@ def _load() -> None:
     """Load what all children need: not before the first comes, because there may be none."""
     import gc
 
-    from app import cli, main, server  # noqa: F401
+    from app import main
     from app.commands import chat, convert, doctor, models, serve  # noqa: F401
-    from app.settings import Settings
+    from app.config.settings import Settings
 
     from tests.restored_logging import restored_logging
 

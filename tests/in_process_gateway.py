@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import httpx
 from app.attachments.fetch import Resolver
+from app.config.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 from starlette.types import Message
 
 from tests.restored_logging import restored_logging

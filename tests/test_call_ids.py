@@ -1,4 +1,4 @@
-from app.chat.ids import make_call_id
+from app.chat.messages import make_call_id
 
 
 def test_an_id_is_made_from_all_that_it_names() -> None:

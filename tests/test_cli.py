@@ -13,11 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import app.server
+import app.server.process
 import pytest
 from app import __version__
 from app.cli import main
-from app.settings import Server, Settings
+from app.config.settings import Server, Settings
 from typing_extensions import override
 
 from tests.clean_environment import clean_environment
@@ -261,7 +261,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Settings]:
         print("\n".join(banner(settings.server.port)))
         return 7
 
-    monkeypatch.setattr(app.server, "serve", serve)
+    monkeypatch.setattr(app.server.process, "serve", serve)
     return begun
 
 
@@ -412,7 +412,7 @@ def test_an_interrupted_command_ends_as_shells_expect(monkeypatch: pytest.Monkey
     def interrupted(settings: Settings, banner: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app.server, "serve", interrupted)
+    monkeypatch.setattr(app.server.process, "serve", interrupted)
     assert main(["serve"]) == 130
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from app.chat.messages import FormatName
 from app.cli import main
-from app.format_names import FormatName
 from app.formats import FORMATS
 
 from tests.conversations.sample_conversations import convert, golden

@@ -22,7 +22,7 @@ from app.errors import (
     Violation,
     find_retry_word,
 )
-from app.upstream.fault_kinds import TRANSIENT
+from app.upstream.faults import TRANSIENT
 
 from tests.each_case import each_case
 

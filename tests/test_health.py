@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
-from app.health import check_health, find_address
+from app.commands.health import check_health, find_address
 
 from tests.each_case import each_case
 from tests.redis_server import free_port
@@ -53,7 +53,7 @@ def test_a_port_at_which_nothing_listens_is_not_healthy() -> None:
 
 
 def test_the_exit_status_says_whether_the_gateway_is_healthy() -> None:
-    command = [sys.executable, "-m", "app.health"]
+    command = [sys.executable, "-m", "app.commands.health"]
     with serve_status(200) as port:
         environ = {"PARLEY_SERVER__PORT": str(port), "PARLEY_SERVER__HOST": "0.0.0.0"}
         assert subprocess.run(command, cwd=ROOT, env=environ).returncode == 0
@@ -91,6 +91,6 @@ def test_a_file_that_is_named_and_missing_is_an_error() -> None:
 
 
 def test_the_check_imports_no_package_but_the_standard_library() -> None:
-    program = "import sys, app.health; print(*{name.partition('.')[0] for name in sys.modules})"
+    program = "import sys, app.commands.health; print(*{name.partition('.')[0] for name in sys.modules})"
     ended = subprocess.run([sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert {*ended.stdout.split()} - sys.stdlib_module_names <= {"__main__", "app"}

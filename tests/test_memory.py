@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from app.config.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 from starlette.types import Message
 
 from tests.live.gateway import DONE, end, say

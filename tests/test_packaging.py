@@ -237,7 +237,7 @@ def test_the_image_runs_the_gateway_without_a_shell() -> None:
 
 def test_the_health_check_needs_no_shell_and_is_a_module_of_the_gateway() -> None:
     command = json.loads(final_stage()["HEALTHCHECK"][-1].partition("CMD")[2])
-    assert command == ["python", "-m", "app.health"] and (ROOT / "app/health.py").exists()
+    assert command == ["python", "-m", "app.commands.health"] and (ROOT / "app/commands/health.py").exists()
 
 
 def test_the_image_is_labelled_with_the_projects_version() -> None:

@@ -1,10 +1,10 @@
 """The fixture: a server that can be paused, killed and started again at the same place."""
 
 import pytest
-import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+import redis
 from tests.redis_server import RedisServer, running_redis
 
 ONCE = Retry(NoBackoff(), 0)

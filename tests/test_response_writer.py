@@ -1,12 +1,12 @@
-"""A request's own connection writes its response: `app/client_cycle.py` as a `ResponseWriter`."""
+"""A request's own connection writes its response: `app/server/cycle.py` as a `ResponseWriter`."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
 from app.api.response_writer import OfferedWriter, find_offered_writer
-from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
 from app.chat.events import Failed, Fault, Finish, TextDelta
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN

@@ -9,8 +9,8 @@ from typing import Any
 
 import httpx
 import uvicorn
+from app.config.settings import CacheSettings, Settings
 from app.main import create_app
-from app.settings import CacheSettings, Settings
 from typing_extensions import override
 
 from tests.frame_reader import READERS, ReceivedReply

@@ -9,7 +9,7 @@ from msgspec import Struct
 from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits
 from app.params import find_routing_params
-from app.validation import json_path
+from app.validation.violations import json_path
 
 
 class ModelGlobs(Struct, frozen=True):

@@ -12,9 +12,9 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
-from app.cache.stores import EntryTotals, StoreError
 from app.errors import Forbidden, StoreDown
 from app.routing.upstream_state import BreakerState, UpstreamState
+from app.stores import EntryTotals, StoreError
 from app.usage.ledger import OTHER_MODELS
 
 MAX_CACHED_MODELS = 100

@@ -25,15 +25,14 @@ from app.api.asgi import (
 from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
+from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.request_limits import RequestLimits
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
-from app.api.responses import EventStreamResponse, ReplyResponse
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
-from app.cache.stored_reply import StoredReply
+from app.calls.stored_reply import StoredReply
 from app.chat.messages import ChatRequest
-from app.chat.origin import Attempt, Origin
-from app.chat.stream import AttemptLog, Reply
+from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.gateway import Gateway, ReplyOptions, new_reply_id

@@ -16,16 +16,15 @@ from app.api.other_fields import find_misspelt
 from app.api.plain_body import parse_plain_body
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.api.tools import choose_tools, find_unknown_tool_keys, parse_tools
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, FormatName
 from app.errors import BadRequest, InvalidInput, ParleyError, Violation
-from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
 from app.formats.detect import detect
 from app.formats.qwen import QWEN, is_in_order
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
-from app.validation import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
+from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
 
 MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""

@@ -30,7 +30,7 @@ from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
 from app.params import SERVER_PARAMS, GenerateCfg
-from app.validation import json_path, to_violations
+from app.validation.violations import json_path, to_violations
 
 _SHARED_FIELDS = {"model", "messages", "tools", "functions", "stream", "metadata", "cache", "cancel_on_disconnect"}
 _GENERATE_CFG = set(GenerateCfg.model_fields) - {"extra_body", "stream_options"}

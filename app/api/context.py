@@ -13,8 +13,8 @@ from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
+from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.response_writer import ResponseWriter
-from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
@@ -25,25 +25,25 @@ from app.api.resumable import (
     write_record,
 )
 from app.cache import ALL, UNKNOWN, Cache, EqualUntil, InFlightCall
-from app.cache.stores import StateStore
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_usage import CallUsage
+from app.config.registry import ModelRegistry
+from app.config.reload import Reloader
+from app.config.settings import Server, Settings
 from app.errors import Cancelled, ParleyError
 from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
-from app.memory_budget import Lease, MemoryBudget
-from app.model_registry import ModelRegistry
 from app.observe.ended_requests import EndedRequests
 from app.observe.metrics import Metrics
 from app.observe.recent_requests import RecentRequests
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
-from app.reload import Reloader
 from app.routing import UpstreamStates
-from app.settings import Server, Settings
-from app.ticker import Ticker
+from app.runtime.memory_budget import Lease, MemoryBudget
+from app.runtime.ticker import Ticker
+from app.stores import StateStore
 from app.upstream.catalog import Catalog
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals

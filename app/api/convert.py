@@ -10,13 +10,12 @@ from pydantic_core import from_json
 
 from app.api.chat_schema import invalid_json
 from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.chat.messages import Media, Message, Text, ToolResult
+from app.chat.messages import FormatName, Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
-from app.format_names import FormatName
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 _MAX_NESTING = 200
 """The limit for `parley convert`, which has no `server.max_nesting`."""

@@ -8,15 +8,14 @@ import msgspec
 from typing_extensions import override
 
 from app.cache import ReplaySource
-from app.cache.stores import StateStore, StoreError
-from app.cache.throttled_log import ThrottledLog
+from app.calls.reply_consumer import ReplyConsumer
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event
 from app.chat.messages import ChatRequest
 from app.errors import StoreDown
-from app.openai_messages.signatures import has_signature
-from app.reply_consumer import ReplyConsumer
+from app.openai_messages.messages import has_signature
 from app.routing import ModelRoute
+from app.runtime.throttled_log import ThrottledLog
 from app.steps.dropped_reasoning import (
     DroppedReasoning,
     KeptParts,
@@ -26,6 +25,7 @@ from app.steps.dropped_reasoning import (
     make_key,
     restore_reasoning,
 )
+from app.stores import StateStore, StoreError
 
 log = logging.getLogger("parley.reasoning")
 

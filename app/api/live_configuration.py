@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from app.api.middleware import RequestRules
 from app.api.request_limits import RequestLimits
+from app.config.registry import ModelRegistry
+from app.config.settings import Settings
 from app.gateway import Gateway
-from app.model_registry import ModelRegistry
-from app.settings import Settings
 from app.upstream.catalog import Catalog
 
 

@@ -33,7 +33,7 @@ from app.limits.estimate import estimate_prompt_tokens
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
-from app.validation import find_unknown_keys, json_path, to_violations
+from app.validation.violations import find_unknown_keys, json_path, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
 

@@ -17,13 +17,12 @@ from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.api.openapi.errors import describe
+from app.config.reload import Reloader
+from app.config.settings import MetricsSettings, Server
 from app.observe.ended_requests import EndedRequests
-from app.observe.loop_lag import LoopLagSampler
 from app.observe.metric_tables import LabelValues
-from app.observe.metrics import Metrics
+from app.observe.metrics import LoopLagSampler, Metrics
 from app.observe.worker_group import WorkerGroup
-from app.reload import Reloader
-from app.settings import MetricsSettings, Server
 
 log = logging.getLogger("parley.observe")
 

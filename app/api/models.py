@@ -10,11 +10,10 @@ import msgspec
 from app.access import Caller
 from app.api.openapi.components import Described, give_examples
 from app.chat.messages import MediaKind
+from app.config.registry import ModelRegistry
 from app.errors import UnknownModel, UpstreamFailed
-from app.model_registry import ModelRegistry
-from app.upstream.catalog import Catalog
+from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
-from app.upstream.model_names import suggest_model
 
 log = logging.getLogger("parley.models")
 

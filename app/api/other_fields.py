@@ -11,8 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from app.errors import InvalidInput, Violation
-from app.nearest import find_correct_spelling
-from app.validation import MAX_SUGGESTED, UNKNOWN, json_path
+from app.validation.nearest import find_correct_spelling
+from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path
 
 Json = dict[str, Any]
 

@@ -14,9 +14,9 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.errors import NotFound
 from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE
-from app.own_command import find_own_command
 from app.playground import files
 from app.profiles import KINDS
+from app.runtime.own_command import find_own_command
 from app.upstream.causes import NETWORK_WORDS
 
 router = APIRouter()

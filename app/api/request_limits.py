@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from app.config.settings import Server
 from app.errors import Violation
-from app.settings import Server
-from app.validation import json_path
+from app.validation.violations import json_path
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 """The range of integers in values that are passed on: the JSON parsers of other programs accept no others."""

@@ -1,6 +1,6 @@
 """Writes a response to one client.
 
-The gateway's own server offers a writer of its own for each request (`app/client_cycle.py`). With any other ASGI server
+The gateway's own server offers a writer of its own for each request (`app/server/cycle.py`). With any other ASGI server
 `SendQueue` is used: `send` runs without a task, unless it has to wait; then a task finishes it.
 """
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import msgspec
 
 from app.cache import ALL, UNKNOWN, EqualUntil, PackedReply, ReplaySource, ReplyLocation
-from app.chat.origin import Label, Origin
+from app.chat.stream import Label, Origin
 from app.errors import NotFound
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
-from app.turn_budget import TurnBudget
+from app.runtime.turn_queue import TurnBudget
 
 SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""

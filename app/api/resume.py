@@ -11,15 +11,15 @@ from typing_extensions import override
 
 from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
+from app.api.reply_response import add_reply_stage
 from app.api.response_writer import Send, make_send_queue
-from app.api.responses import add_reply_stage
 from app.api.resumable import ResumableReply, make_other_frames_error
 from app.api.unknown_paths import describe_wrong_method
 from app.cache import ALL, UNKNOWN
+from app.calls.reply_consumer import ReplyConsumer
 from app.chat.events import Event, Failed
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
-from app.reply_consumer import ReplyConsumer
 
 COUNT_SECONDS = 5.0
 """How long the frames that a client has read at another gateway may take to arrive here."""

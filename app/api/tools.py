@@ -13,7 +13,7 @@ from app.errors import Violation
 from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_schema_tool
 from app.params import parse_allowed_tools
-from app.validation import json_path
+from app.validation.violations import json_path
 
 _MARK = "cache_control"
 _TYPES = ("function", "custom")

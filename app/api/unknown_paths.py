@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 
-from app.nearest import find_nearest
+from app.validation.nearest import find_nearest
 
 _CHAT = "POST /v1/chat/completions"
 _SEND_CHAT = f"send the conversation to {_CHAT}"

@@ -20,11 +20,11 @@ from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples, json_content
 from app.api.openapi.errors import describe
 from app.api.upstream_check_schema import UpstreamCheck
+from app.config.registry import targets
+from app.config.settings import Settings, Upstream
 from app.errors import Forbidden, InvalidInput
-from app.model_registry import targets
-from app.settings import Settings, Upstream
 from app.upstream.check import Result, check_upstreams
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 router = APIRouter()
 MAX_BODY_BYTES = 64 * 1024

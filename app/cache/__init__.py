@@ -1,11 +1,12 @@
 """The cache: stored replies, and single-flight calls that several requests share."""
 
 from app.cache.cache import Cache
-from app.cache.inflight import InFlightCall
-from app.cache.log import ALL, UNKNOWN, EqualUntil, ReplyLocation
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
-from app.cache.stored_reply import PackedReply
-from app.cache.types import CacheRequest, CacheRules, FoundReply, ReplaySource
+from app.cache.values import CacheRequest, CacheRules, FoundReply
+from app.calls.call import InFlightCall
+from app.calls.log import ALL, UNKNOWN, EqualUntil, ReplyLocation
+from app.calls.stored_reply import PackedReply
+from app.calls.types import ReplaySource
 
 __all__ = [
     "ALL",

@@ -12,26 +12,18 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from app.cache.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
-from app.cache.inflight import InFlightCall, TickRegistry
-from app.cache.log import ReplyLocation
 from app.cache.recent_replies import RecentReplies
-from app.cache.stored_reply import StoredReply
-from app.cache.stores import UNKNOWN, NotKept, Store, StoreError, StoreStats
-from app.cache.throttled_log import ThrottledLog
-from app.cache.types import (
-    CacheRequest,
-    CacheRules,
-    CallCoordinator,
-    FoundReply,
-    OpenedReply,
-    OpenUpstream,
-    ReplaySource,
-)
-from app.chat.origin import BYPASS, Origin
-from app.chat.stream import Reply
+from app.cache.values import CacheRequest, CacheRules, FoundReply, OpenedReply
+from app.calls.call import InFlightCall, TickRegistry
+from app.calls.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
+from app.calls.log import ReplyLocation
+from app.calls.stored_reply import StoredReply
+from app.calls.types import CallCoordinator, OpenUpstream, ReplaySource
+from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, StoreDown, UpstreamFailed
-from app.turn_queue import TurnQueue
+from app.runtime.throttled_log import ThrottledLog
+from app.runtime.turn_queue import TurnQueue
+from app.stores import UNKNOWN, NotKept, Store, StoreError, StoreStats
 
 log = logging.getLogger("parley.cache")
 

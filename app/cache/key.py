@@ -11,12 +11,29 @@ passes values on unread (`extra_body`, schemas) they differ. Streaming does not 
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
-from app.cache.key_part import KeyPart
+
+class KeyPart(Struct, frozen=True):
+    """One deployment that may serve the request."""
+
+    base_url: str
+    model: str
+    """The server's own name of the model."""
+    body: bytes
+    """The request body: a JSON object."""
+    traits: Mapping[str, Any]
+    """The properties of the request that change how its reply is read (`reply_traits`)."""
+    profile: Mapping[str, Any] | msgspec.Raw
+    """The fields of the profile that change how replies are read (`select_reply_fields`). As `Raw`, its keys must be
+    sorted."""
+    headers: Sequence[tuple[str, str]] = ()
+    """The configured headers that may change the server's answer; its API key is not one of them."""
+
 
 VERSION = 2
 """Increased whenever the form of the key changes."""

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from app.cache.stored_reply import StoredReply
+from app.calls.stored_reply import StoredReply
 
 MAX_BYTES = 16 * 1024 * 1024
 """Of all replies that are kept, as they are counted; with the frames of their texts they take up to a third more."""

@@ -7,6 +7,7 @@ is buffered, and dropped as soon as another message exists.
 Nearly every event only adds text to an open message. `extend` takes those without a step for them; `feed` takes all.
 """
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Literal, TypeAlias
@@ -15,6 +16,36 @@ import msgspec
 
 from app.chat.event_runs import TextRun
 from app.chat.events import End, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+
+_TOKENS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
+
+
+class JsonEnd:
+    """Tracks the brackets and quotes of a text that begins with an object, a list or a string. Each fragment is scanned
+    once. That the text is valid JSON is not checked."""
+
+    __slots__ = ("_depth", "_escaped", "_quoted")
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._quoted = self._escaped = False
+
+    def find(self, fragment: str) -> int:
+        """Return the offset behind the bracket or quote that ends the value; -1 if it is not in this fragment."""
+        start, self._escaped = int(self._escaped), False
+        for mark in _TOKENS.finditer(fragment, start):
+            token = mark.group()
+            if token == '"':
+                self._quoted = not self._quoted
+            elif token[0] == "\\":
+                self._escaped = len(token) == 1
+                continue
+            elif not self._quoted:
+                self._depth += 1 if token in "[{" else -1
+            if not self._depth and not self._quoted:
+                return mark.end()
+        return -1
+
 
 MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media"]
 

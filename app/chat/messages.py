@@ -4,10 +4,14 @@ A message has a role, its parts have none. Fields of a client format that have n
 `Message.extra` and are not sent upstream.
 """
 
+import hashlib
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+
+FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
+
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
@@ -148,3 +152,21 @@ class ChatRequest(Struct, frozen=True):
     plain: bool = False
     """Every message is a role and a text that is not empty, without any other field: nearly every step of the
     preparation has nothing to do. False does not say that some message is not."""
+
+
+def make_call_id(*what: str | int) -> str:
+    """`call_` and 24 hex digits. Lone surrogates are no error."""
+    seed = ":".join(map(str, what))
+    return "call_" + hashlib.sha256(seed.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+class TokenCounter(Protocol):
+    """Counts tokens. A text never has more tokens than UTF-8 bytes plus one."""
+
+    def count(self, text: str) -> int: ...
+
+    def truncate(self, text: str, limit: int, keep_both_sides: bool = True) -> str:
+        """Return the text cut to at most `limit` tokens.
+
+        A longer text keeps its two ends with an ellipsis between them, or only its start.
+        """

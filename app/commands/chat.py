@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from app.command_line import UsageError
+from app.commands.command_line import UsageError
 from app.terminal import COMMANDS, ChatOptions, LineReader, ask_once, converse, find_history_file, use_color
 
 

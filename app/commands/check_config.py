@@ -4,8 +4,8 @@ import argparse
 import asyncio
 
 from app.commands.configuration import check_tokenizers, describe_models, load_settings
-from app.model_registry import targets
-from app.settings import Settings
+from app.config.registry import targets
+from app.config.settings import Settings
 from app.upstream.check import check_upstreams
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from app.command_line import UsageError
-from app.model_registry import load_counters
-from app.settings import Settings, SettingsError, load
+from app.commands.command_line import UsageError
+from app.config.registry import load_counters
+from app.config.settings import Settings, SettingsError, load
 
 
 def load_settings(file: Path | None = None) -> Settings:

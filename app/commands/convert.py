@@ -5,7 +5,7 @@ import json
 import sys
 
 from app.api.convert import convert
-from app.command_line import UsageError
+from app.commands.command_line import UsageError
 from app.errors import InvalidInput, ParleyError
 
 

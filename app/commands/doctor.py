@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 from pydantic import ValidationError
 
-from app.command_line import UsageError
+from app.commands.command_line import UsageError
 from app.commands.configuration import describe_models
-from app.config_sources import config_file
+from app.config.registry import load_counters
+from app.config.settings import SettingsError, load
+from app.config.sources import config_file
 from app.doctor import Examination, Finding, Status, examine_server, examine_settings
-from app.model_registry import load_counters
-from app.settings import SettingsError, load
 from app.terminal import use_color
 from app.terminal.color import BOLD, DIM, GREEN, RED, YELLOW, paint
 from app.terminal.screen import replace_control_characters

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from app.access import hash_key, make_key
-from app.command_line import UsageError
-from app.settings import Settings
-from app.validation import to_violations
+from app.commands.command_line import UsageError
+from app.config.settings import Settings
+from app.validation.violations import to_violations
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -3,8 +3,8 @@
 import argparse
 import json
 
+from app.config.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 
 
 def run(arguments: argparse.Namespace) -> int:

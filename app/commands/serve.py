@@ -8,11 +8,12 @@ import signal
 import sys
 from functools import partial
 
-from app import __version__, server
-from app.command_line import DEFAULT_URL, UsageError
+from app import __version__
+from app.commands.command_line import DEFAULT_URL, UsageError
 from app.commands.configuration import check_tokenizers, describe_models, load_settings
-from app.own_command import find_own_command
-from app.settings import Settings, SettingsError
+from app.config.settings import Settings, SettingsError
+from app.runtime.own_command import find_own_command
+from app.server import process as server
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ import json
 import sys
 import time
 
-from app.command_line import UsageError
+from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.errors import InvalidInput
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day

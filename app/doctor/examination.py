@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 from msgspec import Struct
 
+from app.config.registry import targets
+from app.config.settings import Settings
 from app.doctor.findings import Finding
 from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
-from app.model_registry import targets
 from app.profiles import KINDS
-from app.settings import Settings
 from app.upstream.check import MAX_AT_ONCE, UpstreamReport
 from app.upstream.http.client import UpstreamClient
 

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 from typing_extensions import override
 
+from app.calls.reply_consumer import ReplyConsumer
 from app.chat.events import Event, Failed, Fault, Finish
 from app.doctor.findings import Finding, Status, toml_key
 from app.doctor.network import check_way
@@ -25,11 +26,10 @@ from app.doctor.probes import (
 )
 from app.errors import UpstreamFailed
 from app.profiles import Profile
-from app.reply_consumer import ReplyConsumer
 from app.upstream import causes, faults
+from app.upstream.catalog import join_names
 from app.upstream.check import UpstreamReport, check_upstream
 from app.upstream.http.client import Target, UpstreamClient
-from app.upstream.model_names import join_names
 from app.upstream.reply.stream import UpstreamStream
 
 MAX_PROBE_TOKENS = 1024

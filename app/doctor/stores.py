@@ -11,9 +11,9 @@ from typing import Any
 from redis.asyncio import RedisCluster
 from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError, RedisError
 
-from app.cache.redis.client import make_client
-from app.cache.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
 from app.doctor.findings import Finding
+from app.redis.client import make_client
+from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query
 from app.usage.stores import UsageStoreError, open_usage_store

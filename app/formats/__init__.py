@@ -1,4 +1,4 @@
-"""The client formats. Each has one row in `FORMATS`, and its name in `app.format_names`."""
+"""The client formats. Each has one row in `FORMATS`, and its name in `app.chat.messages`."""
 
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2

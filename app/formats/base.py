@@ -6,11 +6,10 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.events import Event, Finish
-from app.chat.messages import PLAIN, Message, PromptPolicy
-from app.chat.origin import Origin
+from app.chat.messages import PLAIN, FormatName, Message, PromptPolicy, Text
 from app.chat.stage import Stage
+from app.chat.stream import Origin
 from app.errors import ParleyError, Violation
-from app.format_names import FormatName
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
 
@@ -216,3 +215,11 @@ class Format(Struct, frozen=True):
     """Makes the stage that the events of a reply pass before they are encoded."""
     warning: Callable[[str], str] = str
     """Replaces the JSON paths in a warning with those of the caller's request."""
+
+
+_HEAD = "Summary of the conversation so far:"
+
+
+def make_summary(text: str, path: str) -> Message:
+    """Return the summary as a message of the user: many chat templates want a conversation to begin with one."""
+    return Message("user", (Text(f"{_HEAD}\n\n{text}"),), path=path)

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.ids import make_call_id
-from app.chat.messages import Message, Part, ToolCall, ToolResult
+from app.chat.messages import Message, Part, ToolCall, ToolResult, make_call_id
 
 
 def fill_ids(given: Sequence[Message]) -> list[Message]:

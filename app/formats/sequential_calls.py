@@ -7,9 +7,8 @@ is held back until that call is whole JSON, or until the reply ends.
 
 from collections import deque
 
-from app.chat.accumulator import is_json
+from app.chat.accumulator import JsonEnd, is_json
 from app.chat.events import Event, Extra, Failed, Finish, TextDelta, ToolCallDelta
-from app.chat.json_end import JsonEnd
 
 
 class SequentialCallsStage:

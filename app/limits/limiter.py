@@ -35,7 +35,7 @@ from app.limits.windows import (
     wait_seconds,
 )
 from app.observe.request_record import RequestRecord
-from app.usage.pricing import read_cost
+from app.usage.meter import read_cost
 
 log = logging.getLogger("parley.limits")
 

@@ -19,11 +19,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from app.cache.redis.breaker import RedisCircuitBreaker, RedisRejected, RedisUnavailable
-from app.cache.shared.scripts import Script
+from app.calls.shared.scripts import Script
 from app.limits.stores import StoreUnavailable, Taken
 from app.limits.values import Kind, Rule
 from app.limits.windows import Count, period
+from app.redis.breaker import RedisCircuitBreaker, RedisRejected, RedisUnavailable
 
 PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0

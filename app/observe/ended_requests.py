@@ -8,8 +8,7 @@ import logging
 import time
 
 from app.observe.request_record import RequestObserver, RequestRecord
-from app.turn_budget import TurnBudget
-from app.turn_queue import TurnQueue
+from app.runtime.turn_queue import TurnBudget, TurnQueue
 
 log = logging.getLogger("parley.observe")
 

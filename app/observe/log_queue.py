@@ -13,7 +13,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TextIO
 
-from app.background_thread import start_background_thread
+from app.runtime.background_thread import start_background_thread
 
 MAX_QUEUE_BYTES = 4 * 1024 * 1024
 FLUSH_SECONDS = 2.0

@@ -13,7 +13,7 @@ from typing import Any, Literal, TextIO
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from app.chat.origin import Attempt
+from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
 from app.observe.request_record import RequestRecord
 

@@ -4,7 +4,9 @@ Label values never come from callers: an unknown model is `other`, and upstreams
 configuration gives them.
 """
 
-from collections.abc import Collection, Sequence
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from prometheus_client import ProcessCollector
@@ -15,6 +17,32 @@ from app.chat.token_usage import CallUsage, TokenUsage
 from app.observe.metric_tables import Counter, CounterTable, GaugeTable, Histogram, HistogramTable, ReadGauge
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
+
+SAMPLE_SECONDS = 0.5
+
+
+class LoopLagSampler:
+    """Starts a timer again and again, and reports how late it ran. It has its own timer, because the ticker stops while
+    there are no requests."""
+
+    def __init__(self, observe: Callable[[float], None], interval_seconds: float = SAMPLE_SECONDS) -> None:
+        self._observe = observe
+        self._interval = interval_seconds
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._due = time.perf_counter() + self._interval
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self._sample)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sample(self) -> None:
+        self._observe(max(0.0, time.perf_counter() - self._due))
+        self.start()
+
 
 OTHER = "other"
 """The label of every model whose name is not configured."""

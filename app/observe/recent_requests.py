@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from app.chat.origin import Attempt
+from app.chat.stream import Attempt
 from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 

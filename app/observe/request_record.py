@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from app.chat.events import Finish
-from app.chat.origin import Attempt
+from app.chat.stream import Attempt
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
 from app.observe.content import CapturedContent

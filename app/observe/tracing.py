@@ -33,7 +33,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from app import __version__
-from app.chat.origin import Attempt
+from app.chat.stream import Attempt
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import find_responsible
 from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent

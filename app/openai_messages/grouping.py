@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.ids import make_call_id
-from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
 from app.chat.turns import Turn
 from app.errors import Violation
 

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.chat.accumulator import is_json
-from app.chat.messages import Media, Message, Text
+from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import MessageGroup, group_messages
-from app.openai_messages.signatures import has_signature, sign
-from app.openai_messages.tool_messages import split_results, write_call
 from app.profiles import Profile
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -202,3 +202,45 @@ def _write_plain_messages(messages: Sequence[Message]) -> list[dict[str, Any]] |
 def _sort_key(path: str) -> tuple[int, str]:
     digits = path.partition("[")[2].partition("]")[0]
     return (int(digits) if digits.isdigit() else 0, path)
+
+
+_KEY = "thought_signature"
+
+
+def has_signature(extra: Mapping[str, Any]) -> bool:
+    """Whether the opaque fields of a call have a signature."""
+    content = extra.get("extra_content")
+    if not isinstance(content, dict):
+        return False
+    return any(isinstance(part, dict) and part.get(_KEY) for part in content.values())
+
+
+def sign(extra: Mapping[str, Any], signature: str) -> dict[str, Any]:
+    """Return the opaque fields of a call with this signature."""
+    content = extra.get("extra_content")
+    given = content if isinstance(content, dict) else {}
+    google = given.get("google")
+    signed = {**(google if isinstance(google, dict) else {}), _KEY: signature}
+    return {**extra, "extra_content": {**given, "google": signed}}
+
+
+def write_call(id_: str, name: str, arguments: str, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Write one item of `tool_calls`; `extra` has further fields, such as `extra_content`."""
+    return {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}, **extra}
+
+
+def split_results(results: Sequence[tuple[str, ToolResult]]) -> tuple[list[list[Text]], list[Text | Media]]:
+    """Return (lines, labelled): the lines of text of each result's tool message, and the parts of a user message that
+    follows them. Tool messages have only text, so each media part is replaced by a line with its number."""
+    lines: list[list[Text]] = []
+    labelled: list[Text | Media] = []
+    for _, result in results:
+        lines.append([])
+        for part in result.content:
+            if isinstance(part, Text):
+                lines[-1].append(part)
+            else:
+                number = len(labelled) // 2 + 1
+                labelled += [Text(f"[{part.media} {number}]"), replace(part, mark=None)]
+                lines[-1].append(Text(f"[{part.media} {number}: see below]", part.mark))
+    return lines, labelled

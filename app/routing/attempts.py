@@ -22,12 +22,12 @@ from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
 from app.errors import ParleyError, UpstreamFailed
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
-from app.routing.latency import LatencyWindow
 from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad
 from app.routing.retry_budget import RetryBudget
 from app.routing.route import Deployment, ModelRoute, PreparedRequest
+from app.routing.upstream_state import LatencyWindow
+from app.runtime.ticker import Ticker
 from app.steps import pipeline
-from app.ticker import Ticker
 from app.upstream import faults
 from app.upstream import request as upstream_request
 from app.upstream.causes import DEADLINE

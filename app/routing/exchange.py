@@ -11,12 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Self
 
 from app.chat.events import Event, Failed, Fault, is_end
-from app.chat.origin import Attempt
-from app.chat.stream import AttemptLog, Receiver
+from app.chat.stream import Attempt, AttemptLog, Receiver
 from app.errors import UpstreamFailed
-from app.routing.latency import LatencyWindow
-from app.routing.upstream_state import UpstreamState, is_failure
-from app.ticker import Ticker
+from app.routing.upstream_state import LatencyWindow, UpstreamState, is_failure
+from app.runtime.ticker import Ticker
 from app.upstream import faults
 from app.upstream.causes import (
     CONNECT_TIMEOUT,

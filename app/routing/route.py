@@ -5,8 +5,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from app.cache.key import cache_key
-from app.cache.key_part import KeyPart
+from app.cache.key import KeyPart, cache_key
 from app.chat.messages import ChatRequest
 from app.errors import InvalidInput, ParleyError, Violation
 from app.params import find_routing_params
@@ -14,8 +13,8 @@ from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.http.client import Target
-from app.usage.pricing import Price
-from app.validation import json_path
+from app.usage.meter import Price
+from app.validation.violations import json_path
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
 

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
 from app.profiles import Profile
-from app.steps.empty_turns import is_empty_turn
-from app.steps.merge_messages import merge_messages
+from app.steps.merge_messages import is_empty_turn, merge_messages
 
 BRIDGE = "..."
 """The text of an assistant message that is inserted only for the order of roles."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import MessageGroup, group_messages
-from app.openai_messages.signatures import has_signature
+from app.openai_messages.messages import has_signature
 from app.profiles import Profile
 
 _COUNTER = re.compile(r"(.*[^0-9A-Za-z])?\d{1,6}|\D*", re.DOTALL)

@@ -9,20 +9,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
-from app.chat.messages import ChatRequest, Tool
+from app.chat.messages import ChatRequest, TokenCounter, Tool
 from app.chat.stage import Stage
-from app.chat.token_counter import TokenCounter
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
-from app.steps.cache_marks import strip_cache_marks
+from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
-from app.steps.empty_turns import drop_empty_turns, drop_thought_only_turns
 from app.steps.json_format import adapt_response_format, is_enforced
 from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
-from app.steps.opaque_fields import warn_of_unsent_fields
+from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,

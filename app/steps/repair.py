@@ -16,7 +16,7 @@ import json_repair
 from app.chat.accumulator import is_json
 from app.chat.events import Event, Extra, Failed, Finish, ToolCallDelta
 from app.steps.tool_parsers.calls import NotACall
-from app.steps.tool_parsers.literals import write_json
+from app.steps.tool_parsers.json_scanner import write_json
 
 MAX_NESTING = 100
 """What is nested more deeply is not repaired: that takes much time for nothing."""

@@ -1,11 +1,32 @@
 """The models that each server lists, cached for a minute and fetched once for all concurrent callers."""
 
 import asyncio
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from app.errors import UpstreamFailed
 from app.upstream.http.client import Target, UpstreamClient
+from app.validation.nearest import find_nearest_model
+
+SHOWN = 10
+MAX_SHOWN_NAME = 100
+
+
+def join_names(names: Sequence[str]) -> str:
+    """List at most SHOWN names, each cut to MAX_SHOWN_NAME characters, and say how many more there are."""
+    shown = [name if len(name) <= MAX_SHOWN_NAME else f"{name[:MAX_SHOWN_NAME]}…" for name in names[:SHOWN]]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(shown) + more
+
+
+def suggest_model(name: str, known: Sequence[str]) -> str:
+    """Return the end of the message "there is no model 'x'": a similar name, or the available ones."""
+    near = find_nearest_model(name, known)
+    if near is not None:
+        return f"; did you mean {near!r}?"
+    return f"; available models: {join_names(known)}" if known else ""
+
 
 MAX_AGE_SECONDS = 60.0
 MAX_AGE_AFTER_REFUSAL_SECONDS = 2.0

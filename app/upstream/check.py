@@ -11,8 +11,8 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.upstream import causes
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
+from app.upstream.catalog import join_names, suggest_model
 from app.upstream.http.client import Target, UpstreamClient
-from app.upstream.model_names import join_names, suggest_model
 
 MAX_AT_ONCE = 16
 

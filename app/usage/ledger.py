@@ -16,7 +16,7 @@ from itertools import chain
 
 from msgspec import Struct
 
-from app.background_thread import start_background_thread
+from app.runtime.background_thread import start_background_thread
 from app.usage.stores import UsageRowError, UsageStore, UsageStoreError
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 

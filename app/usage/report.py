@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import asdict
 
 from app.errors import InvalidInput, Violation
-from app.nearest import suggest_name
 from app.usage.totals import GROUPS, NUMBERS, GroupBy, Totals, UsageQuery, UsageRow, sum_totals
+from app.validation.nearest import suggest_name
 
 DEFAULT_DAYS = 30
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from app.access import hash_key
 from app.cli import main
-from app.settings import Settings, SettingsError, load
+from app.config.settings import Settings, SettingsError, load
 
 from tests.fork_server import forked_parley
 

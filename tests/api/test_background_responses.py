@@ -10,20 +10,20 @@ import httpx
 import msgspec
 import pytest
 from app.access import ANONYMOUS
-from app.api.openai_responses import background
-from app.api.openai_responses.background import BackgroundRun, BackgroundRuns, NoClient
-from app.api.openai_responses.body import ResponsesRequest, parse_responses_body
-from app.api.openai_responses.endpoint import ResponsesEndpoint
-from app.api.openai_responses.kept_request import KeptRequest
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses
+from app.api.reply_response import EventStreamResponse, ResponseLimits
 from app.api.request_limits import RequestLimits
-from app.api.responses import EventStreamResponse, ResponseLimits
-from app.cache.stores.base import StateStore, StoreError, StoreLimits
-from app.cache.stores.memory import MemoryStore
 from app.errors import Cancelled
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
-from app.memory_budget import MemoryBudget
+from app.responses_api import background
+from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
+from app.responses_api.body import ResponsesRequest, parse_responses_body
+from app.responses_api.endpoint import ResponsesEndpoint
+from app.responses_api.kept_request import KeptRequest
+from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.runtime.memory_budget import MemoryBudget
+from app.stores.base import StateStore, StoreError, StoreLimits
+from app.stores.memory import MemoryStore
 from typing_extensions import override
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed

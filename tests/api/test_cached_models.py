@@ -1,7 +1,7 @@
 """The figures of the cache stay readable whatever names callers invent."""
 
 from app.api.admin import CachedModel, list_cached_models
-from app.cache.stores import EntryTotals
+from app.stores import EntryTotals
 
 
 def test_the_models_with_the_most_entries_are_listed_and_the_others_are_added_up() -> None:

@@ -6,9 +6,9 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+from app.config.settings import Server
 from app.formats import FORMATS
 from app.formats.base import Options
-from app.settings import Server
 
 from tests.conversations.sample_conversations import golden
 from tests.each_case import each_case

@@ -5,9 +5,9 @@ import hashlib
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.main import create_app
 from app.observe import logs
-from app.settings import Settings
 
 from tests.in_process_gateway import ModelServer, Running
 

@@ -9,7 +9,7 @@ from app.access import hash_key
 from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
 from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
 from app.api.request_limits import RequestLimits
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.in_process_gateway import SERVER, ModelServer, Running
 

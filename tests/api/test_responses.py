@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
+from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits, add_reply_stage
 from app.api.response_writer import SendQueue
-from app.api.responses import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits, add_reply_stage
-from app.cache.log import ReplyLog
+from app.calls.log import ReplyLog
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
-from app.chat.origin import Origin
+from app.chat.stream import Origin
 from app.errors import Busy
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN

@@ -10,7 +10,7 @@ from app.cache import ALL, EqualUntil, PackedReply, ReplyLocation
 from app.chat.stream import Reply
 from app.formats import FORMATS
 from app.formats.base import ReplyInfo
-from app.turn_budget import TURN_SECONDS, TurnBudget
+from app.runtime.turn_queue import TURN_SECONDS, TurnBudget
 from typing_extensions import override
 
 from tests.work_clock import WorkClock

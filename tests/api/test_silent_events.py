@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
+from app.api.reply_response import EventStreamResponse, ResponseLimits
 from app.api.response_writer import SendQueue
-from app.api.responses import EventStreamResponse, ResponseLimits
 from app.chat.events import TextDelta, ToolCallDelta
 from app.formats.autogen import AUTOGEN
 from app.formats.base import HEARTBEAT, ReplyInfo

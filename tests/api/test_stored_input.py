@@ -7,14 +7,14 @@ from typing import Any
 import httpx
 import pytest
 from app.api.chat_schema import RejectedRequest, StoredItems, UnresolvedRequest
-from app.api.openai_responses.body import parse_responses_body
-from app.api.openai_responses.stored import InputMemory, ResponseRecord, StoredResponses
 from app.api.request_limits import RequestLimits
-from app.cache.stores.base import StoredValue
-from app.cache.stores.memory import MemoryStore
+from app.config.settings import Server
 from app.errors import Busy, TooLarge
-from app.memory_budget import MemoryBudget
-from app.settings import Server
+from app.responses_api.body import parse_responses_body
+from app.responses_api.stored import InputMemory, ResponseRecord, StoredResponses
+from app.runtime.memory_budget import MemoryBudget
+from app.stores.base import StoredValue
+from app.stores.memory import MemoryStore
 from typing_extensions import override
 
 from tests.api.held_server import code

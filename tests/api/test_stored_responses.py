@@ -7,17 +7,17 @@ from typing import Any
 
 import httpx
 import pytest
-from app.api.openai_responses.background import NoClient
-from app.api.openai_responses.kept_reply import KeptEnd
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses
-from app.api.responses import EventStreamResponse, ResponseLimits
-from app.cache.stores.base import StoreLimits
-from app.cache.stores.memory import MemoryStore
+from app.api.reply_response import EventStreamResponse, ResponseLimits
 from app.chat.events import Event, Finish, TextDelta
 from app.chat.stream import Receiver
 from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
+from app.responses_api.background import NoClient
+from app.responses_api.kept_reply import KeptEnd
+from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.stores.base import StoreLimits
+from app.stores.memory import MemoryStore
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, Answer, ModelServer, Running, streamed
 

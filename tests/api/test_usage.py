@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import pytest
+from app.config.settings import Settings
 from app.formats.base import USAGE_ESTIMATED
 from app.observe.request_record import RequestRecord
-from app.settings import Settings
 from app.usage.totals import Totals
 
 from tests.each_case import each_case

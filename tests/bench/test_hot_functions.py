@@ -6,7 +6,7 @@ from stacks import Stack, parse
 RUN, FEED, WRITE = (
     "run (app/cli.py:1)",
     "Encoder.<locals>.feed (app/formats/base.py:119)",
-    "write (app/connection.py:7)",
+    "write (app/server/connection.py:7)",
 )
 STACKS = [Stack([RUN, FEED], 6), Stack([RUN, FEED, WRITE], 3), Stack([RUN], 1)]
 

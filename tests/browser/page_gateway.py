@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.scripted_server import Reply
 from tests.uvicorn_gateway import ByModel, serving

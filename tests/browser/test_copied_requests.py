@@ -15,8 +15,8 @@ import anyio
 import httpx
 import pytest
 from app.access import hash_key
+from app.config.settings import Settings
 from app.playground import files
-from app.settings import Settings
 
 from tests.clean_environment import clean_environment
 from tests.scripted_server import Reply, ScriptedServer

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from app.cache import CacheRules
-from app.cache.stores import Store
 from app.chat.events import Event, Fault, Finish
 from app.errors import UpstreamFailed
+from app.stores import Store
 
 from tests.cache.fake_calls import DONE, say
 from tests.cache.fake_model import REPLY, Bench

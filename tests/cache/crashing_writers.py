@@ -14,8 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from app.cache.stores import Store, StoreLimits
-from app.cache.stores.sqlite import SqliteStore
+from app.stores import Store, StoreLimits
+from app.stores.sqlite import SqliteStore
 
 from tests.cache.stores import is_whole, sealed
 

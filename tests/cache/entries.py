@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from app.cache.codec import Batch, StoredEntry
-from app.cache.entry_builder import EntryBuilder
-from app.cache.log import events_size
+from app.calls.codec import Batch, StoredEntry
+from app.calls.entry_builder import EntryBuilder
+from app.calls.log import events_size
 from app.chat.events import Event, Extra, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import strategies as st
 

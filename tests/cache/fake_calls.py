@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from app.cache.inflight import InFlightCall
-from app.cache.log import LOG_LIMITS, LogLimits
+from app.calls.call import InFlightCall
+from app.calls.log import LOG_LIMITS, LogLimits
 from app.chat.events import Event, Failed, Finish, TextDelta
 from app.chat.stream import Receiver, Reply
 

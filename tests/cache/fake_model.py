@@ -6,16 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
-from app.cache.codec import Batch, StoredEntry, dump
-from app.cache.inflight import InFlightCall
 from app.cache.policy import ON, CachePolicy
-from app.cache.stores import UNKNOWN, Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
-from app.cache.stores.base import KnownValue
-from app.cache.types import OpenUpstream
+from app.calls.call import InFlightCall
+from app.calls.codec import Batch, StoredEntry, dump
+from app.calls.types import OpenUpstream
 from app.chat.events import Event, Failed
-from app.chat.origin import Origin
-from app.chat.stream import Reply
+from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
+from app.stores import UNKNOWN, Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
+from app.stores.base import KnownValue
 from msgspec.structs import replace
 
 from tests.cache.fake_calls import DONE, FakeCaller, say

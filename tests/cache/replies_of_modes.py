@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits
 from app.api.response_writer import SendQueue
-from app.api.responses import EventStreamResponse, JsonResponse, ResponseLimits
-from app.cache.codec import Batch, StoredEntry, dump, load
-from app.cache.replay import Replay, Turns
+from app.calls.codec import Batch, StoredEntry, dump, load
+from app.calls.replay import Replay, Turns
 from app.chat.events import Event
 from app.chat.stream import Receiver, Reply
 from app.formats import FORMATS

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from app.cache.stores import StoreLimits
-from app.cache.stores.sqlite import SqliteStore
+from app.stores import StoreLimits
+from app.stores.sqlite import SqliteStore
 
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
 

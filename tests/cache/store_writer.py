@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 
-from app.cache.stores import Store
+from app.stores import Store
 
 from tests.cache.stores import is_whole, patient_store, sealed
 

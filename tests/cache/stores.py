@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from app.cache.redis.breaker import RedisCircuitBreaker
-from app.cache.stores import Store, StoreLimits, open_store
-from app.cache.stores.redis import RedisStore
+from app.redis.breaker import RedisCircuitBreaker
+from app.stores import Store, StoreLimits, open_store
+from app.stores.redis import RedisStore
 
 T = TypeVar("T")
 

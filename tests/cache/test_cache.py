@@ -8,12 +8,12 @@ from unittest.mock import Mock
 
 import pytest
 from app.cache import CacheRules
-from app.cache.codec import LARGE_ENTRY, load
-from app.cache.log import LogLimits
 from app.cache.policy import CachePolicy, make_cache_policy
-from app.cache.stores import open_store
+from app.calls.codec import LARGE_ENTRY, load
+from app.calls.log import LogLimits
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss
+from app.stores import open_store
 from msgspec.structs import replace
 
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from app.cache import CacheRules
-from app.cache.log import LogLimits
-from app.cache.stores import UNKNOWN
+from app.calls.log import LogLimits
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
+from app.stores import UNKNOWN
 
 from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, FakeCaller, say

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from app.cache.report import count_replies
-from app.cache.stores import open_store
 from app.cli import main
-from app.settings import load
+from app.commands.cache import count_replies
+from app.config.settings import load
+from app.stores import open_store
 from typing_extensions import override
 
 from tests.clean_environment import clean_environment

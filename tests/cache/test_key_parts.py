@@ -6,8 +6,7 @@ from typing import Any, get_args, get_origin
 
 import pytest
 from app.cache import key as keys
-from app.cache.key import cache_key
-from app.cache.key_part import KeyPart
+from app.cache.key import KeyPart, cache_key
 from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
 from app.routing.route import MAX_KEYS
 from app.steps.pipeline import reply_stages, reply_traits

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from app.model_registry import ModelRegistry
-from app.settings import Settings
+from app.config.registry import ModelRegistry
+from app.config.settings import Settings
 
 from tests.cache.cache_keys import HI, asked_of
 

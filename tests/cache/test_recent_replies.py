@@ -1,8 +1,8 @@
 """A reply is kept decoded only as what the store has at its key, and within a limit of memory."""
 
-from app.cache.codec import Batch, StoredEntry, dump
 from app.cache.recent_replies import MAX_REPLIES, MAX_REPLY_BYTES, RecentReplies
-from app.cache.stored_reply import StoredReply
+from app.calls.codec import Batch, StoredEntry, dump
+from app.calls.stored_reply import StoredReply
 from app.chat.events import Finish, TextDelta
 
 

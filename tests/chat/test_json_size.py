@@ -2,7 +2,7 @@
 
 import json
 
-from app.chat.json_size import count_values, max_values
+from app.api.asgi import count_values, max_values
 
 from tests.each_case import each_case
 

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from app.chat.events import Event, TextDelta
-from app.chat.origin import Attempt
-from app.chat.stream import AttemptLog, ForwardedReply, Receiver
+from app.chat.stream import Attempt, AttemptLog, ForwardedReply, Receiver
 from app.chat.token_usage import CallUsage, TokenUsage
 
 HELLO = TextDelta("Hello")

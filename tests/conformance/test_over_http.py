@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.conformance.case_runner import CASES
 from tests.conformance.cases import Json, body_chunks, compare

@@ -11,7 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.deploy.helm_chart import CHART, RenderError, Resource, check_values, read_yaml, render
 from tests.each_case import each_case

@@ -76,7 +76,7 @@ from tokenizers import Tokenizer, models
 from pathlib import Path
 from app.attachments.documents import office, pictures
 from app.attachments.documents.parts import Budget
-from app.token_counting import load_counter
+from app.runtime.token_counting import load_counter
 
 folder = Path(sys.argv[1])
 word, slides, sheet, picture = (io.BytesIO() for _ in range(4))

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from app.settings import Server, Settings
+from app.config.settings import Server, Settings
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy/systemd/parley.service"

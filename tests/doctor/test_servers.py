@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.doctor import Examination, Finding, examine_server, examine_settings
-from app.settings import Settings
 
 from tests.certificates import certificate
 from tests.doctor.model_server import FaultyServer, json_reply, make_stream

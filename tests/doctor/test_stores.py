@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from app.cache.stores import open_store
 from app.doctor.findings import Finding
 from app.doctor.stores import check_cache, check_usage
+from app.stores import open_store
 
 from tests.redis_server import RedisServer, clustered, running_redis
 

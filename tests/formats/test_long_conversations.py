@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from app.chat.messages import Message, Text, ToolCall, ToolResult
 from app.formats import FORMATS
-from app.formats.agentscope.ids import UniqueIds
+from app.formats.agentscope.replay import UniqueIds
 from app.formats.base import DEFAULT_OPTIONS
 from msgspec.structs import replace
 

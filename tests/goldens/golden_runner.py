@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from app.config.settings import Settings
 from app.main import create_app
-from app.settings import Settings
-from app.validation import to_violations
+from app.validation.violations import to_violations
 from pydantic import ValidationError
 
 from tests.goldens.dashscope import compatible

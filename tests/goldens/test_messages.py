@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from app.api.messages import MESSAGES
-from app.api.responses import add_reply_stage
+from app.api.reply_response import add_reply_stage
 from app.chat.events import Event, Failed
 from app.errors import UpstreamFailed
 from app.formats.base import Options, ReplyInfo, ReplyMode

@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 from app.access import ANONYMOUS
-from app.cache.redis.breaker import RedisCircuitBreaker
-from app.cache.shared.scripts import Script
+from app.calls.shared.scripts import Script
 from app.errors import RateLimited
 from app.limits import Limiter, Limits
 from app.limits.redis_store import RELEASE, RENEW, RedisStore
 from app.limits.stores import MemoryStore, StoreUnavailable, Taken
 from app.limits.values import Rule, make_rules
+from app.redis.breaker import RedisCircuitBreaker
 
 from tests.redis_server import RedisServer
 

@@ -4,17 +4,17 @@ import time
 from collections.abc import Callable
 
 from app.cache import Cache, CacheRules
-from app.cache.redis.breaker import RedisCircuitBreaker
-from app.cache.shared import Coordinator
-from app.cache.shared.call_store import LEASE_SECONDS
-from app.cache.stores import Store, StoreLimits
-from app.cache.stores.memory import MemoryStore
-from app.cache.stores.redis import RedisStore
-from app.cache.types import CallCoordinator
-from app.cache.urls import RedisUrl
+from app.calls.shared import Coordinator
+from app.calls.shared.call_store import LEASE_SECONDS
+from app.calls.types import CallCoordinator
+from app.config.settings import CacheSettings
 from app.main import MakeCache, make_cache
-from app.settings import CacheSettings
-from app.ticker import Ticker
+from app.redis.breaker import RedisCircuitBreaker
+from app.redis.urls import RedisUrl
+from app.runtime.ticker import Ticker
+from app.stores import Store, StoreLimits
+from app.stores.memory import MemoryStore
+from app.stores.redis import RedisStore
 from typing_extensions import override
 
 from tests.live.gateway import Gateway

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from app.config.settings import Settings
 from app.main import MakeCache, make_cache
-from app.settings import Settings
 from typing_extensions import override
 
 from tests.light_client import light_client

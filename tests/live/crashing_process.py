@@ -18,13 +18,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Self
 
-from app.cache.codec import load
-from app.cache.stores import StoredValue
-from app.cache.stores.sqlite import SqliteStore
+from app.calls.codec import load
 from app.chat.events import Finish, TextDelta
+from app.config.settings import Settings
 from app.main import create_app
-from app.server import ParleyServer, config
-from app.settings import Settings
+from app.server.process import ParleyServer, config
+from app.stores import StoredValue
+from app.stores.sqlite import SqliteStore
 from typing_extensions import override
 
 from tests.live.gateway import DONE, end, say

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 from app.api.application import ParleyApp
 from app.api.context import AppContext
-from app.connection import ClientConnection
+from app.config.settings import Settings
 from app.main import MakeCache, create_app, make_cache
 from app.routing import RetryBudget
-from app.server import ParleyServer, config
-from app.settings import Settings
+from app.server.connection import ClientConnection
+from app.server.process import ParleyServer, config
 from app.upstream.http.client import GRACE_SECONDS
 from app.upstream.http.transport import PushTransport
 

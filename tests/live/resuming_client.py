@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from app.config.settings import Settings
 from app.main import MakeCache
-from app.settings import Settings
 
-from tests.cache.shared.coordinators import PatientLink
+from tests.calls.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, say, serving_with
 from tests.live.raw_client import DEADLINE_SECONDS, Caller, calling

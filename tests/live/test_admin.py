@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.cache.codec import LARGE_ENTRY, StoredEntry, dump
+from app.calls.codec import LARGE_ENTRY, StoredEntry, dump
 from app.cli import main
 
-from tests.cache.shared.coordinators import PatientLink
+from tests.calls.shared.coordinators import PatientLink
 from tests.live import resuming_client
 from tests.live.caches import CacheMaker, coordinator_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
@@ -114,7 +114,7 @@ async def test_a_large_reply_that_is_being_stored_is_purged_too(monkeypatch: pyt
         time.sleep(0.2)
         return dump(entry)
 
-    monkeypatch.setattr("app.cache.log.dump", encode_slowly)
+    monkeypatch.setattr("app.calls.log.dump", encode_slowly)
     large = Reply([say("x" * LARGE_ENTRY), end(), DONE], chunked=True)
     async with ScriptedServer(large) as upstream, caching(upstream, server=SERVER) as gateway:
         async with calling(gateway.address) as caller:

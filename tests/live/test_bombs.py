@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 from app.steps.truncation.truncate import truncate
 
 from tests.attachments.documents import sample_documents

@@ -1,8 +1,8 @@
 """What a caller says of the cache, in the body and in the header, and what the settings say, seen from outside."""
 
 import pytest
-from app.cache.stores import StoreLimits
-from app.cache.stores.memory import MemoryStore
+from app.stores import StoreLimits
+from app.stores.memory import MemoryStore
 
 from tests.live.caches import CacheMaker, Clock, cache_for
 from tests.live.caching_gateway import Json, caching, question

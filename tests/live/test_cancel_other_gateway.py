@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.cache.shared.coordinators import PatientLink
+from tests.calls.shared.coordinators import PatientLink
 from tests.light_client import light_client
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say

@@ -8,7 +8,7 @@ import json
 import random
 
 import pytest
-from app.connection import PROBE_SECONDS
+from app.server.connection import PROBE_SECONDS
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving
 from tests.live.raw_client import ASK, calling

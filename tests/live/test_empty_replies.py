@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.fault_server import CLOSING, FINISH, Exchange, FaultServer, Script, black_hole, good, say, with_status
 from tests.light_client import light_client

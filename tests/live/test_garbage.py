@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.formats import FORMATS
-from app.settings import Settings
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with, settings
 from tests.live.raw_client import Caller, calling

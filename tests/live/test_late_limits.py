@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pytest
+from app.config.settings import LimitSettings
 from app.limits.values import Kind
-from app.settings import LimitSettings
 
-from tests.cache.shared.coordinators import PatientLink
+from tests.calls.shared.coordinators import PatientLink
 from tests.each_case import each_case
 from tests.live.caches import CacheMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with

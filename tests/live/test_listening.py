@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 from app.main import create_app
-from app.server import CannotListen, ParleyServer
+from app.server.process import CannotListen, ParleyServer
 
 from tests.live.gateway import make_server, serving, settings
 from tests.live.raw_client import DEADLINE_SECONDS, HEALTH

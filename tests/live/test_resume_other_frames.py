@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
-from app.cache.redis.breaker import RedisCircuitBreaker
+from app.redis.breaker import RedisCircuitBreaker
 
-from tests.cache.shared.coordinators import PatientLink
+from tests.calls.shared.coordinators import PatientLink
 from tests.live.caches import CacheMaker, coordinator_of, link_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import Caller, calling

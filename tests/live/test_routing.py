@@ -7,8 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.routing import RetryBudget
-from app.settings import Settings
 
 from tests.fault_server import (
     FINISH,

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from app.server import REPEAT_SECONDS, WORKER_SECONDS
+from app.server.process import REPEAT_SECONDS, WORKER_SECONDS
 
 from tests.live.gateway import DONE, end, say
 from tests.live.parley_command import process

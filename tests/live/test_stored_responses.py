@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
-from app.api.openai_responses.stored import ResponseRecord, StoredResponses
-from app.cache.stores import open_state_store
+from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.stores import open_state_store
 from msgspec.structs import replace
 
 from tests.live.gateway import DONE, end, say

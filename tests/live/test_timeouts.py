@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.live.gateway import DONE, chunk, end, eventually, say, serving, serving_with
 from tests.live.raw_client import calling, checked, frames, reply_of

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.observe import logs
 from app.observe.logs import RequestLine
-from app.settings import Settings
 from app.upstream import causes
 from app.upstream.causes import Cause
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.routing import RetryBudget
-from app.settings import Settings
 
 from tests.fault_server import FaultServer
 from tests.live.gateway import Gateway, eventually, serving_with

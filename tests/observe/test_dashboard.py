@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.config.settings import Settings
 from app.main import create_app
-from app.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/dashboards/parley.json").read_text())

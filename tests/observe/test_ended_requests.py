@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from app.observe.ended_requests import GATHER_SECONDS, REPORTED_TOGETHER, EndedRequests
 from app.observe.request_record import RequestRecord
-from app.turn_budget import TURN_SECONDS, TurnBudget
+from app.runtime.turn_queue import TURN_SECONDS, TurnBudget
 
 from tests.work_clock import WorkClock
 

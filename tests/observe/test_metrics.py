@@ -12,11 +12,11 @@ import pytest
 from app import errors
 from app.access import hash_key
 from app.chat.token_usage import TokenUsage
+from app.config.settings import Settings
 from app.main import create_app
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestRecord
 from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE, find_responsible
-from app.settings import Settings
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed

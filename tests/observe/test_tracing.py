@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from app.chat.origin import Attempt
+from app.chat.stream import Attempt
 from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import begin_trace
@@ -164,7 +164,7 @@ def test_a_trace_that_is_not_sampled_is_not_exported_and_the_model_server_knows(
 def test_without_tracing_the_sdk_of_opentelemetry_is_not_imported() -> None:
     """FastAPI imports its API if it is there."""
     program = (
-        "import sys, json; from app.main import create_app; from app.settings import Settings; "
+        "import sys, json; from app.main import create_app; from app.config.settings import Settings; "
         "create_app(Settings(demo=True)); "
         "print(json.dumps([name for name in sys.modules if name.startswith('opentelemetry.')]))"
     )

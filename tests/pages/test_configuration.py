@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from app.settings import load
+from app.config.settings import load
 
 ROOT = Path(__file__).parents[2]
 SHOWN = [

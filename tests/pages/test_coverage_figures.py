@@ -36,17 +36,17 @@ def test_the_pure_modules_are_those_of_the_import_contract() -> None:
 
 def test_the_files_of_a_package_are_added_up_and_others_do_not_count() -> None:
     files = report(chat__ids=row(3, 4, [7], [[6, -2]]), chat__deep__part=row(6, 6), chat=row(1, 1), chatty=row(0, 9))
-    by_module = add_up(files, ["app.chat", "app.nearest"])
+    by_module = add_up(files, ["app.chat", "app.params"])
     assert by_module["app.chat"] == Figures(10, 11, ("app/chat/ids.py: 7, 6->exit",))
-    assert by_module["app.nearest"].share == 1.0
+    assert by_module["app.params"].share == 1.0
 
 
 def test_pure_modules_must_run_completely() -> None:
     for ran, enough in ((100, True), (98, False)):
-        by_module = add_up(report(nearest=row(ran, 100), cli=row(0, 100)), ["app.nearest"])
+        by_module = add_up(report(params=row(ran, 100), cli=row(0, 100)), ["app.params"])
         rows, reached = describe_pure(by_module)
         assert reached is enough
-        assert rows[0].split() == [f"{ran / 100:.1%}", "app.nearest"]
+        assert rows[0].split() == [f"{ran / 100:.1%}", "app.params"]
 
 
 def test_the_command_fails_where_a_pure_module_is_not_run_completely(
@@ -54,6 +54,6 @@ def test_the_command_fails_where_a_pure_module_is_not_run_completely(
 ) -> None:
     file = tmp_path / "report.json"
     for ran, code in ((10, 0), (9, 1)):
-        file.write_text(json.dumps(report(nearest=row(ran, 10, [3] * (10 - ran)))), "utf-8")
+        file.write_text(json.dumps(report(params=row(ran, 10, [3] * (10 - ran)))), "utf-8")
         assert main(file) == code
-    assert "app/nearest.py: 3" in capsys.readouterr().out
+    assert "app/params.py: 3" in capsys.readouterr().out

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from app.config.settings import Settings
 from app.profiles import Profile
-from app.settings import Settings
 
 from tests.uvicorn_gateway import serving
 

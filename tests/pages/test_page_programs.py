@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import yaml
-from app.settings import Settings
+from app.config.settings import Settings
 from interop.page_programs import PAGES, PageProgram, read_programs
 
 from tests.each_case import each_case

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from app.access import hash_key
-from app.settings import Settings
+from app.config.settings import Settings
 from interop.page_programs import PAGES
 
 from tests.each_case import each_case

@@ -7,10 +7,9 @@ import pytest
 from app.chat.events import Event, Finish, TextDelta
 from app.chat.stream import AttemptLog
 from app.routing.exchange import Exchange, ExchangeOptions
-from app.routing.latency import LatencyWindow
-from app.routing.upstream_state import UpstreamState
+from app.routing.upstream_state import LatencyWindow, UpstreamState
+from app.runtime.ticker import Ticker
 from app.steps.reasoning_parser import ReasoningStage
-from app.ticker import Ticker
 from app.upstream.reply.stream import UpstreamStream
 from typing_extensions import override
 

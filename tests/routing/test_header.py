@@ -1,7 +1,7 @@
 """The header `x-parley-attempts`."""
 
-from app.chat.origin import Attempt
-from app.routing.header import write_attempts_header
+from app.api.reply_response import write_attempts_header
+from app.chat.stream import Attempt
 
 
 def test_an_attempt_is_a_name_with_parameters() -> None:

@@ -1,6 +1,6 @@
 """The quantiles of recent times to the first token."""
 
-from app.routing.latency import MAX_SAMPLES, LatencyWindow
+from app.routing.upstream_state import MAX_SAMPLES, LatencyWindow
 
 from tests.each_case import each_case
 

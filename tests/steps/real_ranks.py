@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from app.chat.token_counter import TokenCounter
+from app.chat.messages import TokenCounter
 from app.errors import ContextTooLong
+from app.runtime.token_counting import load_counter
 from app.steps.truncation.truncate import truncate
-from app.token_counting import load_counter
 
 from tests.steps.conversations import conversation
 from tests.steps.recorded_truncations import CASES, DIFFERENT, MEDIA, TOO_LONG, name_of, places

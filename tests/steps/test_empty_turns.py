@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.profiles import KINDS, Profile
-from app.steps.empty_turns import drop_thought_only_turns
+from app.steps.merge_messages import drop_thought_only_turns
 
 from tests.each_case import each_case
 from tests.steps.conversations import conversation

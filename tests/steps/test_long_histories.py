@@ -5,8 +5,8 @@ from collections.abc import Callable
 from app.chat.messages import ChatRequest, Message, Text, Tool, ToolCall, ToolResult
 from app.formats.qwen import QWEN_AGENT
 from app.profiles import Profile
+from app.runtime.token_counting import EstimatingCounter
 from app.steps.pipeline import prepare_request
-from app.token_counting import EstimatingCounter
 
 from tests.each_case import each_case
 from tests.linear_time import linear

@@ -7,8 +7,8 @@ from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, Too
 from app.chat.messages import Tool
 from app.chat.stage import Stage
 from app.steps.partial_tag import partial_tag_length
-from app.steps.prompted_tools.nous_reply import NousStage
-from app.steps.prompted_tools.qwen_reply import QwenStage
+from app.steps.prompted_tools.nous import NousStage
+from app.steps.prompted_tools.qwen import QwenStage
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
 from app.steps.stop_words import StopWordStage
 from app.steps.tool_parsers.parser import ParseState

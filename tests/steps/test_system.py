@@ -6,10 +6,10 @@ import pytest
 from app.chat.attachments import FileText, Section
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool
 from app.profiles import KINDS, Profile
+from app.runtime.token_counting import TokenCounters
 from app.steps.pipeline import media_requests, prepare_request
 from app.steps.prompt_language import detect_language
 from app.steps.system import add_default_system, place_system
-from app.token_counting import TokenCounters
 
 from tests.steps.conversations import conversation, texts
 

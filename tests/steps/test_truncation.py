@@ -10,17 +10,17 @@ from app.chat.messages import (
     Part,
     Reasoning,
     Text,
+    TokenCounter,
     Tool,
     ToolCall,
     ToolResult,
 )
-from app.chat.token_counter import TokenCounter
 from app.errors import ContextTooLong
 from app.profiles import Profile
+from app.runtime.token_counting import EstimatingCounter
 from app.steps.pipeline import prepare_request
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit, truncate
-from app.token_counting import EstimatingCounter
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from app.settings import Settings
+from app.config.settings import Settings
 
 from tests.cuts import finely, random_cuts, whole
 from tests.effort import LONG

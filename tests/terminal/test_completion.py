@@ -62,7 +62,7 @@ def test_tab_completes_commands_options_and_values(shell: str, folder: Path) -> 
 def test_the_words_are_those_of_the_parser_and_nothing_that_takes_long_is_loaded() -> None:
     environ = clean_environment(_ARGCOMPLETE="1", COMP_LINE="parley ", COMP_POINT="7", _ARGCOMPLETE_STDOUT_FILENAME="")
     script = (
-        "import argcomplete, io, sys; from app.command_line import make_parser; out = io.StringIO();"
+        "import argcomplete, io, sys; from app.commands.command_line import make_parser; out = io.StringIO();"
         "argcomplete.autocomplete(make_parser(), exit_method=lambda _: None, output_stream=out);"
         "print(*out.getvalue().split('\\v'), *sorted({'pydantic', 'httpx'} & sys.modules.keys()))"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from app.chat.events import Fault
 from app.upstream import faults
-from app.upstream.fault_kinds import TRANSIENT
+from app.upstream.faults import TRANSIENT
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 from tests.each_case import each_case

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from app.upstream.fault_kinds import parse_limit_reset, parse_retry_after
-from app.upstream.faults import from_response
+from app.upstream.faults import from_response, parse_limit_reset, parse_retry_after
 
 from tests.each_case import each_case
 

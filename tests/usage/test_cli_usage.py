@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from app.cli import main
-from app.settings import load
+from app.config.settings import load
 from app.usage.ledger import utc_day
 from app.usage.stores import open_usage_store
 from app.usage.totals import RowKey, Totals, UsageRow

@@ -5,8 +5,7 @@ from typing import Any
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage, TokenUsage
-from app.usage.meter import CallMeter
-from app.usage.pricing import Price
+from app.usage.meter import CallMeter, Price
 
 from tests.each_case import each_case
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from app.chat.token_usage import TokenUsage, read_token_usage
 from app.upstream.reply.usage import normalize_usage
-from app.usage.pricing import Price, read_cost, with_cost
+from app.usage.meter import Price, read_cost, with_cost
 
 PRICE = Price(input=2.0, output=10.0, cached_input=0.5, cache_write=2.5)
 

@@ -30,8 +30,8 @@ from app.attachments.fetch.address_policy import (
     parse_target,
 )
 from app.chat.messages import MediaKind
-from app.decompress import ExpandsTooFar, decompressor_for
 from app.errors import MediaRefused, MediaUnavailable, ParleyError, TooLarge
+from app.runtime.decompress import ExpandsTooFar, decompressor_for
 
 _THREADS = 8
 

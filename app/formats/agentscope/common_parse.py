@@ -10,7 +10,7 @@ from app.chat.messages import Message
 from app.errors import Violation
 from app.formats.agentscope.notes import Json
 from app.formats.base import Options, ParsedMessages
-from app.validation import find_unknown_keys, to_violations
+from app.validation.violations import find_unknown_keys, to_violations
 
 
 class ParseRules(Struct, frozen=True):

@@ -13,10 +13,9 @@ from msgspec.structs import replace
 from app.chat.messages import Media, Message, ToolResult
 from app.chat.turns import normalize_piece, split_message
 from app.errors import Violation
-from app.formats.agentscope.ids import ID_DIGITS, UniqueIds
 from app.formats.agentscope.media import placeholder
 from app.formats.agentscope.notes import BlockSyntax, Json, collect_notes
-from app.formats.agentscope.replay import make_id, replay_item
+from app.formats.agentscope.replay import ID_DIGITS, UniqueIds, make_id, replay_item
 from app.formats.base import Options
 from app.formats.call_ids import fill_ids
 from app.formats.sidecar import digest, with_notes

@@ -16,10 +16,35 @@ from msgspec.structs import replace
 
 from app.chat.messages import Message, Part, ToolResult
 from app.chat.turns import to_model_view
-from app.formats.agentscope.ids import ID_DIGITS
 from app.formats.agentscope.notes import BlockSyntax, Json, apply_notes
 from app.formats.agentscope.sidecar import AgentScopeSidecar
 from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, count_unchanged, digest, keep_original, read_notes
+
+ID_DIGITS = 22
+"""How many digits of a digest an id has."""
+
+
+class UniqueIds:
+    """The ids of the messages of one list. An id that is repeated gets a number."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()
+        self._counts: dict[str, int] = {}
+        """The last number that was tried for each repeated id: all lower ones are used."""
+
+    def find(self, id: str) -> str:
+        """Return the id, numbered if it is used."""
+        if id not in self._used:
+            return id
+        count = self._counts.get(id, 2)
+        while (found := f"{id}_{count}") in self._used:
+            count += 1
+        self._counts[id] = count
+        return found
+
+    def add(self, id: str) -> None:
+        self._used.add(id)
+
 
 _REPEATED = re.compile(r"_\d+$")
 _KEYS = frozenset({"id", "name", "role", "content", "metadata"})

@@ -16,11 +16,10 @@ from app.chat.accumulator import is_json_object
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
-from app.formats.base import Options, ParsedMessages
+from app.formats.base import Options, ParsedMessages, make_summary
 from app.formats.plain import parse_plain_messages
 from app.formats.seal import Seal, read_seal
-from app.formats.summary import make_summary
-from app.validation import find_unknown_keys, to_violations
+from app.validation.violations import find_unknown_keys, to_violations
 
 BILLING_HEADER = "x-anthropic-billing-header:"
 """Claude Code begins a block of its system prompt with this. The block differs in every request, so that no server

@@ -13,7 +13,7 @@ from app.formats.autogen.stream import AgentEventEncoder, AutogenWholeEncoder, I
 from app.formats.autogen.stream_compat import CompatEncoder, ModelViewEncoder
 from app.formats.autogen.write import write_items
 from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 _STREAMS: dict[str, type[AgentEventEncoder]] = {
     "interleaved": InterleavedEncoder,

@@ -12,20 +12,23 @@ from msgspec import Struct
 
 from app.chat.media_types import detect_type
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from app.formats.autogen.core_schema import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
 from app.formats.autogen.schema import (
+    AssistantMessage,
     AutogenItem,
     CodeExecutionEvent,
     CodeGenerationEvent,
+    FunctionExecutionResultMessage,
     HandoffMessage,
     MultiModalMessage,
     StopMessage,
     StructuredMessage,
+    SystemMessage,
     TextMessage,
     ThoughtEvent,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
     ToolCallSummaryMessage,
+    UserMessage,
 )
 from app.formats.autogen.value_types import AutogenFunctionCall, FunctionExecutionResult, Image, dump_json
 

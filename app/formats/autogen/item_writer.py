@@ -5,8 +5,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.ids import make_call_id
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult, make_call_id
 from app.errors import Violation
 from app.formats.autogen.parse import parse_items
 from app.formats.autogen.replay import read_asides, validate_item

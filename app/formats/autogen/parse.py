@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from app.chat.messages import Message, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.autogen.core_schema import CoreMessage, SystemMessage
 from app.formats.autogen.item_parser import ASIDE, ItemRole
 from app.formats.autogen.schema import (
     AgentItem,
@@ -20,8 +19,10 @@ from app.formats.autogen.schema import (
     AutogenItem,
     CodeExecutionEvent,
     CodeGenerationEvent,
+    CoreMessage,
     HandoffMessage,
     ModelClientStreamingChunkEvent,
+    SystemMessage,
     ThoughtEvent,
     ToolCallExecutionEvent,
     ToolCallRequestEvent,
@@ -30,7 +31,7 @@ from app.formats.autogen.schema import (
 )
 from app.formats.autogen.sidecar import make_item_id, read_item, restore
 from app.formats.sidecar import ID_HEAD, SIDECAR_KEY, keep_original
-from app.validation import find_unknown_keys
+from app.validation.violations import find_unknown_keys
 
 _MODEL_EVENTS = (
     ThoughtEvent

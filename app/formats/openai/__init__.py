@@ -12,7 +12,7 @@ from app.formats.openai.schema import OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
 from app.formats.openai.write import write_messages
 from app.formats.plain import parse_plain_messages
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.openai import schema as wire
-from app.validation import find_unknown_keys
+from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
 _KNOWN_CALL_KEYS = {"index"}

@@ -17,7 +17,7 @@ from app.formats.sse import encode_json as _json
 from app.formats.sse import encode_json_lines as _json_lines
 from app.formats.sse import escape_line_separators, write_frame
 from app.openai_messages.custom_tools import unwrap_input
-from app.openai_messages.tool_messages import write_call
+from app.openai_messages.messages import write_call
 
 _CHUNK = b'%%b{"index":0,"delta":%b,"finish_reason":null}]}\n\n'
 _TEXTS = {

@@ -5,16 +5,34 @@ changed. This one keeps everything that the format can hold: reasoning, names, `
 as they are, empty texts, and files without a name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from app.chat import datauri
-from app.chat.messages import Media, Message, Text
+from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import Violation
-from app.formats.openai.losses import find_losses
+from app.formats.losses import find_extra_losses, find_moved_results
 from app.openai_messages.content_parts import add_mark, write_text, write_video
 from app.openai_messages.grouping import MessageGroup, group_messages
-from app.openai_messages.tool_messages import split_results, write_call
+from app.openai_messages.messages import split_results, write_call
+
+_WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})
+_NO_FIELD = "cannot be written in OpenAI's format"
+
+
+def find_losses(messages: Sequence[Message]) -> list[Violation]:
+    """Return one violation for each loss, with the path of its message."""
+    return [*(loss for message in messages for loss in _find_message_losses(message)), *find_moved_results(messages)]
+
+
+def _find_message_losses(message: Message) -> Iterator[Violation]:
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            if part.is_error:
+                yield Violation(message.path, f"is_error {_NO_FIELD}")
+            if any(isinstance(item, Media) for item in part.content):
+                yield Violation(message.path, "media in a tool result moved into a user message after it")
+    yield from find_extra_losses(message, _WRITTEN_KEYS, _NO_FIELD)
 
 
 def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:

@@ -12,7 +12,7 @@ from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.qwen.stream import QwenDeltaEncoder, QwenSnapshotEncoder, QwenWholeEncoder
 from app.formats.qwen.write import write_messages
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
 _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {

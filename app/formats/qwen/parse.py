@@ -8,7 +8,7 @@ from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolC
 from app.errors import Violation
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.qwen.sidecar import EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
-from app.validation import json_path
+from app.validation.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
 

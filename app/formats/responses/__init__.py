@@ -21,7 +21,7 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import ResponsesItems
 from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, error_body
 from app.formats.responses.write import write_items
-from app.validation import to_violations
+from app.validation.violations import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(ResponsesItems)
 

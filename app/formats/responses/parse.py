@@ -14,12 +14,12 @@ from msgspec.structs import replace
 from app.chat import datauri
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.turns import Turn
+from app.formats.base import make_summary
 from app.formats.media_urls import is_remote
 from app.formats.responses import schema as wire
 from app.formats.responses.tools import SEARCH_NAME, join_name
 from app.formats.seal import read_seal
-from app.formats.summary import make_summary
-from app.validation import find_unknown_keys
+from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system"}
 

@@ -6,10 +6,8 @@ from app.chat.messages import ChatRequest
 from app.chat.stage import Stage
 from app.profiles import Profile
 from app.steps.prompted_tools.choice import allows_parallel_calls, parse_tool_choice
-from app.steps.prompted_tools.nous import nous_request
-from app.steps.prompted_tools.nous_reply import NousStage
-from app.steps.prompted_tools.qwen import STOP_WORDS, qwen_request, with_stop_words
-from app.steps.prompted_tools.qwen_reply import QwenStage
+from app.steps.prompted_tools.nous import NousStage, nous_request
+from app.steps.prompted_tools.qwen import STOP_WORDS, QwenStage, qwen_request, with_stop_words
 from app.steps.prompted_tools.wording import convert_calls_to_text, has_calls, without_tools
 
 Prompt: TypeAlias = Literal["nous", "qwen"]

@@ -3,7 +3,7 @@
 The wording is Qwen-Agent's, byte for byte, because the models were trained on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from msgspec.structs import replace
 
@@ -12,8 +12,11 @@ from app.steps.prompted_tools.choice import ToolChoice, parse_tool_choice
 from app.steps.prompted_tools.history import HistoryBuilder, join_content
 from app.steps.prompted_tools.wording import add_system_block, dumps, fold_last_turn, without_tools
 from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_scanner import loads
-from app.steps.tool_parsers.tag_families import CODE_TOOL
+from app.steps.tool_parsers.parser import ParseState
+from app.steps.tool_parsers.stage import CallStage
+from app.steps.tool_parsers.tag_families import CODE_TOOL, OPEN, read_tool_call
 
 _BLOCK = """# Tools
 
@@ -115,3 +118,47 @@ def _add_result(out: HistoryBuilder, result: ToolResult, message: Message, joine
         out.begin(Message("user", (), path=message.path))
     content = join_content(result.content, joiner)
     out.open_last().add("\n" if follows else "", "<tool_response>\n", *content, "\n</tool_response>")
+
+
+_THINK, _THOUGHT = "<think>", "</think>"
+
+
+class NousStage(CallStage):
+    def __init__(
+        self, reply_id: str, tools: Sequence[Tool], *, thought_in_content: bool = False, code: bool = False
+    ) -> None:
+        super().__init__(reply_id, tools, lambda state: _read_reply(state, thought_in_content, code))
+
+
+def _read_reply(r: ParseState, thinking: bool, code: bool) -> Steps:
+    marker = (yield from _read_unopened_thought(r)) if thinking else ""
+    while True:
+        marker = marker or (yield from r.read_prose(OPEN, _THINK, *r.pending_closers))
+        r.pending_closers = ()
+        if marker == OPEN:
+            yield from r.attempt(read_tool_call(r, code=code))
+        elif marker == _THINK:
+            yield from _read_thought(r)
+        marker = ""
+
+
+def _read_thought(r: ParseState) -> Steps:
+    r.emit_text(_THINK)
+    r.emit_text((yield from r.read_prose(_THOUGHT)))
+
+
+def _read_unopened_thought(r: ParseState) -> Generator[None, None, str]:
+    """Read text up to `</think>`. Calls are buffered until it is known whether they are part of the reasoning: if they
+    are not, the marker of the first is returned, else ""."""
+    marker = yield from r.read_prose(OPEN, _THOUGHT, _THINK)
+    if marker != OPEN:
+        r.emit_text(marker)
+        if marker == _THINK:
+            r.emit_text((yield from r.read_prose(_THOUGHT)))
+        return ""
+    thought, end = yield from r.read_until(_THOUGHT)
+    if not end:
+        r.rewind_to_marker()
+        return OPEN
+    r.emit_text(OPEN + thought + end)
+    return ""

@@ -7,8 +7,7 @@ from typing import Any
 
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
-from app.steps.tool_parsers.json_scanner import JsonScanner, loads, to_standard_json
-from app.steps.tool_parsers.literals import join_surrogates
+from app.steps.tool_parsers.json_scanner import JsonScanner, join_surrogates, loads, to_standard_json
 from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")

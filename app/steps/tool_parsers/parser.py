@@ -14,8 +14,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.ids import make_call_id
-from app.chat.messages import Tool
+from app.chat.messages import Tool, make_call_id
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Cursor, Steps, compile_tags

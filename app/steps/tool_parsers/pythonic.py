@@ -11,7 +11,7 @@ from typing import Any
 
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.cursor import Steps
-from app.steps.tool_parsers.literals import write_json
+from app.steps.tool_parsers.json_scanner import write_json
 from app.steps.tool_parsers.parser import ParseState
 
 MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}

@@ -7,8 +7,7 @@ from app.steps.tool_parsers import xml_calls
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_json_call
-from app.steps.tool_parsers.json_scanner import loads
-from app.steps.tool_parsers.literals import write_json
+from app.steps.tool_parsers.json_scanner import loads, write_json
 from app.steps.tool_parsers.parser import ParseState
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from app.chat.token_counter import TokenCounter
+from app.chat.messages import Media, Message, Part, Reasoning, Text, TokenCounter, ToolCall, ToolResult
 from app.steps.truncation.measure import TokenMeasure
 
 

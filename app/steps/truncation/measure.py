@@ -5,8 +5,19 @@ from typing import assert_never
 
 import msgspec
 
-from app.chat.messages import ChatRequest, Media, MediaKind, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
-from app.chat.token_counter import TokenCounter
+from app.chat.messages import (
+    ChatRequest,
+    Media,
+    MediaKind,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    TokenCounter,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
 
 _LONG = 10_000
 

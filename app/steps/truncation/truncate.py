@@ -12,8 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, MediaKind, Message
-from app.chat.token_counter import TokenCounter
+from app.chat.messages import ChatRequest, MediaKind, Message, TokenCounter
 from app.errors import ContextTooLong
 from app.profiles import Profile
 from app.steps.truncation.cutting import ConversationCutter, split_steps, split_turns

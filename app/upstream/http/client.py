@@ -17,12 +17,19 @@ import msgspec
 
 from app import __version__
 from app.chat.events import Fault
-from app.decompress import NotCompressed, decompressor_for
 from app.errors import UpstreamFailed
+from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
 from app.upstream.http.pool import PoolKey, ServerAddress
-from app.upstream.http.response_body import HttpxBody, ResponseBody
-from app.upstream.http.transport import PushStream, PushTransport, RequestHead, RequestPayload, make_request_head
+from app.upstream.http.transport import (
+    HttpxBody,
+    PushStream,
+    PushTransport,
+    RequestHead,
+    RequestPayload,
+    ResponseBody,
+    make_request_head,
+)
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
 MAX_ERROR_BYTES = 256 * 1024

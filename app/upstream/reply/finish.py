@@ -4,7 +4,7 @@ import re
 from typing import NamedTuple
 
 from app.chat.events import FinishReason
-from app.upstream.fault_kinds import by_status, by_words, http_status
+from app.upstream.faults import by_status, by_words, http_status
 
 
 class Ending(NamedTuple):

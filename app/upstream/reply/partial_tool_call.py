@@ -8,15 +8,109 @@ fragment that begins with all that came before, at a place where an object canno
 only what is new counts. Where an object can begin (`{"a":` and then `{"a":1}`), the next fragment decides, or the end.
 """
 
+import json
+import re
 from typing import Any, Final
 
-from app.chat.json_end import JsonEnd
-from app.upstream.reply import arguments
+import msgspec
+
+from app.chat.accumulator import JsonEnd
 from app.upstream.reply.chunk import ToolCallFragment
 
-_SAYS_NOTHING_YET: Final = frozenset(text[:size] for text in arguments.NO_ARGUMENTS for size in range(len(text) + 1))
+NO_ARGUMENTS: Final = ("", "{}", "[]", "null")
+"""Texts that say that there are no arguments, without their white space."""
+MAX_ENCODINGS = 3
+"""How often JSON inside a JSON string is decoded."""
+_TWO_OBJECTS = re.compile(r"\}\s*\{")
+_EMPTY_OBJECTS = re.compile(r"(?:\s*\{\s*\})+(?=\s*\{)")
+_SPACE = re.compile(r"\s*")
+
+
+def remove_space(text: str) -> str:
+    return "".join(text.split())
+
+
+def decode_text(text: str) -> str:
+    """Return arguments as an object: `{}` if there are none, and the object in a string that holds one as JSON. All
+    others are returned unchanged."""
+    inner = text
+    for _ in range(MAX_ENCODINGS):
+        if remove_space(inner) in NO_ARGUMENTS:
+            return "{}"
+        try:
+            inner = msgspec.json.decode(inner, type=str)
+            if isinstance(msgspec.json.decode(inner), dict):
+                return inner
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            if remove_space(inner) not in NO_ARGUMENTS:
+                return text
+    return text
+
+
+def get_meaning(text: str) -> str | None:
+    """Return a text that is equal for equal arguments: spacing, the order of members, `1.0` instead of `1`, and JSON in
+    a string make no difference. None if the text is not JSON."""
+    try:
+        return _write_meaning(_decoder.decode(text))
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_repetition(text: str, meaning: str) -> bool:
+    """Whether a text that came behind complete arguments only says them again, or nothing."""
+    values = _read_values(text)
+    return values is not None and all(value in (meaning, *NO_ARGUMENTS) for value in values)
+
+
+def drop_repetitions(text: str) -> str:
+    """Return the first of several equal JSON values, or what is behind empty objects; any other text as it is."""
+    if not _TWO_OBJECTS.search(text):
+        return text
+    if empty := _EMPTY_OBJECTS.match(text):
+        text = text[empty.end() :]
+    values = _read_values(text)
+    if values is None or len(values) < 2 or len(set(values)) > 1:
+        return text
+    start = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches always
+    return text[: _decoder.raw_decode(text, start)[1]]
+
+
+def _read_values(text: str) -> list[str] | None:
+    """Return the meanings of the JSON values of which a text consists; None if it has anything else."""
+    values: list[str] = []
+    at = _SPACE.match(text).end()  # type: ignore[union-attr]  # it matches always
+    try:
+        while at < len(text):
+            value, at = _decoder.raw_decode(text, at)
+            values.append(_write_meaning(value))
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError):
+        return None
+    return values
+
+
+def _write_meaning(value: Any) -> str:
+    for _ in range(MAX_ENCODINGS):
+        if not isinstance(value, str):
+            break
+        try:
+            value = _decoder.decode(value) if value.strip() else None
+        except ValueError:
+            break
+    return json.dumps(value, sort_keys=True)
+
+
+def _parse_float(digits: str) -> float | int:
+    number = float(digits)
+    return int(number) if number.is_integer() else number
+
+
+_decoder = json.JSONDecoder(parse_float=_parse_float)
+
+
+_SAYS_NOTHING_YET: Final = frozenset(text[:size] for text in NO_ARGUMENTS for size in range(len(text) + 1))
 """Beginnings of arguments, without their white space, behind which the real ones can still come."""
-_LONGEST: Final = max(map(len, arguments.NO_ARGUMENTS)) + 1
+_LONGEST: Final = max(map(len, NO_ARGUMENTS)) + 1
 _BEGINS_AGAIN: Final = frozenset('{["n \t\r\n')
 """The characters with which a repetition of complete arguments can begin."""
 _BEFORE_AN_OBJECT: Final = frozenset(":[,")
@@ -135,14 +229,14 @@ class PartialToolCall:
         return fragment[len(known) :] if self._restates else fragment
 
     def _add_first(self, fragment: str, held: list[str]) -> str:
-        first_text = self._first_text + arguments.remove_space(fragment)
+        first_text = self._first_text + remove_space(fragment)
         if self.says_nothing and first_text not in _SAYS_NOTHING_YET:
             held.clear()
-            first_text = arguments.remove_space(fragment)
+            first_text = remove_space(fragment)
         elif self.first == "{" and fragment.startswith("".join(held)):
             held.clear()
             self._restates = True
-            first_text = arguments.remove_space(fragment)
+            first_text = remove_space(fragment)
         self.first = first_text[:1]
         self._first_text = first_text[:_LONGEST]
         held.append(fragment)
@@ -153,7 +247,7 @@ class PartialToolCall:
             self._arguments.append(text)
             return ""
         self._held = None
-        return self._pass_on(arguments.drop_repetitions(text))
+        return self._pass_on(drop_repetitions(text))
 
     def _is_string(self) -> bool:
         """Whether the arguments are a string that is held back."""
@@ -170,7 +264,7 @@ class PartialToolCall:
     @property
     def says_nothing(self) -> bool:
         """Whether the arguments are complete and empty: `{}`, `[]` or `null`."""
-        return self._held is not None and self._first_text != "" and self._first_text in arguments.NO_ARGUMENTS
+        return self._held is not None and self._first_text != "" and self._first_text in NO_ARGUMENTS
 
     @property
     def text(self) -> str:
@@ -185,14 +279,14 @@ class PartialToolCall:
             return self._arguments[-1]
         again = "".join(self._again)
         meaning = self._get_meaning() if again else None
-        if meaning is not None and arguments.is_repetition(again, meaning):
+        if meaning is not None and is_repetition(again, meaning):
             again = ""
         held, self._held, self._again = self._held, None, []
         if held is None:
             self._arguments.append(again)
             return again
         text = self.text + again if self._arguments else "".join(held)
-        self._arguments = [text if failed else arguments.decode_text(text)]
+        self._arguments = [text if failed else decode_text(text)]
         self.first = self._arguments[0].lstrip()[:1]
         return self._arguments[0]
 
@@ -200,8 +294,8 @@ class PartialToolCall:
         """Return the rest of the arguments if the last fragment may have all of them."""
         restated, self._restated = self._restated, []
         known, rest = self.text, "".join(restated)
-        is_whole = not failed and arguments.get_meaning(known + rest) is None
-        return restated[-1][len(known) :] if is_whole and arguments.get_meaning(restated[-1]) is not None else rest
+        is_whole = not failed and get_meaning(known + rest) is None
+        return restated[-1][len(known) :] if is_whole and get_meaning(restated[-1]) is not None else rest
 
     def ready(self) -> bool:
         """Whether the call can be announced: its name and id can no longer change. An id may come one fragment late."""
@@ -214,7 +308,7 @@ class PartialToolCall:
         if self._held is not None and not self._is_string():
             return self.says_nothing
         if self._restated:
-            return arguments.get_meaning(self._restated[-1]) is not None
+            return get_meaning(self._restated[-1]) is not None
         if self.first not in '{["':
             return False
         while self._seen < len(self._arguments):
@@ -231,7 +325,7 @@ class PartialToolCall:
     def _get_meaning(self) -> str | None:
         """Return what complete arguments mean. They are decoded once."""
         if self._meaning is None:
-            self._meaning = arguments.get_meaning(self.text)
+            self._meaning = get_meaning(self.text)
         return self._meaning
 
     def is_ended_by(self, fragment: ToolCallFragment, known_id: bool) -> bool:
@@ -250,5 +344,5 @@ class PartialToolCall:
             return True
         if self.says_nothing:
             has_place = known_id or (fragment.index is not None and fragment.index >= 0)
-            return not has_place and arguments.remove_space(text) not in arguments.NO_ARGUMENTS
-        return arguments.get_meaning(text) != self._get_meaning()
+            return not has_place and remove_space(text) not in NO_ARGUMENTS
+        return get_meaning(text) != self._get_meaning()

@@ -6,12 +6,12 @@ from typing import Any, Protocol
 from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Receiver
-from app.decompress import decompressor_for
 from app.profiles import EmptyReplies
+from app.runtime.decompress import decompressor_for
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
 from app.upstream.http.client import Target, make_transport_fault
-from app.upstream.http.response_body import ResponseBody
+from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.answer import add_empty_warning, has_answer, may_lack_answer
 from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.chunk import Chunk, ChunkText

@@ -11,7 +11,7 @@ encoded twice is decoded. So is a call of a tool that is the server's own, becau
 from bisect import bisect_left
 
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
-from app.chat.ids import make_call_id
+from app.chat.messages import make_call_id
 from app.upstream.reply.chunk import ToolCallFragment
 from app.upstream.reply.partial_tool_call import PartialToolCall, clean_name
 

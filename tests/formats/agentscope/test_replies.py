@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.origin import Origin
+from app.chat.stream import Origin
 from app.errors import FAULT_STATUS, UpstreamFailed
 from app.formats.agentscope.v1 import AGENTSCOPE
 from app.formats.agentscope.v2 import AGENTSCOPE2

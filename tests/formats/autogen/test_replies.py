@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.origin import Origin
+from app.chat.stream import Origin
 from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
 from app.formats.base import Options, ReplyInfo, ReplyMode

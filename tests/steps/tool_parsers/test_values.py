@@ -4,9 +4,8 @@ import json
 
 import pytest
 from app.steps.tool_parsers.calls import NotACall
-from app.steps.tool_parsers.json_scanner import loads, to_standard_json
-from app.steps.tool_parsers.literals import to_json_value, write_json
-from app.steps.tool_parsers.typed_values import to_typed_json
+from app.steps.tool_parsers.json_scanner import loads, to_json_value, to_standard_json, write_json
+from app.steps.tool_parsers.xml_calls import to_typed_json
 
 from tests.each_case import each_case
 from tests.linear_time import linear

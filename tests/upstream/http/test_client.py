@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from app.config.settings import Settings
 from app.errors import UpstreamFailed
 from app.main import create_app
-from app.settings import Settings
 from app.upstream.http.client import MAX_ERROR_BYTES, Target, UpstreamClient
 from app.upstream.http.transport import PushTransport
 

@@ -17,7 +17,7 @@ from app.formats.agentscope.common_stream import (
     write_finish_fields,
 )
 from app.formats.agentscope.notes import Json, collect_notes
-from app.formats.agentscope.v1.blocks import INPUT_ENDS, SYNTAX, input_of
+from app.formats.agentscope.v1.parse import INPUT_ENDS, SYNTAX, input_of
 from app.formats.agentscope.v1.write import write_msg
 from app.formats.base import ReplyInfo
 from app.formats.encoders import WholeEncoder

@@ -6,8 +6,7 @@ from app.chat.messages import Media, Message
 from app.chat.turns import Turn
 from app.formats.agentscope.common_write import WriteRules, find_placeholder_losses, write_conversation
 from app.formats.agentscope.notes import Json
-from app.formats.agentscope.v1.blocks import SYNTAX
-from app.formats.agentscope.v1.parse import validate_and_read
+from app.formats.agentscope.v1.parse import SYNTAX, validate_and_read
 from app.formats.base import Options, WrittenMessages
 
 

@@ -16,7 +16,7 @@ from app.formats.agentscope.common_stream import (
 )
 from app.formats.agentscope.media import choose_media_type, parse_inline
 from app.formats.agentscope.notes import Json, collect_notes
-from app.formats.agentscope.v2.blocks import SYNTAX
+from app.formats.agentscope.v2.parse import SYNTAX
 from app.formats.agentscope.v2.write import write_msg
 from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder, WholeEncoder

@@ -7,8 +7,7 @@ from app.chat.turns import Turn, split_message
 from app.errors import Violation
 from app.formats.agentscope.common_write import WriteRules, find_placeholder_losses, write_conversation
 from app.formats.agentscope.notes import Json
-from app.formats.agentscope.v2.blocks import SYNTAX, finish_answered_calls
-from app.formats.agentscope.v2.parse import validate_and_read
+from app.formats.agentscope.v2.parse import SYNTAX, finish_answered_calls, validate_and_read
 from app.formats.base import Options, WrittenMessages
 
 _ASSISTANTS: tuple[Role, ...] = ("assistant", "tool")

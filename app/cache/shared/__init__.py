@@ -1,5 +1,0 @@
-"""Single-flight across all gateways that share a Redis: one gateway leads a call, others follow it or take it over."""
-
-from app.cache.shared.coordinator import Coordinator
-
-__all__ = ["Coordinator"]

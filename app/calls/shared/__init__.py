@@ -1,0 +1,5 @@
+"""Single-flight across all gateways that share a Redis: one gateway leads a call, others follow it or take it over."""
+
+from app.calls.shared.coordinator import Coordinator
+
+__all__ = ["Coordinator"]

@@ -1,0 +1,173 @@
+"""The command line of `parley`: its commands and their arguments.
+
+Only this module is loaded for `--version`, `--help` and shell completion, so it imports nothing that takes long. What a
+command does is in `app/commands`.
+"""
+
+import argparse
+import os
+from pathlib import Path
+from typing import get_args
+
+from app import __version__
+from app.chat.messages import FormatName
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+"""The address of a gateway with the default settings."""
+
+_DESCRIPTION = "An HTTP gateway in front of model servers, which translates chat formats."
+_CONFIG_HELP = "a configuration file instead of ./parley.toml"
+
+
+class UsageError(Exception):
+    """The command cannot do what was asked. Each of the lines says why."""
+
+    def __init__(self, *lines: str) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="parley", description=_DESCRIPTION)
+    parser.add_argument(
+        "--version", action="version", version=f"parley {__version__}", help="print the version and exit"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, title="commands", metavar="COMMAND")
+    _add_serve(commands.add_parser("serve", help="run the gateway"))
+    _add_chat(commands.add_parser("chat", help="ask a running gateway and show the reply as it streams"))
+    _add_models(commands.add_parser("models", help="list the models of a running gateway, and what each can do"))
+    _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
+    _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
+    _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
+    _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
+    _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
+    _add_doctor(
+        commands.add_parser("doctor", help="check model servers, keys, models, Redis and files, and say what to do")
+    )
+    completion = commands.add_parser("completion", help="print the script that completes commands in your shell")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"])
+    commands.add_parser("openapi", help="print the OpenAPI document")
+    return parser
+
+
+def _add_serve(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    parser.add_argument("--host", help="the address to listen on")
+    parser.add_argument("--port", type=int, help="the port to listen on")
+
+
+def _add_chat(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "question",
+        nargs="*",
+        help="the question, in which - stands for standard input; without one, a conversation starts, "
+        "in which each line of standard input is a question",
+    )
+    _add_gateway_url(parser)
+    parser.add_argument("--model", help="the model (default: the gateway's default model)")
+    parser.add_argument("--system", help="a system message before the conversation")
+    parser.add_argument(
+        "--functions",
+        type=Path,
+        metavar="FILE",
+        help="a JSON file with functions to offer; in a conversation you enter the result of each call",
+    )
+    parser.add_argument(
+        "--image",
+        "--file",
+        dest="attachments",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an image, PDF or other file to send with the first question; may be repeated",
+    )
+    parser.add_argument("--json", action="store_true", help="print every event as a line of JSON")
+    parser.add_argument("--no-history", action="store_true", help="keep no history of what you type")
+
+
+def _add_gateway_url(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway's URL (default: %(default)s)"
+    )
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    _add_gateway_url(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _add_convert(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, help="a JSON file with a list of messages; - for standard input")
+    parser.add_argument(
+        "--from", dest="source", default="auto", choices=["auto", *get_args(FormatName)], help="the format of FILE"
+    )
+    parser.add_argument("--to", dest="target", required=True, choices=get_args(FormatName), help="the format to write")
+    parser.add_argument("--strict", action="store_true", help="fail if anything would be lost")
+
+
+def _add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["stats", "purge"])
+    parser.add_argument("--model", help="only replies of this model")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    parser.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+
+
+def _add_usage(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--from", dest="first", metavar="DAY", help="the first day, in UTC (default: the last 30 days)")
+    parser.add_argument("--to", dest="last", metavar="DAY", help="the last day (default: today)")
+    parser.add_argument("--key", help="only requests with the API key of this name")
+    parser.add_argument("--model", help="only requests for this model")
+    parser.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["new"])
+    parser.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
+    parser.add_argument(
+        "--model",
+        dest="models",
+        action="append",
+        metavar="GLOB",
+        help="a model that the key may use, such as 'qwen*'; may be repeated (default: all)",
+    )
+    parser.add_argument("--expires", metavar="DATE", help="refuse the key from this day on, such as 2027-01-01 (UTC)")
+    parser.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
+
+
+def _add_check_config(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml"
+    )
+    parser.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+    parser.add_argument(
+        "--url",
+        help="check only the model server with this base URL, such as http://127.0.0.1:8001/v1, and print the lines "
+        "for parley.toml; its key is read from PARLEY_UPSTREAM_API_KEY",
+    )
+    parser.add_argument("--model", help="try only this model (default: every configured one)")
+    parser.add_argument("--no-probes", action="store_true", help="send no requests to models; each costs some tokens")
+    parser.add_argument(
+        "--timeout",
+        type=_parse_seconds,
+        default=30.0,
+        metavar="SECONDS",
+        help="the limit of each check (default: %(default)g)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+    return seconds

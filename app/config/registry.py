@@ -1,0 +1,228 @@
+"""Turn settings into routes: the model names that callers may use, and the deployments of each."""
+
+from collections.abc import Callable, Collection
+from functools import cached_property, lru_cache
+from typing import Literal
+
+from msgspec import Struct
+
+from app.chat.messages import MediaKind
+from app.config.settings import DEMO, Model, Settings, SettingsError, Upstream
+from app.profiles import Profile
+from app.routing import Deployment, HedgeDelay, ModelRoute
+from app.runtime.token_counting import TokenCounters, TokenizersError
+from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
+from app.upstream.redaction import EMPTY_REDACTOR, Redactor
+from app.validation.violations import json_path
+
+DEMO_MODEL = "parley-demo"
+_KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
+"""Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
+
+MAX_KEPT_ROUTES = 256
+"""Behind a pass-through, callers may name any model; the routes of those that were named last are kept."""
+
+
+class ModelAbilities(Struct, frozen=True):
+    """What a model can do on every one of its upstreams, as their profiles say."""
+
+    kinds: tuple[str, ...]
+    """The kinds of server that serve it."""
+    tools: Literal["native", "text", "prompt"]
+    """How it calls functions: the server returns calls, the gateway reads them from the text, or it also explains the
+    functions in the prompt."""
+    thinking_switch: bool
+    """Whether a caller can switch its reasoning on and off."""
+    media: tuple[MediaKind, ...]
+    max_input_tokens: int | None
+    """Longer conversations are truncated; None without a limit."""
+
+
+class ModelRegistry:
+    """The models of one process. A configured name takes precedence over the pass-through."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        demo_url: Callable[[], str] | None,
+        grace_seconds: float = GRACE_SECONDS,
+        counters: TokenCounters | None = None,
+    ) -> None:
+        """`demo_url` returns the address of the demo model, which is known once its server listens. `counters` are
+        those of an earlier configuration: tokenizer files that have not changed are not read again. Raises
+        SettingsError if one cannot be used."""
+        self._settings = settings
+        self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
+        self._targets = targets(settings, grace_seconds)
+        self._routes: dict[str, ModelRoute] = {}
+        for name, row in settings.models.items():
+            deployments = tuple(
+                self._deployment(name, upstream.name, row.name or name, upstream.weight, upstream.priority)
+                for upstream in row.upstreams
+            )
+            route = ModelRoute(
+                name,
+                deployments,
+                row.defaults.given_params(),
+                row.max_retries,
+                self._seconds(row),
+                row.strategy,
+                row.fallbacks,
+                row.fallbacks_on_context_length,
+                row.fallbacks_on_content_filter,
+                row.deadline_seconds,
+                _hedge_delay(row),
+                None if row.price is None else row.price.to_price(),
+            )
+            for alias in (name, *row.aliases):
+                self._routes[alias] = route
+        self.counters = load_counters(settings, counters)
+        self._demo_url = None if DEMO in self._routes else demo_url
+        self._find_passthrough_route = lru_cache(MAX_KEPT_ROUTES)(self._make_passthrough_route)
+
+    @cached_property
+    def _demo_route(self) -> ModelRoute:
+        assert self._demo_url is not None
+        target = _make_target(DEMO, Upstream(base_url=self._demo_url(), kind="vllm"))
+        deployment = Deployment(target, DEMO_MODEL, self._settings.kind_profile("vllm"))
+        return ModelRoute(DEMO, (deployment,), {}, cache_seconds=self._cache_seconds)
+
+    def _seconds(self, row: Model) -> float | None:
+        if self._cache_seconds is None or not row.cache:
+            return None
+        return row.cache_ttl_seconds or self._cache_seconds
+
+    def _deployment(self, model: str, upstream: str, name: str, weight: float = 1.0, priority: int = 1) -> Deployment:
+        profile = self._settings.profile(model, upstream)
+        return Deployment(self._targets[upstream], name, profile, weight, priority)
+
+    @property
+    def default_model(self) -> str | None:
+        """The model of a request that names none: the configured default, else the only model."""
+        if self._settings.default_model or self._settings.passthrough:
+            return self._settings.default_model
+        models = self.models()
+        return models[0] if len(models) == 1 else None
+
+    @property
+    def passthrough(self) -> Target | None:
+        return self._targets[self._settings.passthrough] if self._settings.passthrough else None
+
+    def names(self) -> list[str]:
+        return [*self._routes, *self._demo_names()]
+
+    def models(self) -> list[str]:
+        """Return the names of the models, without their aliases."""
+        return [*dict.fromkeys(route.model for route in self._routes.values()), *self._demo_names()]
+
+    def _demo_names(self) -> list[str]:
+        return [] if self._demo_url is None else [DEMO]
+
+    def routes(self) -> list[ModelRoute]:
+        """Return the routes of the configured models."""
+        return list({route.model: route for route in self._routes.values()}.values())
+
+    def targets(self) -> list[Target]:
+        """Return the configured upstreams."""
+        return list(self._targets.values())
+
+    def addresses(self) -> dict[str, str]:
+        """Return the base_url of each upstream by its name."""
+        return {name: target.base_url for name, target in self._targets.items()}
+
+    def find(self, model: str) -> ModelRoute | None:
+        route = self._routes.get(model)
+        if route is None and self._demo_url is not None and model == DEMO:
+            return self._demo_route
+        if route is None and self._settings.passthrough:
+            return self._find_passthrough_route(model)
+        return route
+
+    def _make_passthrough_route(self, model: str) -> ModelRoute:
+        assert self._settings.passthrough is not None
+        deployment = self._deployment(model, self._settings.passthrough, model)
+        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
+
+    def find_abilities(self, model: str) -> ModelAbilities | None:
+        route = self.find(model)
+        if route is None:
+            return None
+        profiles = [deployment.profile for deployment in route.deployments]
+        limits = [profile.max_input_tokens for profile in profiles if profile.max_input_tokens is not None]
+        return ModelAbilities(
+            tuple(dict.fromkeys(self._kind(deployment.target.name) for deployment in route.deployments)),
+            _find_tools(profiles),
+            all(profile.thinking_switch != "none" for profile in profiles),
+            tuple(kind for kind in profiles[0].media if all(kind in profile.media for profile in profiles)),
+            min(limits, default=None),
+        )
+
+    def find_max_output_tokens(self, model: str) -> int | None:
+        """Return how many tokens a reply of the model may have on every one of its upstreams; None if that is not
+        known."""
+        route = self.find(model)
+        deployments = () if route is None else route.deployments
+        limits = [deployment.profile.max_output_tokens for deployment in deployments]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def _kind(self, upstream: str) -> str:
+        row = self._settings.upstreams.get(upstream)
+        return DEMO if row is None else row.kind
+
+
+def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "prompt"]:
+    """Return what all of these upstreams can do at least."""
+    if not all(profile.native_tools for profile in profiles):
+        return "prompt"
+    return "text" if any(profile.text_tools for profile in profiles) else "native"
+
+
+def _hedge_delay(row: Model) -> HedgeDelay | None:
+    return row.hedge_after_seconds or ("p95" if row.hedge else None)
+
+
+def load_counters(settings: Settings, earlier: TokenCounters | None = None) -> TokenCounters:
+    """Load the tokenizer files of the settings, except those that `earlier` has and that have not changed since. Raises
+    SettingsError with the place of each file that cannot be used."""
+    own = {json_path(["models", name, "profile", "tokenizer"]): row.profile for name, row in settings.models.items()}
+    files = {"tokenizer": settings.tokenizer} | {place: fields.get("tokenizer") for place, fields in own.items()}
+    try:
+        return TokenCounters((file for file in files.values() if file), settings.tokenizer, earlier)
+    except TokenizersError as error:
+        reasons = error.reasons
+        mistakes = [f"{place}: {reasons[file]}" for place, file in files.items() if file in reasons]
+        raise SettingsError(mistakes) from error
+
+
+def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:
+    """Return the targets of the configured upstreams by name. They share a redactor that knows all keys."""
+    redactor = _redactor(settings.upstreams.values())
+    return {name: _make_target(name, row, redactor, grace_seconds) for name, row in settings.upstreams.items()}
+
+
+def _redactor(rows: Collection[Upstream]) -> Redactor:
+    secrets = [row.api_key for row in rows if row.api_key]
+    secrets += [value for row in rows for value in row.headers.values()]
+    return Redactor((secret.get_secret_value() for secret in secrets), (row.base_url for row in rows))
+
+
+def _make_target(
+    name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR, grace_seconds: float = GRACE_SECONDS
+) -> Target:
+    key = row.api_key.get_secret_value() if row.api_key else None
+    headers = {header: value.get_secret_value() for header, value in row.headers.items()}
+    return Target(
+        name,
+        row.base_url,
+        request_headers(row.base_url, key, headers),
+        row.connect_seconds,
+        row.first_token_seconds,
+        row.idle_seconds,
+        row.max_connections,
+        row.max_reply_bytes,
+        row.max_reply_seconds,
+        row.whole_reply_seconds,
+        tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
+        redactor,
+        grace_seconds,
+    )

@@ -1,0 +1,664 @@
+"""Validate the settings: the tree of `config_sources` becomes one frozen `Settings`, or a list of mistakes.
+
+docs/reference/settings.md lists every setting; a test compares the two.
+"""
+
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import quote
+
+import httpx
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+)
+
+from app.access.addresses import TrustedProxies, is_loopback
+from app.attachments.fetch.address_policy import AllowList
+from app.config.sources import config_file, read_sources
+from app.params import MAX_SECONDS, GenerateCfg
+from app.profiles import KINDS, Profile
+from app.redis.urls import parse_cache_url
+from app.routing.strategies import Strategy
+from app.stores.base import StoreLimits
+from app.usage.meter import Price
+from app.usage.urls import PostgresUrl, parse_usage_url
+from app.validation.nearest import suggest_name
+from app.validation.violations import json_path, to_violations
+
+DEMO = "demo"
+
+_STORE = StoreLimits()
+"""A store is opened without settings too, by `parley cache`."""
+
+LogFormat: TypeAlias = Literal["auto", "console", "json"]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, le=MAX_SECONDS, allow_inf_nan=False)]
+
+
+class SettingsError(Exception):
+    """The mistakes in a configuration, each with its path."""
+
+    def __init__(self, mistakes: list[str]) -> None:
+        super().__init__("\n".join(mistakes))
+        self.mistakes = mistakes
+
+
+def _http_url(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#]+[^\s?#]*", value):
+        raise ValueError("must be an http or https URL without a query, such as http://127.0.0.1:8001/v1")
+    if "@" in value.split("/")[2]:
+        raise ValueError("must not contain a user or password: put them in api_key or headers")
+    try:
+        url = httpx.URL(value)
+        url.raw_host.decode("ascii").encode("idna")  # as the name look-up does
+    except (httpx.InvalidURL, UnicodeError):
+        raise ValueError("must name a valid host") from None
+    if url.port is not None and not 0 < url.port < 65536:
+        raise ValueError("must name a port from 1 to 65535")
+    return value.rstrip("/")
+
+
+def _cache_url(value: str) -> str:
+    parse_cache_url(value)
+    return value
+
+
+def _usage_url(value: str) -> str:
+    if isinstance(parse_usage_url(value), PostgresUrl) and not _is_installed("psycopg"):
+        raise ValueError(f"PostgreSQL needs the package psycopg, which is not installed: {_how_to_install('postgres')}")
+    return value
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a package that would contain it
+        return False
+
+
+def _how_to_install(extra: str) -> str:
+    return (
+        f"run `make serve EXTRAS={extra}` in a checkout, build the image with `--build-arg EXTRAS={extra}`, or install "
+        f"parley-gateway[{extra}] with pip"
+    )
+
+
+def _header_value(value: SecretStr) -> SecretStr:
+    text = value.get_secret_value().strip()
+    if not re.fullmatch(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?", text):
+        raise ValueError("must be printable ASCII on one line")
+    return SecretStr(text)
+
+
+def _header_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", name):
+        raise ValueError("must be the name of an HTTP header")
+    if name.lower() in ("content-length", "transfer-encoding", "connection", "host"):
+        raise ValueError("is set by the gateway: remove it")
+    return name
+
+
+def _host_pattern(value: str) -> str:
+    name = value.removesuffix(".").lower()
+    if re.fullmatch(r"\*|(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*", name):
+        return name
+    try:
+        return str(ip_address(value.strip("[]")))
+    except ValueError:
+        raise ValueError(
+            "must be a host without scheme and port, such as chat.example.com or *.example.com, or *"
+        ) from None
+
+
+def _origin(value: str) -> str:
+    if value not in ("*", "null") and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s/?#@]+", value):
+        raise ValueError("must be an origin without a path, such as https://chat.example.com, or *")
+    return value.lower()
+
+
+def _split_list(value: Any) -> Any:
+    """Split a list that an environment variable holds as words separated by commas."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+def _http_path(value: str) -> str:
+    if not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError("must be a path on the server, such as /health")
+    return value
+
+
+def _upstream_rows(value: Any) -> Any:
+    """Return the upstreams of a model as tables: each may also be a name."""
+    value = _split_list(value)
+    if not isinstance(value, list | tuple):
+        return value
+    return [{"name": row} if isinstance(row, str) else row for row in value]
+
+
+def _proxy(value: str) -> str:
+    try:
+        TrustedProxies([value])
+    except ValueError:
+        raise ValueError("must be an address or a network, such as 10.0.0.7 or 10.1.0.0/16") from None
+    return value
+
+
+def _sha256(value: str) -> str:
+    if not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError(
+            "must be the SHA-256 of the key as 64 hex digits, never the key itself: `parley keys new NAME` prints it"
+        )
+    return value.lower()
+
+
+def _key_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,63}", value):
+        raise ValueError("must be 1 to 64 letters, digits and ._@+- and begin with a letter or digit")
+    return value
+
+
+def _expiry(value: Any) -> datetime | None:
+    """Return the begin of a date, or a date and time, in UTC. A number, which pydantic would take as Unix time, is a
+    mistake."""
+    try:
+        match value:
+            case None:
+                return None
+            case str():
+                time = datetime.fromisoformat(value)
+            case datetime():
+                time = value
+            case date():
+                time = datetime(value.year, value.month, value.day)
+            case _:
+                raise ValueError
+        return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
+
+
+_Proxy = Annotated[str, AfterValidator(_proxy)]
+_Sha256 = Annotated[str, AfterValidator(_sha256)]
+_KeyName = Annotated[str, AfterValidator(_key_name)]
+_HostPattern = Annotated[str, AfterValidator(_host_pattern)]
+_Origin = Annotated[str, AfterValidator(_origin)]
+_Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
+Secret = Annotated[SecretStr, AfterValidator(_header_value)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Server(_Section):
+    host: str = "127.0.0.1"
+    port: int = Field(default=8000, ge=0, le=65535)
+    workers: int = Field(default=1, ge=1, le=256)
+    max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
+    body_seconds: Seconds = 60.0
+    max_head_bytes: int = Field(default=64 * 1024, ge=4096, le=1024 * 1024)
+    head_seconds: Seconds = 20.0
+    keep_alive_seconds: Seconds = 75.0
+    """Longer than the usual 60 seconds of proxies, so that the proxy closes an idle connection, not the gateway."""
+    max_connections: int = Field(default=8192, ge=1)
+    allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_split_list)] = ()
+    allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_split_list)] = ()
+    max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024)
+    max_json_values: int = Field(default=250_000, ge=1000)
+    max_messages: int = Field(default=10_000, ge=1)
+    max_content_items: int = Field(default=20_000, ge=1)
+    max_functions: int = Field(default=1000, ge=1)
+    max_nesting: int = Field(default=64, ge=8, le=150)
+    max_concurrent_requests: int = Field(default=8192, ge=1)
+    max_queued_requests: int = Field(default=1000, ge=0)
+    queue_seconds: Seconds = 10.0
+    heartbeat_seconds: Seconds = 15.0
+    commit_seconds: Seconds = 5.0
+    stall_seconds: Seconds = 120.0
+    settle_seconds: float = Field(default=0.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
+    drain_seconds: Seconds = 30.0
+    admin_key: Secret | None = None
+    allow_anonymous: bool = False
+    trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_format: LogFormat = "auto"
+    watch_config: bool = True
+    playground: bool = True
+
+
+MAX_LIMIT = 10**15
+"""The highest limit of requests, tokens or replies: Redis counts exactly up to 2**53."""
+MAX_SPENDING = 1_000_000_000
+"""The highest limit of spending in a day or month: it is counted in billionths, in 64 bits."""
+_Limit: TypeAlias = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
+_Spending: TypeAlias = Annotated[float, Field(ge=0, le=MAX_SPENDING, allow_inf_nan=False)]
+
+
+class LimitSettings(_Section):
+    requests_per_minute: _Limit | None = None
+    tokens_per_minute: _Limit | None = None
+    concurrent_streams: _Limit | None = None
+    spend_per_day: _Spending | None = None
+    spend_per_month: _Spending | None = None
+
+
+class Key(_Section):
+    sha256: _Sha256
+    models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
+    cache_scope: _KeyName | None = None
+    admin: bool = False
+    expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    limits: LimitSettings = LimitSettings()
+
+
+class Upstream(_Section):
+    base_url: Annotated[str, AfterValidator(_http_url)]
+    kind: str = "openai_compatible"
+    api_key: Secret | None = None
+    headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default_factory=dict)
+    connect_seconds: Seconds = 10.0
+    first_token_seconds: Seconds = 600.0
+    idle_seconds: Seconds = 300.0
+    whole_reply_seconds: Seconds = 600.0
+    max_connections: int = Field(default=8192, ge=1)
+    max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    max_reply_seconds: Seconds = 3600.0
+    health_path: Annotated[str, AfterValidator(_http_path)] | None = None
+    health_seconds: Seconds = 10.0
+
+
+class ModelUpstream(_Section):
+    """One upstream of a model; in the file, its name or a table."""
+
+    name: str
+    weight: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    priority: int = Field(default=1, ge=1, le=100)
+
+
+MAX_PRICE = 1_000_000
+"""The highest price of a million tokens."""
+_Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
+
+
+class ModelPrice(_Section):
+    """The prices of a million tokens, all in one currency."""
+
+    input: _Amount
+    output: _Amount
+    cached_input: _Amount | None = None
+    cache_write: _Amount | None = None
+
+    def to_price(self) -> Price:
+        """Return the price. Without a price of their own, tokens of the server's cache cost as much as other input."""
+        cached = self.input if self.cached_input is None else self.cached_input
+        written = self.input if self.cache_write is None else self.cache_write
+        return Price(self.input, self.output, cached, written)
+
+
+class Model(_Section):
+    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(_upstream_rows)] = Field(min_length=1)
+    strategy: Strategy = "least_busy"
+    name: str | None = None
+    aliases: tuple[str, ...] = ()
+    defaults: GenerateCfg = GenerateCfg()
+    max_retries: int = Field(default=0, ge=0, le=10)
+    deadline_seconds: Seconds | None = None
+    fallbacks: _Names = ()
+    fallbacks_on_context_length: _Names = ()
+    fallbacks_on_content_filter: _Names = ()
+    hedge: bool = False
+    hedge_after_seconds: Seconds | None = None
+    cache: bool = True
+    cache_ttl_seconds: Seconds | None = None
+    price: ModelPrice | None = None
+    limits: LimitSettings = LimitSettings()
+    profile: dict[str, Any] = Field(default_factory=dict)
+
+
+class CacheSettings(_Section):
+    url: Annotated[str, AfterValidator(_cache_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets a file in the user's cache folder if it is writable, else the cache is in memory."""
+    apply: Literal["auto", "always", "deterministic", "on_request"] = "auto"
+    ttl_seconds: Seconds = 3600.0
+    max_bytes: int = Field(default=_STORE.max_bytes, ge=1024 * 1024)
+    max_entry_bytes: int = Field(default=_STORE.max_entry_bytes, ge=1024)
+    scope: Literal["auto", "shared", "caller"] = "auto"
+    """`auto`: `caller` if the gateway has API keys, else `shared`."""
+    replay: Literal["fast", "original"] = "fast"
+    store_length: bool = False
+    resume_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
+    max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
+
+
+class UsageSettings(_Section):
+    url: Annotated[str, AfterValidator(_usage_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets a file in the user's data folder if it is writable, else the totals are in memory."""
+
+
+class ResponsesSettings(_Section):
+    """The Responses API."""
+
+    store: bool = True
+    store_seconds: Seconds = 24 * 3600.0
+    max_background: int = Field(default=64, ge=1)
+
+
+class ReasoningSettings(_Section):
+    """The reasoning of replies that call tools, which is restored where a client drops it."""
+
+    restore: bool = True
+    store_seconds: Seconds = 24 * 3600.0
+
+
+class Fetch(_Section):
+    allow: tuple[str, ...] = ()
+    max_bytes: int = Field(default=20 * 1024 * 1024, ge=1)
+    max_total_bytes: int = Field(default=64 * 1024 * 1024, ge=1)
+    max_seconds: Seconds = 20.0
+    max_redirects: int = Field(default=5, ge=0, le=20)
+    max_concurrent: int = Field(default=32, ge=1)
+    max_media: int = Field(default=64, ge=1)
+
+    @field_validator("allow")
+    @classmethod
+    def _check_allow_list(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
+        AllowList(allow)
+        return allow
+
+
+class Documents(_Section):
+    workers: int = Field(default=2, ge=1, le=64)
+    workers_per_caller: int = Field(default=1, ge=1, le=64)
+    max_waiting: int = Field(default=64, ge=1)
+    queue_seconds: Seconds = 20.0
+    wall_seconds: Seconds = 20.0
+    cpu_seconds: int = Field(default=15, ge=1)
+    memory_bytes: int = Field(default=1024 * 1024 * 1024, ge=256 * 1024 * 1024)
+    max_pages: int = Field(default=500, ge=1)
+    max_characters: int = Field(default=400_000, ge=1)
+    max_unpacked_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
+    max_pixels: int = Field(default=64_000_000, ge=1)
+
+
+class MetricsSettings(_Section):
+    enabled: bool = True
+    host: str | None = None
+    """Only with `port`; without it, the metrics have the host of the server."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """Without it, /metrics is on the main port."""
+
+
+class Tracing(_Section):
+    enabled: bool = False
+    sample_ratio: float = Field(default=1.0, ge=0, le=1, allow_inf_nan=False)
+    capture_content: bool = False
+    """Spans have the messages of the request and of the reply."""
+
+
+class Settings(_Section):
+    default_model: str | None = None
+    server: Server = Server()
+    upstreams: dict[str, Upstream] = Field(default_factory=dict)
+    models: dict[str, Model] = Field(default_factory=dict)
+    keys: dict[_KeyName, Key] = Field(default_factory=dict)
+    """The API keys of callers by name."""
+    limits: LimitSettings = LimitSettings()
+    """The limits of all callers together."""
+    cache: CacheSettings = CacheSettings()
+    usage: UsageSettings = UsageSettings()
+    responses: ResponsesSettings = ResponsesSettings()
+    reasoning: ReasoningSettings = ReasoningSettings()
+    fetch: Fetch = Fetch()
+    documents: Documents = Documents()
+    metrics: MetricsSettings = MetricsSettings()
+    tracing: Tracing = Tracing()
+    passthrough: str | None = None
+    """The upstream that serves every model name that is not configured."""
+    tokenizer: str | None = None
+    """The tokenizer file for models whose profile names none; without one, tokens are estimated."""
+    demo: bool = False
+    """Whether the built-in demonstration model is served, as the model `demo`."""
+
+    @property
+    def separate_callers(self) -> bool:
+        """Whether stored replies are shared only among the requests of one caller."""
+        return self.cache.scope == "caller" or (self.cache.scope == "auto" and bool(self.keys))
+
+    @property
+    def serves_this_machine_only(self) -> bool:
+        """Whether every caller is a program or a user of this machine: the gateway listens on a loopback address, and
+        no key, admin key or other host name suggests that a proxy passes on the requests of others."""
+        server = self.server
+        local = is_loopback(server.host.strip("[]").lower())
+        return local and not (self.keys or server.admin_key or server.allowed_hosts or server.allowed_origins)
+
+    def kind_profile(self, kind: str) -> Profile:
+        return KINDS[kind]
+
+    def profile(self, model: str, upstream: str) -> Profile:
+        row = self.kind_profile(self.upstreams[upstream].kind)
+        fields = self.models[model].profile if model in self.models else {}
+        return Profile.model_validate({**row.model_dump(), **fields}) if fields else row
+
+
+def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
+    """Load the settings of this process. Raises SettingsError with every mistake."""
+    environ = os.environ if environ is None else environ
+    sources = read_sources(environ, path, Settings.model_fields)
+    tree, mistakes = sources.tree, sources.mistakes
+    if not tree.get("upstreams") and not tree.get("models"):
+        tree = {**tree, "demo": True}
+    try:
+        # Not strict: all values from the environment are text.
+        settings = Settings.model_validate(tree, strict=False)
+    except ValidationError as error:
+        settings = Settings()
+        mistakes += (
+            f"{_with_variable(item.path, sources.variables)}: {item.message}"
+            for item in to_violations(error, tree, schema=Settings)
+        )
+    mistakes += [*_find_dangling(tree), *_find_conflicts(settings)]
+    if mistakes:
+        raise SettingsError(mistakes)
+    return _with_files(settings, environ, config_file(environ, path))
+
+
+def find_mistakes(settings: Settings) -> list[str]:
+    """Return the mistakes in settings that were not loaded together: some of their values are older than others."""
+    mistakes = [*_find_dangling(settings.model_dump()), *_find_conflicts(settings)]
+    if not (settings.models or settings.passthrough or settings.demo):
+        mistakes.append("models: there is none, and the model demo is not served")
+    return mistakes
+
+
+def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
+    """Without a URL, the cache uses a file for this configuration in the user's cache folder, and the totals of usage
+    one in the user's data folder, if these are writable."""
+    cache = _default_file_url(_user_folder(environ, "XDG_CACHE_HOME", ".cache"), "", config)
+    usage = _default_file_url(_user_folder(environ, "XDG_DATA_HOME", ".local/share"), "usage-", config)
+    update: dict[str, _Section] = {}
+    if settings.cache.url is None and cache is not None:
+        update["cache"] = settings.cache.model_copy(update={"url": cache})
+    if settings.usage.url is None and usage is not None:
+        update["usage"] = settings.usage.model_copy(update={"url": usage})
+    return settings.model_copy(update=update)
+
+
+def _find_conflicts(settings: Settings) -> Iterator[str]:
+    """Find settings that are valid each, but not together or not on this machine."""
+    yield from _check_request_memory(settings.server)
+    yield from _check_keys(settings)
+    yield from _check_metrics_port(settings)
+    yield from _check_tracing(settings)
+
+
+def _check_request_memory(server: Server) -> Iterator[str]:
+    least = 2 * server.max_body_bytes
+    if server.max_request_memory_bytes < least:
+        yield (
+            f"server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least {least}, not "
+            f"{server.max_request_memory_bytes}"
+        )
+
+
+def _check_keys(settings: Settings) -> Iterator[str]:
+    """Find keys that are equal, and a gateway that everyone in the network could use."""
+    names: dict[str, str] = {}
+    for name, key in settings.keys.items():
+        if names.setdefault(key.sha256, name) != name:
+            yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
+    server = settings.server
+    if not (settings.keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
+        yield (
+            f"server.host: {server.host!r} is not a loopback address, so other machines can reach the gateway, and "
+            "there are no API keys. Either create a key with `parley keys new NAME` and add the lines that it prints "
+            "to parley.toml (or set PARLEY_API_KEYS), or serve everyone who can reach this address with "
+            "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
+        )
+
+
+def _default_file_url(folder: Path | None, prefix: str, config: Path) -> str | None:
+    name = _default_file_name(config)
+    if folder is None or name is None or not _is_writable(folder):
+        return None
+    return f"sqlite:///{quote(str(folder / f'{prefix}{name}'))}"
+
+
+def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path | None:
+    """Return Parley's folder in the one that the variable names, else in a folder of the user's home."""
+    if Path(environ.get(variable) or "").is_absolute():
+        return Path(environ[variable]) / "parley"
+    return Path(environ["HOME"]) / default / "parley" if Path(environ.get("HOME") or "").is_absolute() else None
+
+
+def _default_file_name(config: Path) -> str | None:
+    """Return `work-1f0c92ab.db` for /home/me/work/parley.toml.
+
+    The name consists of the folder, the file's name unless it is parley.toml, and a hash of the absolute path. Links
+    are not followed, so a configuration that is replaced through a link keeps its files. None if the working folder
+    was deleted.
+    """
+    try:
+        path = Path(os.path.normpath(config.absolute()))
+    except FileNotFoundError:
+        return None
+    words = [path.parent.name, *([] if path.name == "parley.toml" else [path.stem])]
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", "-".join(words)).strip("-")[:60] or "parley"
+    digest = hashlib.blake2b(os.fsencode(path), digest_size=4).hexdigest()
+    return f"{readable}-{digest}.db"
+
+
+def _is_writable(folder: Path) -> bool:
+    existing = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+
+def _with_variable(path: str, variables: Mapping[str, str]) -> str:
+    return f"{path} ({variables[path]})" if path in variables else path
+
+
+def _check_metrics_port(settings: Settings) -> Iterator[str]:
+    port = settings.metrics.port
+    if settings.metrics.enabled and port and port == settings.server.port:
+        yield f"metrics.port: {port} is server.port too; use another port, or leave it out to serve /metrics on it"
+
+
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and not _is_installed("opentelemetry.exporter.otlp.proto.http"):
+        yield f"tracing.enabled: traces need OpenTelemetry, which is not installed: {_how_to_install('otel')}"
+
+
+def _find_dangling(tree: Mapping[str, Any]) -> list[str]:
+    """Find references to unknown upstreams and models, and invalid profiles. Wrong types were reported before."""
+    upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
+    passthrough, default = tree.get("passthrough"), tree.get("default_model")
+    names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
+    names |= {DEMO} if tree.get("demo") else set()
+    mistakes = [
+        f"{json_path(['upstreams', name, 'kind'])}: {_unknown_kind(kind)}"
+        for name, row in upstreams.items()
+        if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
+    ]
+    if isinstance(passthrough, str) and passthrough not in upstreams:
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{suggest_name(passthrough, upstreams)}")
+    if isinstance(default, str) and default not in names and not passthrough:
+        mistakes.append(f"default_model: there is no model {default!r}{suggest_name(default, names)}")
+    if upstreams and not names and not passthrough:
+        mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
+    for name, row in models.items():
+        mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
+    return mistakes
+
+
+def _unknown_kind(kind: str) -> str:
+    return f"must be one of {', '.join(sorted(KINDS))}, not {kind!r}{suggest_name(kind, KINDS)}"
+
+
+def _check_model_names(
+    name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
+) -> Iterator[str]:
+    used = _upstream_names(row)
+    for index, upstream in enumerate(used):
+        path = json_path(["models", name, "upstreams", index])
+        if upstream not in upstreams:
+            yield f"{path}: there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
+        elif upstream in used[:index]:
+            yield f"{path}: {upstream!r} is listed twice; give it a weight instead"
+    yield from _check_fallbacks(name, row, models)
+    for alias in _words(row, "aliases"):
+        if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
+            yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    known = {*models, *(alias for other in models.values() for alias in _words(other, "aliases"))}
+    for key in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):
+        for index, model in enumerate(_words(row, key)):
+            path = json_path(["models", name, key, index])
+            if model not in known:
+                yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
+            elif model == name or model in _words(row, "aliases"):
+                yield f"{path}: a model cannot be its own fallback"
+
+
+def _upstream_names(row: dict[str, Any]) -> list[str]:
+    """Return the names of a model's upstreams. Wrong types were reported before."""
+    rows = _upstream_rows(row.get("upstreams"))
+    names = [item.get("name") if isinstance(item, dict) else None for item in rows] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
+
+
+def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
+    profile = row.get("profile", {})
+    if not isinstance(profile, dict):
+        return
+    fields = {**Profile().model_dump(), **profile}
+    try:
+        Profile.model_validate(fields)
+    except ValidationError as error:
+        for item in to_violations(error, fields, json_path(["models", name, "profile"]), Profile):
+            yield f"{item.path}: {item.message}"
+
+
+def _rows(tree: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
+    rows = tree.get(section)
+    return {name: row if isinstance(row, dict) else {} for name, row in rows.items()} if isinstance(rows, dict) else {}
+
+
+def _words(row: dict[str, Any], key: str) -> list[str]:
+    words = _split_list(row.get(key))
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list | tuple) else []

@@ -1,0 +1,280 @@
+"""A circuit breaker for Redis: an operation takes at most a tenth of a second, and none is tried while Redis is down.
+
+The first failure opens the breaker: every call fails at once, also those waiting for their turn, and a task probes the
+server, at first after a tenth of a second and then once a second, until it answers. An outage therefore delays only
+the calls in progress when it begins, each of them once. Time in which this process was too busy to read the answer
+does not count against the server.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
+
+from redis.asyncio import Redis, RedisCluster
+
+from app.redis.client import make_client
+from app.redis.urls import RedisUrl, parse_cache_url
+from redis import exceptions
+
+Command: TypeAlias = tuple[str | bytes | int, ...]
+SendBatch: TypeAlias = Callable[[Sequence[Command]], Awaitable[list[Any]]]
+"""Sends commands. Returns for each its result or the exception that it failed with."""
+
+BATCHES_AT_ONCE = 2
+MAX_COMMANDS = 64
+MAX_BYTES = 256 * 1024
+
+
+class CommandBatcher:
+    """It belongs to one event loop."""
+
+    def __init__(self, send: SendBatch) -> None:
+        self._send = send
+        self._waiting: deque[tuple[Command, asyncio.Future[Any]]] = deque()
+        self._senders: set[asyncio.Task[None]] = set()
+
+    async def execute(self, command: Command) -> Any:
+        """Return the result of the command. Raises what it failed with, or what its batch failed with."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._waiting.append((command, future))
+        if len(self._senders) < BATCHES_AT_ONCE:
+            # It runs after the callbacks that are ready now, so their commands are in its first batch.
+            sender = loop.create_task(self._send_waiting())
+            self._senders.add(sender)
+        return await future
+
+    async def _send_waiting(self) -> None:
+        sender = asyncio.current_task()
+        assert sender is not None
+        try:
+            await self._send_batches()
+        finally:
+            # Not in a callback of the task: a command that comes before the callback would wait forever.
+            self._senders.discard(sender)
+
+    async def _send_batches(self) -> None:
+        while batch := self._take_batch():
+            try:
+                results = await self._send([command for command, _ in batch])
+            except Exception as error:
+                results = [error] * len(batch)
+            for (_, future), result in zip(batch, results, strict=True):
+                if future.done():  # its request has left
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
+                    future.set_result(result)
+
+    def _take_batch(self) -> list[tuple[Command, asyncio.Future[Any]]]:
+        batch: list[tuple[Command, asyncio.Future[Any]]] = []
+        size = 0
+        while self._waiting and len(batch) < MAX_COMMANDS and size < MAX_BYTES:
+            command, future = self._waiting.popleft()
+            if not future.done():
+                batch.append((command, future))
+                size += count_bytes(command)
+        return batch
+
+
+def count_bytes(command: Command) -> int:
+    """Return the approximate size of a command."""
+    return sum(len(part) for part in command if not isinstance(part, int))
+
+
+T = TypeVar("T")
+Client: TypeAlias = Redis | RedisCluster
+
+TIMEOUT_SECONDS = 0.1
+_LOG = logging.getLogger("parley.cache")
+_PROBE_SECONDS = 1.0
+_FIRST_REST_SECONDS = 0.1
+_STEPS = 10
+"""A timeout is counted in this many timer steps. A step that takes too long counts once: this process was busy."""
+_BUSY_SECONDS = 1.0
+"""A timeout is extended by at most this much because the process is busy."""
+_REDIS_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
+
+
+class RedisUnavailable(Exception):
+    """Redis cannot be reached, or does not answer in time."""
+
+
+class RedisUnanswered(RedisUnavailable):
+    """Redis does not answer in time: it may have executed the operation, or may do so later."""
+
+
+class RedisRejected(RedisUnavailable):
+    """Redis rejects the command: out of memory, read-only, no permission. This does not open the breaker."""
+
+
+class RedisCircuitBreaker:
+    """A Redis client behind a circuit breaker. It belongs to one event loop and connects with the first call."""
+
+    def __init__(
+        self,
+        address: RedisUrl | str,
+        *,
+        max_connections: int = 256,
+        at_once: int = 16,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+        rest_seconds: float = 1.0,
+    ) -> None:
+        """Set up the breaker without connecting. Raises ValueError for a URL that is not of a Redis.
+
+        At most `at_once` calls with the usual timeout are in progress. `rest_seconds` is the longest pause between
+        two probes.
+        """
+        self._address = _to_redis_url(address)
+        self._max_connections = max_connections
+        self._timeout_seconds, self._rest_seconds = timeout_seconds, rest_seconds
+        self._turns = asyncio.Semaphore(at_once)
+        self._batcher = CommandBatcher(self._send_batch)
+        self._client: Client | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a call would fail at once."""
+        return self._closed or self._probing is not None
+
+    async def call(self, op: Callable[[Client], Awaitable[T]], *, timeout: float | None = None) -> T:  # noqa: ASYNC109
+        """Return the result of `op`. Raises RedisUnavailable for every error of Redis; its subclass RedisUnanswered
+        says that Redis may execute `op` nevertheless.
+
+        `timeout` is in seconds and starts with the call's turn. A call with a longer timeout than usual does not wait
+        for a turn and takes none from others.
+        """
+        if timeout is not None and timeout > self._timeout_seconds:
+            return await self._call_or_trip(op, timeout)
+        if self.is_open:
+            raise RedisUnavailable("redis is down")
+        # Without this limit each of many calls would wait for all, and in a busy process all would time out.
+        async with self._turns:
+            return await self._call_or_trip(op, timeout or self._timeout_seconds)
+
+    async def execute(self, *command: str | bytes | int) -> Any:
+        """Return the result of one command, which shares a round trip with those of other requests. Raises
+        RedisUnavailable for every error of Redis."""
+        if count_bytes(command) > MAX_BYTES:  # small commands do not wait for it
+            return await self.call(lambda redis: redis.execute_command(*command))
+        if self.is_open:
+            raise RedisUnavailable("redis is down")
+        return await self._batcher.execute(command)
+
+    async def _send_batch(self, commands: Sequence[Command]) -> list[Any]:
+        results = await self.call(partial(_send_commands, commands=commands))
+        return [_to_unavailable(result) if isinstance(result, Exception) else result for result in results]
+
+    async def _call_or_trip(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+        if self.is_open:
+            raise RedisUnavailable("redis is down")
+        try:
+            return await self._call_with_timeout(op, seconds)
+        except RedisRejected:
+            raise
+        except RedisUnavailable as error:
+            if not self.is_open:
+                _LOG.warning("redis is down: %s", error)
+                self._probing = asyncio.get_running_loop().create_task(self._probe())
+            raise
+
+    async def _call_with_timeout(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+        try:
+            async with _within(seconds):
+                return await op(self._get_client())
+        except TimeoutError as error:
+            raise RedisUnanswered(f"no answer within {seconds * 1000:.0f} ms") from error
+        except _REDIS_ERRORS as error:
+            raise _to_unavailable(error) from error
+
+    def _get_client(self) -> Client:
+        if self._client is None:
+            self._client = make_client(self._address, self._max_connections)
+        return self._client
+
+    async def _probe(self) -> None:
+        rest_seconds = min(_FIRST_REST_SECONDS, self._rest_seconds)
+        while True:
+            await asyncio.sleep(rest_seconds)
+            rest_seconds = min(2 * rest_seconds, self._rest_seconds)
+            try:
+                await self._call_with_timeout(_ping, _PROBE_SECONDS)
+            except RedisRejected:
+                pass
+            except RedisUnavailable:
+                continue
+            self._probing = None
+            _LOG.info("redis answers again")
+            return
+
+    async def aclose(self) -> None:
+        self._closed = True
+        if self._probing is not None:
+            self._probing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._probing
+            self._probing = None
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(*_REDIS_ERRORS):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
+                    await client.aclose()
+
+
+@contextlib.asynccontextmanager
+async def _within(seconds: float) -> AsyncIterator[None]:
+    """Raise TimeoutError when the server has had `seconds`, not counting time in which this process was busy."""
+    loop = asyncio.get_running_loop()
+    step, last = seconds / _STEPS, time.monotonic() + seconds + _BUSY_SECONDS
+    timer: asyncio.TimerHandle
+    async with asyncio.timeout(None) as limit:
+
+        def count(steps: int) -> None:
+            nonlocal timer
+            if steps == _STEPS or time.monotonic() > last:
+                limit.reschedule(loop.time())
+            else:
+                timer = loop.call_later(step, count, steps + 1)
+
+        timer = loop.call_later(step, count, 1)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+async def _send_commands(redis: Client, commands: Sequence[Command]) -> list[Any]:
+    """Return the results of the commands, and the errors of those that Redis rejected."""
+    async with redis.pipeline(transaction=False) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        results: list[Any] = await pipe.execute(raise_on_error=False)
+    for result in results:
+        if isinstance(result, Exception) and not isinstance(result, exceptions.ResponseError):
+            raise result  # a node of a cluster failed
+    return results
+
+
+def _to_unavailable(error: Exception) -> RedisUnavailable:
+    text = str(error) or type(error).__name__
+    return RedisRejected(text) if isinstance(error, exceptions.ResponseError) else RedisUnavailable(text)
+
+
+async def _ping(client: Client) -> object:
+    """Look up a key that never exists: unlike PING, a cluster client can send this to one node."""
+    return await client.exists("parley:probe")
+
+
+def _to_redis_url(address: RedisUrl | str) -> RedisUrl:
+    url = parse_cache_url(address) if isinstance(address, str) else address
+    if not isinstance(url, RedisUrl):
+        raise ValueError("must be the URL of a Redis, such as redis://127.0.0.1:6379/0")
+    return url

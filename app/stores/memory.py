@@ -1,0 +1,131 @@
+"""A store in the memory of this process; evicts the least recently used entries first."""
+
+from collections import OrderedDict
+from typing import NamedTuple
+
+from app.stores.base import (
+    CLOSED,
+    EntryTotals,
+    KnownValue,
+    NotKept,
+    StoredValue,
+    StoreError,
+    StoreLimits,
+    StoreStats,
+    sum_stats,
+)
+
+_OVERHEAD_BYTES = 512
+"""The approximate memory of an entry besides its value."""
+
+
+class _MemoryRow(NamedTuple):
+    value: bytes
+    model: str
+    stored_at: float
+    expires_at: float
+
+
+class MemoryStore:
+    def __init__(self, limits: StoreLimits | None = None) -> None:
+        self._limits = limits or StoreLimits()
+        self._rows: OrderedDict[str, _MemoryRow] = OrderedDict()
+        """Least recently used first."""
+        self._bytes = 0
+        self._closed = False
+
+    async def get(self, key: str) -> StoredValue | None:
+        self._check_open()
+        return self.get_nowait(key)
+
+    def get_nowait(self, key: str) -> StoredValue | None:
+        row = self._rows.get(key)
+        if row is None:
+            return None
+        if row.expires_at <= self._limits.clock():
+            self._drop(key)
+            return None
+        self._rows.move_to_end(key)
+        return StoredValue(row.value, row.stored_at)
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        self._check_open()
+        if not self._takes(value):
+            raise NotKept(f"{len(value)} bytes are too many for this store")
+        self.put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        self._drop(key)
+        limits, now = self._limits, self._limits.clock()
+        if self._closed or not self._takes(value):
+            return True
+        self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
+        self._bytes += _weight(value)
+        while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
+            self._drop(next(iter(self._rows)))
+        return True
+
+    def _takes(self, value: bytes) -> bool:
+        return len(value) <= self._limits.max_entry_bytes and _weight(value) <= self._limits.max_bytes
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED)
+
+    async def delete(self, key: str) -> None:
+        self._check_open()
+        self._drop(key)
+
+    async def purge(self, model: str | None = None) -> int:
+        keys = [key for key, row in self._rows.items() if model in (None, row.model)]
+        for key in keys:
+            self._drop(key)
+        return len(keys)
+
+    async def stats(self) -> StoreStats:
+        now, by_model = self._limits.clock(), dict[str, EntryTotals]()
+        for row in self._rows.values():
+            if row.expires_at > now:
+                totals = by_model.get(row.model, EntryTotals(0, 0))
+                by_model[row.model] = EntryTotals(totals.entries + 1, totals.bytes + len(row.value))
+        return sum_stats(by_model)
+
+    async def aclose(self) -> None:
+        self._closed = True
+        self._rows.clear()
+        self._bytes = 0
+
+    def _drop(self, key: str) -> None:
+        row = self._rows.pop(key, None)
+        if row is not None:
+            self._bytes -= _weight(row.value)
+
+
+def _weight(value: bytes) -> int:
+    return len(value) + _OVERHEAD_BYTES
+
+
+class NullStore:
+    async def get(self, key: str) -> StoredValue | None:
+        return None
+
+    def get_nowait(self, key: str) -> KnownValue:
+        return None
+
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
+        raise NotKept("this store keeps nothing")
+
+    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+        return True
+
+    async def delete(self, key: str) -> None:
+        pass
+
+    async def purge(self, model: str | None = None) -> int:
+        return 0
+
+    async def stats(self) -> StoreStats:
+        return StoreStats(0, 0, {})
+
+    async def aclose(self) -> None:
+        pass
