@@ -20,8 +20,8 @@ from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
+from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import BadRequest, CacheMiss, ContextTooLong, ParleyError, UnknownModel, UpstreamFailed
-from app.limits.estimate import estimate_prompt_tokens
 from app.params import merge_params
 from app.routing import (
     RETRY_SECONDS,

@@ -30,7 +30,7 @@ from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
 from app.api.kept_reasoning import KeptReasoning
-from app.api.live_configuration import LiveConfiguration
+from app.api.live_configuration import LiveConfiguration, request_limits
 from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
@@ -39,7 +39,6 @@ from app.api.openapi import install_openapi
 from app.api.openapi.errors import OpenAIErrorBody
 from app.api.origins import OriginRules
 from app.api.reply_response import ResponseLimits
-from app.api.request_limits import request_limits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.token_counts import TokenCountEndpoint

@@ -22,22 +22,22 @@ from app.api.asgi import (
     take_body,
     wait_for_parse_memory,
 )
-from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
 from app.api.reply_response import EventStreamResponse, ReplyResponse
-from app.api.request_limits import RequestLimits
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
 from app.calls.stored_reply import StoredReply
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
+from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
+from app.formats.body import ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.formats.request_limits import RequestLimits
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
-from app.limits.estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord

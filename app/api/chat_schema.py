@@ -1,27 +1,27 @@
 """The body of `POST /v1/chat`: its schema, and how it is parsed and checked."""
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
 from msgspec.structs import replace
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from app.api.old_media import parse_with_old_media
-from app.api.other_fields import find_misspelt
 from app.api.plain_body import parse_plain_body
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.api.tools import choose_tools, find_unknown_tool_keys, parse_tools
 from app.chat.messages import ChatRequest, FormatName
-from app.errors import BadRequest, InvalidInput, ParleyError, Violation
+from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import DEFAULT_OPTIONS, Format, Options, ParsedMessages, ReplyMode, WriteError
+from app.formats.base import DEFAULT_OPTIONS, Options, ParsedMessages, ReplyMode
+from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.detect import detect
+from app.formats.functions import choose_tools, find_unknown_tool_keys, parse_tools
+from app.formats.json_object import invalid_json, not_an_object
+from app.formats.old_media import parse_with_old_media
+from app.formats.other_fields import find_misspelt
 from app.formats.qwen import QWEN, is_in_order
+from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
@@ -30,36 +30,6 @@ MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
 MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
-
-
-CacheMode: TypeAlias = Literal["on", "off", "refresh", "only"]
-
-
-class CacheControl(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    mode: CacheMode = "on"
-    ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
-
-
-def _read_cache_choice(value: Any) -> Any:
-    """Write the short forms as an object: a mode, true for `on` and false for `off`."""
-    if isinstance(value, bool):
-        return {"mode": "on" if value else "off"}
-    if isinstance(value, str):
-        return {"mode": value}
-    if isinstance(value, int | float | list):
-        kind = "a list" if isinstance(value, list) else "a number"
-        forms = 'true, false, on, off, refresh, only, or an object {"mode": …, "ttl_seconds": …}'
-        raise ValueError(f"must be {forms}, not {kind}")
-    return value
-
-
-CacheChoice = Annotated[
-    CacheControl | None,
-    BeforeValidator(_read_cache_choice, json_schema_input_type=CacheControl | CacheMode | bool | None),
-]
-"""How a request uses the cache. A mode alone is short for an object with it."""
 
 
 class ChatRequestBody(BaseModel):
@@ -124,58 +94,6 @@ class ChatRequestBody(BaseModel):
         )
 
 
-class RejectedRequest(Struct, frozen=True):
-    """A request that is answered with an error."""
-
-    error: ParleyError
-    write_error: WriteError | None
-    """Writes the error in the format of the request; None if that format is not known."""
-
-
-class ReplySettings(Struct, frozen=True):
-    """What a request says of its reply beside its conversation. Most fields are those of the body."""
-
-    model: str | None = None
-    stream: bool = True
-    mode: ReplyMode = "delta"
-    completed_bodies: bool = True
-    include_usage: bool = True
-    unread_seconds: float = 0.0
-    """How long the call goes on after its last client has disconnected, up to infinity: `cancel_on_disconnect`."""
-    cache: CacheControl | None = None
-    metadata: Mapping[str, str] | None = None
-
-
-class ParsedRequest(Struct, frozen=True):
-    """A request that is valid."""
-
-    settings: ReplySettings
-    reply_format: Format
-    request: ChatRequest
-    warnings: tuple[str, ...]
-    options: Options
-
-
-class StoredItems(Struct, frozen=True):
-    """What is stored for the references of a request."""
-
-    responses: Mapping[str, list[Any]] = {}
-    """The items of a response, input and output, by its id. A response that cannot be continued is missing."""
-    items: Mapping[str, Any] = {}
-
-
-NOTHING_STORED = StoredItems()
-
-
-class UnresolvedRequest(Struct, frozen=True):
-    """A request that names stored items, which must be looked up before it can be parsed."""
-
-    response_id: str | None
-    item_ids: tuple[str, ...]
-    """In the order of the request."""
-    resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
-
-
 _OTHER_PARAMS = {
     "max_output_tokens": "; its name here is max_tokens",
     "stop_sequences": "; its name here is stop",
@@ -226,84 +144,6 @@ def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequ
         return parse_messages(body, limits)
     except InvalidInput as error:
         return RejectedRequest(error, FORMATS[body.reply_format or _find_format(body)[0]].error)
-
-
-def not_an_object(body: Any) -> BadRequest:
-    """Return the error for a body that is JSON, but no object."""
-    kind = "a list" if isinstance(body, list) else "a string" if isinstance(body, str) else "a single value"
-    hint = ""
-    if isinstance(body, str) and body.lstrip().startswith("{"):
-        hint = ": it was encoded as JSON twice (with requests and httpx, pass json=body, not json=json.dumps(body))"
-    return BadRequest(f"the request body must be a JSON object, not {kind}{hint}")
-
-
-def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | InvalidInput:
-    """Return the error for a body that `from_json` refused. One that is nested too deeply may be valid JSON."""
-    if not raw.strip():
-        return BadRequest("the request body is empty: send a JSON object")
-    for mark, text in _BYTE_ORDER_MARKS.items():
-        if raw.startswith(mark):
-            return BadRequest(f"the request body is not valid JSON: it {text}")
-    if _FORM.match(raw):
-        return BadRequest("the request body is a form (name=value), not JSON: send a JSON object")
-    match = _JSON_ERROR.fullmatch(str(error))
-    if match is None:
-        return BadRequest(f"the request body is not valid JSON: {error}")
-    line, column = int(match[2]), int(match[3])
-    if match[1] == _TOO_DEEP:
-        return InvalidInput([Violation("", f"is nested too deeply at line {line}, column {column}")])
-    problem = _JSON_PROBLEMS.get(match[1], match[1])
-    if match[1] != _WRONG_KEY:
-        problem = _find_other_language(raw, line, column) or problem
-    return BadRequest(f"the request body is not valid JSON: {problem} at line {line}, column {column}")
-
-
-_BYTE_ORDER_MARKS = {
-    b"\xef\xbb\xbf": "begins with a byte order mark (BOM): send UTF-8 without it",
-    b"\xff\xfe": "is UTF-16: send UTF-8",
-    b"\xfe\xff": "is UTF-16: send UTF-8",
-}
-_FORM = re.compile(rb"[\w.%\[\]-]{1,200}=")
-_NOT_JSON = {
-    b"True": "`True` is Python: write true (json.dumps writes JSON)",
-    b"False": "`False` is Python: write false (json.dumps writes JSON)",
-    b"None": "`None` is Python: write null (json.dumps writes JSON)",
-    b"undefined": "`undefined` is JavaScript: leave the key out, or write null",
-    b"'": "a text must be in double quotes",
-    b"//": "JSON has no comments",
-    b"/*": "JSON has no comments",
-    b"#": "JSON has no comments",
-}
-"""What is written instead of JSON, and what to write."""
-
-
-def _find_other_language(raw: bytes | bytearray, line: int, column: int) -> str | None:
-    """Return the problem of a text that another language would accept at this place."""
-    start = 0
-    for _ in range(line - 1):
-        start = raw.find(b"\n", start) + 1
-    given = raw[start + max(column - 1, 0) :][:10].lstrip()
-    return next((text for begin, text in _NOT_JSON.items() if given.startswith(begin)), None)
-
-
-_JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
-_TOO_DEEP = "recursion limit exceeded"
-_WRONG_KEY = "key must be a string"
-_JSON_PROBLEMS = {
-    "EOF while parsing a value": "it ends where a value must follow",
-    "EOF while parsing an object": "it ends inside an object",
-    "EOF while parsing a list": "it ends inside a list",
-    "EOF while parsing a string": "it ends inside a string",
-    _WRONG_KEY: "a key must be a string in double quotes",
-    "expected ident": "expected true, false or null",
-    "expected value": "expected a value",
-    "trailing characters": "something follows the JSON value",
-    "number out of range": "a number has too many digits",
-    "invalid unicode code point": "the text is not UTF-8",
-    "unexpected end of hex escape": "half of a surrogate pair",
-    "control character (\\u0000-\\u001F) found while parsing a string": "a control character inside a string",
-}
-"""The messages of the JSON parser, in plain words."""
 
 
 def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedRequest:

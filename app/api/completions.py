@@ -10,25 +10,16 @@ from typing import Any
 
 from msgspec.structs import replace
 from pydantic import ValidationError
-from pydantic_core import from_json
 
-from app.api.chat_schema import (
-    KNOWN_PARAMS,
-    ChatRequestBody,
-    ParsedRequest,
-    RejectedRequest,
-    ReplySettings,
-    find_list_violations,
-    invalid_json,
-    not_an_object,
-    parse_messages,
-)
-from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.api.chat_schema import KNOWN_PARAMS, ChatRequestBody, find_list_violations, parse_messages
 from app.api.plain_body import parse_plain_body
-from app.api.request_limits import RequestLimits, limit_warnings
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
+from app.formats.body import ParsedRequest, RejectedRequest, ReplySettings
+from app.formats.json_object import parse_object
 from app.formats.openai import OPENAI
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.request_limits import RequestLimits, limit_warnings
 from app.params import SERVER_PARAMS, GenerateCfg
 from app.validation.violations import json_path, to_violations
 
@@ -62,21 +53,11 @@ def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> Par
         return ParsedRequest(settings, COMPLETIONS, plain.request, plain.warnings, DEFAULT_OPTIONS)
     reply_format = COMPLETIONS
     try:
-        body = _parse_object(raw)
+        body = parse_object(raw)
         reply_format = _FUNCTION_CALL_FORMAT if _uses_function_call(body) else COMPLETIONS
         return replace(_parse_request(body, limits), reply_format=reply_format)
     except ParleyError as error:
         return RejectedRequest(error, reply_format.error)
-
-
-def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
-    try:
-        body = from_json(bytes(raw))
-    except ValueError as error:
-        raise invalid_json(raw, error) from None
-    if not isinstance(body, dict):
-        raise not_an_object(body)
-    return body
 
 
 def _parse_request(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:

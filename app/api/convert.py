@@ -8,13 +8,13 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
-from app.api.chat_schema import invalid_json
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.chat.messages import FormatName, Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
+from app.formats.json_object import invalid_json
+from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.validation.violations import to_violations
 
 _MAX_NESTING = 200

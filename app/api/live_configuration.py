@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from app.api.middleware import RequestRules
-from app.api.request_limits import RequestLimits
 from app.config.registry import ModelRegistry
-from app.config.settings import Settings
+from app.config.settings import Server, Settings
+from app.formats.request_limits import RequestLimits
 from app.gateway import Gateway
 from app.upstream.catalog import Catalog
 
@@ -22,3 +22,7 @@ class LiveConfiguration(Struct, frozen=True):
     request_limits: RequestLimits
     separate_callers: bool
     """Stored replies are shared only among the requests of one caller."""
+
+
+def request_limits(server: Server) -> RequestLimits:
+    return RequestLimits(server.max_messages, server.max_content_items, server.max_functions, server.max_nesting)

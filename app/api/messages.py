@@ -11,25 +11,19 @@ from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
-from app.api.chat_schema import (
-    CacheChoice,
-    ChatRequestBody,
-    ParsedRequest,
-    RejectedRequest,
-    invalid_json,
-    not_an_object,
-)
-from app.api.old_media import parse_with_old_media
-from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
-from app.api.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.api.chat_schema import ChatRequestBody
 from app.chat.messages import CacheMark, ChatRequest, Tool
+from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_system
 from app.formats.base import Encoder, ErrorWriter, Format, Options, ReplyInfo, ReplyMode
-from app.limits.estimate import estimate_prompt_tokens
+from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest
+from app.formats.json_object import parse_object
+from app.formats.old_media import parse_with_old_media
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
@@ -191,7 +185,7 @@ def _parse(
     raw: bytes | bytearray, limits: RequestLimits, schema: type[CountTokensRequest]
 ) -> ParsedRequest | RejectedRequest:
     try:
-        return _parse_renamed(_parse_object(raw), limits, schema)
+        return _parse_renamed(parse_object(raw), limits, schema)
     except ParleyError as error:
         return RejectedRequest(error, MESSAGES.error)
 
@@ -205,16 +199,6 @@ def _parse_renamed(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
         raise renamed.restore(error) from None
     warnings = renamed.list_warnings()
     return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
-
-
-def _parse_object(raw: bytes | bytearray) -> dict[str, Any]:
-    try:
-        body = from_json(bytes(raw))
-    except ValueError as error:
-        raise invalid_json(raw, error) from None
-    if not isinstance(body, dict):
-        raise not_an_object(body)
-    return body
 
 
 def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[CountTokensRequest]) -> ParsedRequest:

@@ -16,10 +16,10 @@ from msgspec import Meta, Raw, Struct
 from msgspec.structs import replace
 from pydantic_core import from_json
 
-from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
-from app.api.tools import find_unknown_tool_keys, parse_tools
 from app.chat.messages import ChatRequest, Message, Text, Tool
 from app.formats.base import Format
+from app.formats.functions import find_unknown_tool_keys, parse_tools
+from app.formats.request_limits import RequestLimits, find_invalid_values, limit_warnings
 from app.openai_messages.tool_schemas import complete_function
 
 MAX_KEPT_BYTES = 64 * 1024

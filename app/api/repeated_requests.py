@@ -8,8 +8,8 @@ from collections import OrderedDict
 
 from msgspec import Struct
 
-from app.api.chat_schema import ParsedRequest
 from app.api.live_configuration import LiveConfiguration
+from app.formats.body import ParsedRequest
 from app.routing import ModelRoute, PreparedRequest
 
 MAX_BODY_BYTES = 16 * 1024

@@ -15,12 +15,12 @@ from app.api.asgi import (
     wait_for_parse_memory,
 )
 from app.api.chat import find_route
-from app.api.chat_schema import ParsedRequest, RejectedRequest
 from app.api.context import AppContext
-from app.api.request_limits import RequestLimits
 from app.api.response_writer import Send
 from app.errors import ParleyError
 from app.formats.base import WriteError, choose_status
+from app.formats.body import ParsedRequest, RejectedRequest
+from app.formats.request_limits import RequestLimits
 from app.observe.logs import log_plain_request
 from app.observe.request_record import DISCONNECTED_CODE, DISCONNECTED_STATUS
 

@@ -15,7 +15,6 @@ from pydantic_core import from_json
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.asgi import Receive, read_body
-from app.api.chat_schema import invalid_json
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples, json_content
 from app.api.openapi.errors import describe
@@ -23,6 +22,7 @@ from app.api.upstream_check_schema import UpstreamCheck
 from app.config.registry import targets
 from app.config.settings import Settings, Upstream
 from app.errors import Forbidden, InvalidInput
+from app.formats.json_object import invalid_json
 from app.upstream.check import Result, check_upstreams
 from app.validation.violations import to_violations
 

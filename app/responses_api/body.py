@@ -14,24 +14,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 from pydantic import ConfigDict, ValidationError
-from pydantic_core import from_json
 
-from app.api.chat_schema import (
-    NOTHING_STORED,
-    ChatRequestBody,
-    ParsedRequest,
-    RejectedRequest,
-    StoredItems,
-    UnresolvedRequest,
-    find_list_violations,
-    invalid_json,
-    not_an_object,
-    parse_messages,
-)
-from app.api.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
-from app.api.request_limits import RequestLimits, find_invalid_values, limit_warnings
+from app.api.chat_schema import ChatRequestBody, find_list_violations, parse_messages
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
+from app.formats.body import NOTHING_STORED, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.json_object import parse_object
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.request_limits import RequestLimits, find_invalid_values, limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.paths import PARAM_NAMES, rename_error_paths, rename_paths
 from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
@@ -134,11 +124,9 @@ def parse_responses_body(
 ) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
     """Parse a request. It is rejected with BadRequest, or with InvalidInput that lists all violations."""
     try:
-        body = from_json(bytes(raw))
-    except ValueError as error:
-        return RejectedRequest(invalid_json(raw, error), RESPONSES.error)
-    if not isinstance(body, dict):
-        return RejectedRequest(not_an_object(body), RESPONSES.error)
+        body = parse_object(raw)
+    except ParleyError as error:
+        return RejectedRequest(error, RESPONSES.error)
     previous, given = body.get("previous_response_id"), body.get("input")
     items = tuple(_find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up

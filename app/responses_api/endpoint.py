@@ -11,15 +11,15 @@ from typing_extensions import override
 
 from app.api.asgi import LARGE_BYTES, Scope, call_in_thread, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
-from app.api.chat_schema import ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext, PendingReply
 from app.api.reply_response import EventStreamResponse, ReplyResponse
-from app.api.request_limits import limit_warnings
 from app.api.response_writer import SendQueue
 from app.cache import Apply
 from app.chat.stream import Reply
 from app.errors import InvalidInput, StoreDown, Violation
 from app.formats.base import ReplyInfo
+from app.formats.body import ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import describe_unstored
 from app.gateway import ReplyOptions

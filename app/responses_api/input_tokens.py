@@ -11,11 +11,11 @@ from app.api.asgi import (
     wait_for_parse_memory,
 )
 from app.api.chat import find_route
-from app.api.chat_schema import RejectedRequest, UnresolvedRequest
 from app.api.context import AppContext
-from app.api.request_limits import request_limits
+from app.api.live_configuration import request_limits
 from app.api.response_writer import Send
 from app.errors import MethodNotAllowed, ParleyError
+from app.formats.body import RejectedRequest, UnresolvedRequest
 from app.formats.responses import RESPONSES
 from app.responses_api.body import parse_responses_body
 from app.responses_api.stored import InputMemory, StoredResponses

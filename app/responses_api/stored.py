@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.api.asgi import LARGE_BYTES, call_in_thread, wait_for_parse_memory
-from app.api.chat_schema import StoredItems
 from app.config.settings import Server
 from app.errors import StoreDown, TooLarge
+from app.formats.body import StoredItems
 from app.formats.responses.stream import find_response_id
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.throttled_log import ThrottledLog

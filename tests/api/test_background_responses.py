@@ -11,9 +11,9 @@ import msgspec
 import pytest
 from app.access import ANONYMOUS
 from app.api.reply_response import EventStreamResponse, ResponseLimits
-from app.api.request_limits import RequestLimits
 from app.errors import Cancelled
 from app.formats.base import ReplyInfo
+from app.formats.request_limits import RequestLimits
 from app.formats.responses import RESPONSES
 from app.responses_api import background
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from app.api.tools import parse_tools
+from app.formats.functions import parse_tools
 
 from tests.api.recorded_functions import CASES, why_different
 

@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from app.api.chat_schema import ParsedRequest, parse_chat_body
+from app.api.chat_schema import parse_chat_body
 from app.api.completions import parse_completions_body
 from app.api.plain_body import MAX_KEPT_BYTES, parse_plain_body
-from app.api.request_limits import RequestLimits
+from app.formats.body import ParsedRequest
 from app.formats.openai import OPENAI
+from app.formats.request_limits import RequestLimits
 from app.profiles import Profile
 from app.upstream.request import build
 from msgspec.json import encode

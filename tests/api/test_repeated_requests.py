@@ -6,10 +6,11 @@ from typing import Any
 import app.api.repeated_requests as repeated_requests
 import pytest
 from app.access import hash_key
-from app.api.chat_schema import ParsedRequest, RejectedRequest, parse_chat_body
+from app.api.chat_schema import parse_chat_body
 from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
-from app.api.request_limits import RequestLimits
 from app.config.settings import Settings
+from app.formats.body import ParsedRequest, RejectedRequest
+from app.formats.request_limits import RequestLimits
 
 from tests.in_process_gateway import SERVER, ModelServer, Running
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import httpx
 import pytest
-from app.api.chat_schema import RejectedRequest, StoredItems, UnresolvedRequest
-from app.api.request_limits import RequestLimits
 from app.config.settings import Server
 from app.errors import Busy, TooLarge
+from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.request_limits import RequestLimits
 from app.responses_api.body import parse_responses_body
 from app.responses_api.stored import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from app.access import ANONYMOUS, Caller
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
+from app.chat.token_estimate import estimate_prompt_tokens
 from app.chat.token_usage import TokenUsage
 from app.errors import QuotaExceeded, RateLimited
 from app.limits import Limiter, Limits, Reservation
-from app.limits.estimate import estimate_prompt_tokens
 from app.limits.stores import MemoryStore
 from app.observe.request_record import RequestRecord
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from app.api.request_limits import _find_invalid_values, find_invalid_values
 from app.chat.messages import CacheMark, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats import openai, qwen
 from app.formats.base import Options, ParsedMessages
+from app.formats.request_limits import _find_invalid_values, find_invalid_values
 from app.openai_messages import messages as writer
 from app.openai_messages.grouping import find_call_violations, group_messages
 from app.openai_messages.messages import write_openai_messages

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.api.chat_schema import ParsedRequest, parse_chat_body
-from app.api.request_limits import RequestLimits
+from app.api.chat_schema import parse_chat_body
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput
+from app.formats.body import ParsedRequest
+from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
 from app.upstream.request import build

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from msgspec import Struct
 
-from app.config.settings import Server
 from app.errors import Violation
 from app.validation.violations import json_path
 
@@ -16,17 +15,13 @@ MAX_WARNINGS = 200
 """The maximum number of warnings of one request; one more warning counts those left out."""
 
 
-class RequestLimits(BaseModel):
-    model_config = ConfigDict(frozen=True)
+class RequestLimits(Struct, frozen=True):
+    """How much one request may hold: settings of the server."""
 
     max_messages: int
     max_content_items: int
     max_functions: int
     max_nesting: int
-
-
-def request_limits(server: Server) -> RequestLimits:
-    return RequestLimits(**server.model_dump(include=set(RequestLimits.model_fields)))
 
 
 def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:

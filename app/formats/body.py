@@ -1,0 +1,93 @@
+"""What the body of every request becomes, whichever API it is written for."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Struct
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from app.chat.messages import ChatRequest
+from app.errors import ParleyError
+from app.formats.base import Format, Options, ReplyMode, WriteError
+from app.params import MAX_SECONDS
+
+CacheMode: TypeAlias = Literal["on", "off", "refresh", "only"]
+
+
+class CacheControl(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    mode: CacheMode = "on"
+    ttl_seconds: int | None = Field(default=None, ge=1, le=MAX_SECONDS)
+
+
+def _read_cache_choice(value: Any) -> Any:
+    """Write the short forms as an object: a mode, true for `on` and false for `off`."""
+    if isinstance(value, bool):
+        return {"mode": "on" if value else "off"}
+    if isinstance(value, str):
+        return {"mode": value}
+    if isinstance(value, int | float | list):
+        kind = "a list" if isinstance(value, list) else "a number"
+        forms = 'true, false, on, off, refresh, only, or an object {"mode": …, "ttl_seconds": …}'
+        raise ValueError(f"must be {forms}, not {kind}")
+    return value
+
+
+CacheChoice = Annotated[
+    CacheControl | None,
+    BeforeValidator(_read_cache_choice, json_schema_input_type=CacheControl | CacheMode | bool | None),
+]
+"""How a request uses the cache. A mode alone is short for an object with it."""
+
+
+class RejectedRequest(Struct, frozen=True):
+    """A request that is answered with an error."""
+
+    error: ParleyError
+    write_error: WriteError | None
+    """Writes the error in the format of the request; None if that format is not known."""
+
+
+class ReplySettings(Struct, frozen=True):
+    """What a request says of its reply beside its conversation. Most fields are those of the body."""
+
+    model: str | None = None
+    stream: bool = True
+    mode: ReplyMode = "delta"
+    completed_bodies: bool = True
+    include_usage: bool = True
+    unread_seconds: float = 0.0
+    """How long the call goes on after its last client has disconnected, up to infinity: `cancel_on_disconnect`."""
+    cache: CacheControl | None = None
+    metadata: Mapping[str, str] | None = None
+
+
+class ParsedRequest(Struct, frozen=True):
+    """A request that is valid."""
+
+    settings: ReplySettings
+    reply_format: Format
+    request: ChatRequest
+    warnings: tuple[str, ...]
+    options: Options
+
+
+class StoredItems(Struct, frozen=True):
+    """What is stored for the references of a request."""
+
+    responses: Mapping[str, list[Any]] = {}
+    """The items of a response, input and output, by its id. A response that cannot be continued is missing."""
+    items: Mapping[str, Any] = {}
+
+
+NOTHING_STORED = StoredItems()
+
+
+class UnresolvedRequest(Struct, frozen=True):
+    """A request that names stored items, which must be looked up before it can be parsed."""
+
+    response_id: str | None
+    item_ids: tuple[str, ...]
+    """In the order of the request."""
+    resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]

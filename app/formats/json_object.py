@@ -1,0 +1,97 @@
+"""Reads the JSON object of a body, and says what is wrong with a body that is none."""
+
+import re
+from typing import Any
+
+from pydantic_core import from_json
+
+from app.errors import BadRequest, InvalidInput, Violation
+
+
+def parse_object(raw: bytes | bytearray) -> dict[str, Any]:
+    """Return the object. Raises BadRequest, or InvalidInput if it is nested too deeply."""
+    try:
+        body = from_json(bytes(raw))
+    except ValueError as error:
+        raise invalid_json(raw, error) from None
+    if not isinstance(body, dict):
+        raise not_an_object(body)
+    return body
+
+
+def not_an_object(body: Any) -> BadRequest:
+    """Return the error for a body that is JSON, but no object."""
+    kind = "a list" if isinstance(body, list) else "a string" if isinstance(body, str) else "a single value"
+    hint = ""
+    if isinstance(body, str) and body.lstrip().startswith("{"):
+        hint = ": it was encoded as JSON twice (with requests and httpx, pass json=body, not json=json.dumps(body))"
+    return BadRequest(f"the request body must be a JSON object, not {kind}{hint}")
+
+
+def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | InvalidInput:
+    """Return the error for a body that `from_json` refused. One that is nested too deeply may be valid JSON."""
+    if not raw.strip():
+        return BadRequest("the request body is empty: send a JSON object")
+    for mark, text in _BYTE_ORDER_MARKS.items():
+        if raw.startswith(mark):
+            return BadRequest(f"the request body is not valid JSON: it {text}")
+    if _FORM.match(raw):
+        return BadRequest("the request body is a form (name=value), not JSON: send a JSON object")
+    match = _JSON_ERROR.fullmatch(str(error))
+    if match is None:
+        return BadRequest(f"the request body is not valid JSON: {error}")
+    line, column = int(match[2]), int(match[3])
+    if match[1] == _TOO_DEEP:
+        return InvalidInput([Violation("", f"is nested too deeply at line {line}, column {column}")])
+    problem = _JSON_PROBLEMS.get(match[1], match[1])
+    if match[1] != _WRONG_KEY:
+        problem = _find_other_language(raw, line, column) or problem
+    return BadRequest(f"the request body is not valid JSON: {problem} at line {line}, column {column}")
+
+
+_BYTE_ORDER_MARKS = {
+    b"\xef\xbb\xbf": "begins with a byte order mark (BOM): send UTF-8 without it",
+    b"\xff\xfe": "is UTF-16: send UTF-8",
+    b"\xfe\xff": "is UTF-16: send UTF-8",
+}
+_FORM = re.compile(rb"[\w.%\[\]-]{1,200}=")
+_NOT_JSON = {
+    b"True": "`True` is Python: write true (json.dumps writes JSON)",
+    b"False": "`False` is Python: write false (json.dumps writes JSON)",
+    b"None": "`None` is Python: write null (json.dumps writes JSON)",
+    b"undefined": "`undefined` is JavaScript: leave the key out, or write null",
+    b"'": "a text must be in double quotes",
+    b"//": "JSON has no comments",
+    b"/*": "JSON has no comments",
+    b"#": "JSON has no comments",
+}
+"""What is written instead of JSON, and what to write."""
+
+
+def _find_other_language(raw: bytes | bytearray, line: int, column: int) -> str | None:
+    """Return the problem of a text that another language would accept at this place."""
+    start = 0
+    for _ in range(line - 1):
+        start = raw.find(b"\n", start) + 1
+    given = raw[start + max(column - 1, 0) :][:10].lstrip()
+    return next((text for begin, text in _NOT_JSON.items() if given.startswith(begin)), None)
+
+
+_JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
+_TOO_DEEP = "recursion limit exceeded"
+_WRONG_KEY = "key must be a string"
+_JSON_PROBLEMS = {
+    "EOF while parsing a value": "it ends where a value must follow",
+    "EOF while parsing an object": "it ends inside an object",
+    "EOF while parsing a list": "it ends inside a list",
+    "EOF while parsing a string": "it ends inside a string",
+    _WRONG_KEY: "a key must be a string in double quotes",
+    "expected ident": "expected true, false or null",
+    "expected value": "expected a value",
+    "trailing characters": "something follows the JSON value",
+    "number out of range": "a number has too many digits",
+    "invalid unicode code point": "the text is not UTF-8",
+    "unexpected end of hex escape": "half of a surrogate pair",
+    "control character (\\u0000-\\u001F) found while parsing a string": "a control character inside a string",
+}
+"""The messages of the JSON parser, in plain words."""
