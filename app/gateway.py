@@ -79,11 +79,6 @@ class ReplyOptions:
         self.caller = caller
         """Who shares the document workers with others."""
 
-    def with_cache_policy(self, policy: CachePolicy) -> "ReplyOptions":
-        return ReplyOptions(
-            self.reply_id, policy, self.scope, self.unread_seconds, self.attempts, self.lease, self.caller
-        )
-
 
 class Gateway:
     def __init__(

@@ -69,9 +69,9 @@ from app.observe import logs
 from app.observe.metrics import Metrics
 from app.redis.urls import NullUrl, RedisUrl, parse_cache_url
 from app.responses_api.background import BackgroundRuns
-from app.responses_api.endpoint import ResponsesEndpoint
 from app.responses_api.input_tokens import InputTokensEndpoint
-from app.responses_api.stored import StoredResponses
+from app.responses_api.record import StoredResponses
+from app.responses_api.reply import make_endpoint
 from app.responses_api.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.memory_budget import MemoryBudget
@@ -257,7 +257,7 @@ def create_app(
     background = BackgroundRuns(stored, settings.responses.max_background)
     if context.metrics is not None:
         metrics.add_background_gauge(context.metrics, background)
-    responses = ResponsesEndpoint(context, stored, background, completions_apply)
+    responses = make_endpoint(context, stored, background, completions_apply)
     endpoints = (chat, completions, messages, count_tokens, responses)
     direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
     app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters, background))

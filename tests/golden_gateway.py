@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import httpx
-from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.responses_api.record import ResponseRecord, StoredResponses
 
 from tests.in_process_gateway import STOP, Answer, ModelServer, Pieces, Running, streamed
 

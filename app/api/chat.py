@@ -4,8 +4,9 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache, partial
+from typing import Any, Generic, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,7 +35,7 @@ from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
-from app.formats.body import ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.formats.body import Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
@@ -113,13 +114,17 @@ class _UnpreparedReply(Struct, frozen=True):
     response: ReplyResponse
 
 
-class ChatEndpoint:
-    """Answers chat requests. Its constructor's parameters are the differences between the two paths."""
+Resolve: TypeAlias = Callable[[RequestInProgress, UnresolvedRequest[Parsed]], Awaitable[Parsed | RejectedRequest]]
+"""Looks up what a request refers to, and parses it. Raises ParleyError."""
+
+
+class ChatEndpoint(Generic[Parsed]):
+    """Answers requests for a reply. Its constructor's parameters are the differences between the paths."""
 
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest | UnresolvedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], Parsed | RejectedRequest | UnresolvedRequest[Parsed]],
         name: str,
         write_error: WriteError,
         apply: Apply,
@@ -127,12 +132,17 @@ class ChatEndpoint:
         new_reply_id: Callable[[], str] = new_reply_id,
         keeps_alias: bool = False,
         sends_request_id: bool = False,
+        get_owner: Callable[[Scope], str] | None = None,
+        resolve: Resolve[Parsed] | None = None,
+        answer: "Answer[Parsed] | None" = None,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
         that occur before the request's own format is known. `apply` says for which requests the cache is used.
 
         `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
-        response has the header `request-id` as well."""
+        response has the header `request-id` as well. `get_owner` returns the caller who may resume the reply to a
+        request; the default is `AppContext.owner`. `resolve` is for endpoints that store something, whose requests
+        refer to it. `answer` is for those that do more with a reply than to send it."""
         self.write_error = write_error
         self.sends_request_id = sends_request_id
         self._keeps_alias = keeps_alias
@@ -141,6 +151,9 @@ class ChatEndpoint:
         self._name = name
         self._apply = apply
         self._new_reply_id = new_reply_id
+        self._get_owner = get_owner or context.owner
+        self._resolve = resolve
+        self._answer = answer or _answer
         self._repeated = RepeatedRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -187,6 +200,7 @@ class ChatEndpoint:
                 parsed = self._parse_small(request, raw) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
+                    assert self._resolve is not None
                     parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
@@ -199,29 +213,29 @@ class ChatEndpoint:
                     request.caller.check_params(parsed.request.params)
                     if context.limiter is not None:
                         await self._reserve(context.limiter, request, parsed, route)
-                    response, opening = self._prepare(request, parsed, route)
+                    answering = self._answer(self, request, parsed, route)
                 except ParleyError as error:
                     return RejectedRequest(error, parsed.reply_format.error)
                 del parsed, settings
-                await self._deliver(request, response, opening)
+                await answering
                 return None
 
     def _parse_small(
         self, request: RequestInProgress, raw: bytes | bytearray
-    ) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
+    ) -> Parsed | RejectedRequest | UnresolvedRequest[Parsed]:
         """Parse the body, unless an identical one is known."""
         if type(raw) is not bytes or len(raw) > MAX_BODY_BYTES:
             return self._parse(raw, request.live.request_limits)
         repeated = self._repeated.find(raw, request.live)
         if repeated is not None:
             request.repeated = repeated
-            return repeated.parsed
+            return cast(Parsed, repeated.parsed)
         parsed = self._parse(raw, request.live.request_limits)
         if isinstance(parsed, ParsedRequest):
             request.small_body = raw
         return parsed
 
-    async def _deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
+    async def deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         """Send the reply to its end, and record it."""
         context, record, attempts = self._context, request.record, request.attempts
         try:
@@ -241,13 +255,6 @@ class ChatEndpoint:
         record.record_usage(attempts.usage)
         self._record_attempts(record, attempts.attempts, response.error)
 
-    async def _resolve(
-        self, request: RequestInProgress, unresolved: UnresolvedRequest
-    ) -> ParsedRequest | RejectedRequest:
-        """Look up what a request refers to, and parse it. Only endpoints that store something get such requests. Raises
-        ParleyError."""
-        raise NotImplementedError
-
     def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
         """Record failures of upstreams, even if another upstream answered in the end."""
         record.attempts = attempts
@@ -261,11 +268,12 @@ class ChatEndpoint:
         elif failed and (error is None or fault is not None):
             record.upstream_failure = failed[-1]
 
-    def _prepare(
-        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
+    def prepare(
+        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, *, keep: bool = False
     ) -> tuple[ReplyResponse, PendingReply]:
-        """Return the response, and the coroutine that opens the reply. Raises ParleyError if the request can be refused
-        before anything is sent upstream."""
+        """Return the response, and the coroutine that opens the reply. With `keep` the reply is held for other readers,
+        whatever the request says of caches. Raises ParleyError if the request can be refused before anything is sent
+        upstream."""
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
         info = ReplyInfo(
             self._new_reply_id(),
@@ -277,7 +285,7 @@ class ChatEndpoint:
             options=parsed.options,
             include_usage=settings.include_usage,
         )
-        options = self._make_options(request, parsed, info, route)
+        options = self._make_options(request, parsed, info, route, keep=keep)
         deferred = request.is_large and has_media(parsed.request)
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
@@ -316,10 +324,6 @@ class ChatEndpoint:
             return prepared, None
         return prepared, partial(self._repeated.add, RepeatedRequest(body, parsed, route, prepared), request.live)
 
-    def _get_owner(self, scope: Scope) -> str:
-        """Return the caller who may resume the reply to this request."""
-        return self._context.owner(scope)
-
     async def _reserve(
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> None:
@@ -337,11 +341,12 @@ class ChatEndpoint:
             request.scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(
-        self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute
+        self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo, route: ModelRoute, *, keep: bool
     ) -> ReplyOptions:
+        policy = _read_cache_policy(parsed, request.scope, route, self._apply)
         return ReplyOptions(
             info.response_id,
-            _read_cache_policy(parsed, request.scope, route, self._apply),
+            replace(policy, keep=True) if keep else policy,
             self._context.cache_scope(request.scope),
             parsed.settings.unread_seconds,
             request.attempts,
@@ -419,6 +424,18 @@ class ChatEndpoint:
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)
             self._context.resumable.put(reply)
+
+
+Answer: TypeAlias = Callable[[ChatEndpoint[Parsed], RequestInProgress, Parsed, ModelRoute], Coroutine[Any, Any, None]]
+"""Returns the coroutine that produces and sends the reply, without the request. Raises ParleyError if the request can
+be refused before anything is sent upstream."""
+
+
+def _answer(
+    endpoint: ChatEndpoint[Parsed], request: RequestInProgress, parsed: Parsed, route: ModelRoute
+) -> Coroutine[Any, Any, None]:
+    response, opening = endpoint.prepare(request, parsed, route)
+    return endpoint.deliver(request, response, opening)
 
 
 def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:

@@ -1,7 +1,7 @@
 """What the body of every request becomes, whichever API it is written for."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -84,10 +84,13 @@ class StoredItems(Struct, frozen=True):
 NOTHING_STORED = StoredItems()
 
 
-class UnresolvedRequest(Struct, frozen=True):
+Parsed = TypeVar("Parsed", bound=ParsedRequest)
+
+
+class UnresolvedRequest(Struct, Generic[Parsed], frozen=True):
     """A request that names stored items, which must be looked up before it can be parsed."""
 
     response_id: str | None
     item_ids: tuple[str, ...]
     """In the order of the request."""
-    resolve: Callable[[StoredItems], ParsedRequest | RejectedRequest]
+    resolve: Callable[[StoredItems], Parsed | RejectedRequest]

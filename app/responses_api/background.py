@@ -19,8 +19,7 @@ from app.chat.stream import Reply
 from app.errors import Cancelled, Draining, Internal, ParleyError, RateLimited, StoreDown, TooLarge
 from app.formats.responses.stream import describe_unstored, make_response
 from app.responses_api.kept_reply import KeptEnd, find_response_encoder
-from app.responses_api.kept_request import KeptRequest
-from app.responses_api.stored import RUNNING, RecordTooLarge, ResponseRecord, StoredResponses
+from app.responses_api.record import RUNNING, KeptRequest, RecordTooLarge, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import Lease
 
 log = logging.getLogger("parley.responses")
@@ -67,7 +66,6 @@ class BackgroundRun:
 
     def __init__(self, response: ReplyResponse, kept: KeptRequest, lease: Lease, *, streamed: bool) -> None:
         """`response` is written to `NoClient`. `streamed`: the client of the request reads the events as they come."""
-        assert kept.caller is not None
         self.response = response
         self.kept = kept
         self.caller = kept.caller

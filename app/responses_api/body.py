@@ -121,7 +121,7 @@ class ResponsesRequest(ParsedRequest, frozen=True):
 
 def parse_responses_body(
     raw: bytes | bytearray, limits: RequestLimits
-) -> ParsedRequest | RejectedRequest | UnresolvedRequest:
+) -> ResponsesRequest | RejectedRequest | UnresolvedRequest[ResponsesRequest]:
     """Parse a request. It is rejected with BadRequest, or with InvalidInput that lists all violations."""
     try:
         body = parse_object(raw)
@@ -156,7 +156,7 @@ def _is_empty_reasoning(item: Json) -> bool:
     return item.get("type") == "reasoning" and not any(texts)
 
 
-def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ParsedRequest | RejectedRequest:
+def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesRequest | RejectedRequest:
     reader = _BodyReader(body, limits, stored)
     try:
         return reader.read()

@@ -18,7 +18,7 @@ from app.errors import MethodNotAllowed, ParleyError
 from app.formats.body import RejectedRequest, UnresolvedRequest
 from app.formats.responses import RESPONSES
 from app.responses_api.body import parse_responses_body
-from app.responses_api.stored import InputMemory, StoredResponses
+from app.responses_api.record import InputMemory, StoredResponses
 
 
 class InputTokensEndpoint:

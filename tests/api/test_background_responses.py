@@ -18,9 +18,8 @@ from app.formats.responses import RESPONSES
 from app.responses_api import background
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.body import ResponsesRequest, parse_responses_body
-from app.responses_api.endpoint import ResponsesEndpoint
-from app.responses_api.kept_request import KeptRequest
-from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.responses_api.record import KeptRequest, ResponseRecord, StoredResponses
+from app.responses_api.reply import make_endpoint
 from app.runtime.memory_budget import MemoryBudget
 from app.stores.base import StateStore, StoreError, StoreLimits
 from app.stores.memory import MemoryStore
@@ -123,7 +122,7 @@ class OwnEndpoint:
     def __init__(self, gateway: Gateway, store: StateStore, max_bytes: int = 10_000) -> None:
         self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=max_bytes)
         self.runs = BackgroundRuns(self.stored, 1)
-        self._endpoint = ResponsesEndpoint(gateway.running.app.context, self.stored, self.runs, "always")
+        self._endpoint = make_endpoint(gateway.running.app.context, self.stored, self.runs, "always")
 
     async def create(self) -> str:
         """Create a background response, and return its id."""

@@ -11,7 +11,7 @@ from app.errors import Busy, TooLarge
 from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.responses_api.body import parse_responses_body
-from app.responses_api.stored import InputMemory, ResponseRecord, StoredResponses
+from app.responses_api.record import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget
 from app.stores.base import StoredValue
 from app.stores.memory import MemoryStore

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from app.responses_api.stored import ResponseRecord, StoredResponses
+from app.responses_api.record import ResponseRecord, StoredResponses
 from app.stores import open_state_store
 from msgspec.structs import replace
 

@@ -18,6 +18,7 @@ from app.config.settings import Server
 from app.errors import StoreDown, TooLarge
 from app.formats.body import StoredItems
 from app.formats.responses.stream import find_response_id
+from app.responses_api.body import ResponsesRequest
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.throttled_log import ThrottledLog
 from app.stores import NotKept, StateStore, StoreError
@@ -46,6 +47,22 @@ class ResponseRecord(Struct, frozen=True):
     def status(self) -> str:
         status: str = self.response["status"]
         return status
+
+
+class KeptRequest:
+    """What is needed of a request at the end of its reply."""
+
+    def __init__(self, parsed: ResponsesRequest, caller: str) -> None:
+        self.caller = caller
+        self._all_items: list[Any] = parsed.input_items
+        self._context_length = parsed.context_length
+
+    def make_record(
+        self, response: dict[str, Any], *, alive_until: float | None = None, last_number: int | None = None
+    ) -> ResponseRecord:
+        """`alive_until` is for a response that has not ended, `last_number` for one that has."""
+        items = _add_item_ids(self._all_items, response["id"], self._context_length)
+        return ResponseRecord(response, [*items, *response["output"]], len(items), alive_until, last_number)
 
 
 class RecordTooLarge(Exception):
@@ -203,7 +220,7 @@ def _model(record: ResponseRecord) -> str:
     return str(record.response["model"])
 
 
-def add_item_ids(items: list[Any], response_id: str, start: int) -> list[Any]:
+def _add_item_ids(items: list[Any], response_id: str, start: int) -> list[Any]:
     """Return the input with an id on each item, from the position `start` on, and messages in their full form."""
     suffix = response_id.rpartition("_")[2]
     return [
