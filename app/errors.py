@@ -31,40 +31,19 @@ ParleyError                     code                      status  retry?
 ├── RateLimited                 rate_limit                   429  yes     a limit of requests, tokens or streams
 ├── QuotaExceeded               insufficient_quota           429  no      a limit of spending
 ├── Internal                    internal_error               500  no      a defect of the gateway
-└── UpstreamFailed              the fault's code     FAULT_STATUS  as the fault says
+└── UpstreamFailed              the fault's code       its `server`   as the fault says
 
-Codes are those of faults (`chat.events.Fault`) and the gateway's own. The body is the same everywhere:
-`{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
+`CODES` has a row for each code: those of faults (`chat.events.Fault`) and the gateway's own. The body is the same
+everywhere: `{"error": {"code", "message", "param", "status", "retryable", "request_id", "upstream"?}}`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Struct
 
 from app.chat.events import Fault
-
-FAULT_STATUS = {
-    "invalid_request": 400,
-    "context_length_exceeded": 400,
-    "content_filter": 400,
-    "not_found": 404,
-    "rate_limit": 429,
-    "insufficient_quota": 429,
-    "server_error": 502,
-    "upstream_incomplete": 502,
-    "upstream_protocol": 502,
-    "unsupported": 502,
-    "tool_use_failed": 502,
-    "authentication": 502,
-    "permission": 502,
-    "overloaded": 503,
-    "timeout": 504,
-    "draining": 503,
-    "cancelled": 409,
-}
-"""The gateway's status for each code of an upstream fault. The upstream's own status is in `upstream.status`."""
 
 
 class RetryWord(Struct, frozen=True):
@@ -79,32 +58,180 @@ def _retry_word(word: str, known: str) -> RetryWord:
     return RetryWord(word, re.compile(known, re.IGNORECASE))
 
 
+# The words are those of pi (earendil-works/pi, packages/ai/src/utils/retry.ts), whose list other agents have copied.
+# Codex and the SDKs of OpenAI and Anthropic decide by the status, the code and the header x-should-retry.
 _SERVER_ERROR = _retry_word("server error", r"server.?error|internal.?error")
 _UNAVAILABLE = _retry_word("service unavailable", r"overloaded|service.?unavailable")
 _TIMEOUT = _retry_word("timeout", r"timeout|timed? out")
 _NO_CONNECTION = _retry_word("connection error", r"connection.?(error|refused)")
-# The words are those of pi (earendil-works/pi, packages/ai/src/utils/retry.ts), whose list other agents have copied.
-# Codex and the SDKs of OpenAI and Anthropic decide by the status, the code and the header x-should-retry.
-_RETRY_WORDS: Mapping[str, RetryWord] = {
-    "rate_limit": _retry_word("rate limit", r"rate.?limit|too many requests"),
-    "overloaded": _UNAVAILABLE,
-    "draining": _UNAVAILABLE,
-    "timeout": _TIMEOUT,
-    "request_timeout": _TIMEOUT,
-    "server_error": _SERVER_ERROR,
-    "tool_use_failed": _SERVER_ERROR,
-    "upstream_incomplete": _retry_word("connection lost", r"connection.?(lost|error)"),
-    "media_unavailable": _retry_word("network error", r"network.?error|timeout|timed? out"),
-}
+_CONNECTION_LOST = _retry_word("connection lost", r"connection.?(lost|error)")
+_NETWORK_ERROR = _retry_word("network error", r"network.?error|timeout|timed? out")
+_RATE_LIMIT = _retry_word("rate limit", r"rate.?limit|too many requests")
 _FROM_SERVER = (None, "error_status", "error_in_reply")
 """The causes of a `server_error` that the server has reported. All others are about the connection to it."""
+
+
+Responsible: TypeAlias = Literal["caller", "policy", "upstream", "gateway"]
+"""Whose fault an error is: the caller's, the policy's (the operator's rules), a model server's or the gateway's."""
+
+
+class Meaning(Struct, frozen=True):
+    """What a code means if the gateway, or a model server, has found the error."""
+
+    status: int
+    """The gateway's HTTP status. A model server's own is in `upstream.status`."""
+    responsible: Responsible
+
+
+class ErrorCode(Struct, frozen=True, kw_only=True):
+    """What is known about one code, and what the APIs of the client formats call it."""
+
+    own: Meaning | None = None
+    """If the gateway finds the error; None: it never does."""
+    server: Meaning | None = None
+    """If a model server reports the error, or fails this way; None: it never does."""
+    retryable: bool = False
+    """The same request may succeed later."""
+    retry_word: RetryWord | None = None
+    openai_type: str | None = None
+    """`error.type`. None: chosen by the status, as the types of the other APIs."""
+    openai_code: str | None = None
+    """`error.code`, if it is not this code."""
+    anthropic_type: str | None = None
+    responses_type: str | None = None
+    responses_code: str | None = None
+    """`error.code` of an HTTP error, if it is not this code."""
+    failed_response_code: str = "server_error"
+    """`error.code` of a failed Response. Clients send the request again after `server_error`."""
+    agentscope_type: str | None = None
+
+    @property
+    def openai_names(self) -> set[str]:
+        """What OpenAI's APIs call this code, if not by its own name."""
+        return {name for name in (self.openai_code, self.responses_code) if name is not None}
+
+
+CODES: Mapping[str, ErrorCode] = {
+    "invalid_request": ErrorCode(
+        own=Meaning(422, "caller"), server=Meaning(400, "caller"), failed_response_code="invalid_prompt"
+    ),
+    "context_length_exceeded": ErrorCode(
+        own=Meaning(400, "caller"), server=Meaning(400, "caller"), failed_response_code="context_length_exceeded"
+    ),
+    "unknown_model": ErrorCode(
+        own=Meaning(404, "caller"),
+        openai_code="model_not_found",  # LiteLLM reads any other code as a bad request.
+        anthropic_type="not_found_error",
+        responses_code="model_not_found",
+    ),
+    "not_found": ErrorCode(own=Meaning(404, "caller"), server=Meaning(404, "caller"), anthropic_type="not_found_error"),
+    "previous_response_not_found": ErrorCode(own=Meaning(400, "caller")),
+    "method_not_allowed": ErrorCode(own=Meaning(405, "caller")),
+    "request_timeout": ErrorCode(own=Meaning(408, "caller"), retryable=True, retry_word=_TIMEOUT),
+    "too_large": ErrorCode(own=Meaning(413, "caller"), anthropic_type="request_too_large"),
+    "unsupported_media_type": ErrorCode(own=Meaning(415, "caller")),
+    "unsupported": ErrorCode(
+        own=Meaning(422, "caller"), server=Meaning(502, "upstream"), failed_response_code="invalid_prompt"
+    ),
+    # The status is no 5xx, which would blame the gateway or the model.
+    "media_unavailable": ErrorCode(own=Meaning(422, "caller"), retryable=True, retry_word=_NETWORK_ERROR),
+    "cache_miss": ErrorCode(own=Meaning(504, "caller")),
+    "cancelled": ErrorCode(own=Meaning(409, "caller"), server=Meaning(409, "caller")),
+    "caller_gone": ErrorCode(own=Meaning(499, "caller")),
+    "invalid_api_key": ErrorCode(
+        own=Meaning(401, "caller"),
+        openai_type="authentication_error",
+        anthropic_type="authentication_error",
+        agentscope_type="authentication",
+    ),
+    "permission": ErrorCode(
+        own=Meaning(403, "policy"),
+        server=Meaning(502, "upstream"),
+        openai_type="permission_error",
+        anthropic_type="permission_error",
+        agentscope_type="permission",
+    ),
+    "origin_not_allowed": ErrorCode(
+        own=Meaning(403, "policy"), anthropic_type="permission_error", agentscope_type="permission"
+    ),
+    "host_not_allowed": ErrorCode(own=Meaning(421, "policy")),
+    "content_filter": ErrorCode(server=Meaning(400, "policy"), failed_response_code="invalid_prompt"),
+    "rate_limit": ErrorCode(
+        own=Meaning(429, "policy"),
+        server=Meaning(429, "upstream"),
+        retryable=True,
+        retry_word=_RATE_LIMIT,
+        openai_type="rate_limit_error",
+        anthropic_type="rate_limit_error",
+        responses_type="rate_limit_error",
+        responses_code="rate_limit_exceeded",
+        failed_response_code="rate_limit_exceeded",
+        agentscope_type="rate_limit",
+    ),
+    "insufficient_quota": ErrorCode(
+        own=Meaning(429, "policy"),
+        server=Meaning(429, "upstream"),
+        openai_type="insufficient_quota",
+        anthropic_type="billing_error",
+        responses_type="insufficient_quota",
+        failed_response_code="insufficient_quota",
+        agentscope_type="rate_limit",
+    ),
+    "overloaded": ErrorCode(
+        own=Meaning(503, "gateway"),
+        server=Meaning(503, "upstream"),
+        retryable=True,
+        retry_word=_UNAVAILABLE,
+        openai_type="overloaded_error",
+        anthropic_type="overloaded_error",
+    ),
+    "draining": ErrorCode(
+        own=Meaning(503, "gateway"),
+        server=Meaning(503, "gateway"),
+        retryable=True,
+        retry_word=_UNAVAILABLE,
+        anthropic_type="overloaded_error",
+    ),
+    "internal_error": ErrorCode(own=Meaning(500, "gateway"), agentscope_type="internal"),
+    "authentication": ErrorCode(
+        server=Meaning(502, "upstream"), openai_type="authentication_error", agentscope_type="authentication"
+    ),
+    "timeout": ErrorCode(
+        server=Meaning(504, "upstream"),
+        retryable=True,
+        retry_word=_TIMEOUT,
+        anthropic_type="timeout_error",
+        agentscope_type="connection",
+    ),
+    "server_error": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_SERVER_ERROR),
+    "tool_use_failed": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_SERVER_ERROR),
+    "upstream_incomplete": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_CONNECTION_LOST),
+    "upstream_protocol": ErrorCode(server=Meaning(502, "upstream")),
+}
+"""All codes. `caller_gone` is never sent: it is the error of a request whose client has left."""
+
+_UNKNOWN = ErrorCode(own=Meaning(500, "gateway"), server=Meaning(502, "upstream"))
+
+
+def find_code(code: str) -> ErrorCode:
+    """Return the row of a code. A fault that an earlier version has stored may have one that is not known."""
+    return CODES.get(code, _UNKNOWN)
+
+
+def find_responsible(code: str, *, from_upstream: bool) -> Responsible:
+    """Return whose fault an error is; `from_upstream`: a model server has reported it, or has failed this way."""
+    row = find_code(code)
+    meaning = row.server if from_upstream else row.own
+    if meaning is None:
+        return "upstream" if from_upstream else "gateway"
+    return meaning.responsible
 
 
 def find_retry_word(code: str, cause: str | None = None) -> RetryWord | None:
     """Return the word for a retryable error; None if its code has none."""
     if cause in ("empty_reply", "not_a_reply"):
         return _SERVER_ERROR
-    return _NO_CONNECTION if code == "server_error" and cause not in _FROM_SERVER else _RETRY_WORDS.get(code)
+    return _NO_CONNECTION if code == "server_error" and cause not in _FROM_SERVER else find_code(code).retry_word
 
 
 class Violation(Struct, frozen=True):
@@ -114,9 +241,17 @@ class Violation(Struct, frozen=True):
 
 
 class ParleyError(Exception):
+    """An error that the gateway has found. Its status is that of the code's row, unless the class has another one."""
+
     code: ClassVar[str] = "internal_error"
     status: int = 500
     retryable: bool = False
+
+    def __init_subclass__(cls) -> None:
+        row = CODES[cls.code]
+        if row.own is not None and "status" not in cls.__dict__:
+            cls.status = row.own.status
+        cls.retryable = row.retryable
 
     def __init__(self, message: str, param: str | None = None) -> None:
         super().__init__(message)
@@ -152,7 +287,6 @@ class InvalidInput(ParleyError):
     """Every violation found in one request, at most `MAX_VIOLATIONS` of them listed."""
 
     code = "invalid_request"
-    status = 422
 
     def __init__(self, violations: Sequence[Violation]) -> None:
         self.violations = tuple(violations[:MAX_VIOLATIONS])
@@ -173,7 +307,6 @@ class BadRequest(ParleyError):
 
 class ContextTooLong(ParleyError):
     code = "context_length_exceeded"
-    status = 400
 
     def __init__(self, message: str, param: str, input_tokens: int, max_input_tokens: int) -> None:
         super().__init__(message, param)
@@ -185,22 +318,18 @@ class ContextTooLong(ParleyError):
 
 class UnknownModel(ParleyError):
     code = "unknown_model"
-    status = 404
 
 
 class NotFound(ParleyError):
     code = "not_found"
-    status = 404
 
 
 class PreviousResponseNotFound(ParleyError):
     code = "previous_response_not_found"
-    status = 400
 
 
 class MethodNotAllowed(ParleyError):
     code = "method_not_allowed"
-    status = 405
 
     def __init__(self, message: str, allow: str) -> None:
         super().__init__(message)
@@ -215,8 +344,6 @@ class BodyTimeout(ParleyError):
     """The gateway closes the connection, because it does not wait for the rest of the body."""
 
     code = "request_timeout"
-    status = 408
-    retryable = True
 
     @property
     def headers(self) -> dict[str, str]:
@@ -225,13 +352,10 @@ class BodyTimeout(ParleyError):
 
 class HeadTimeout(ParleyError):
     code = "request_timeout"
-    status = 408
-    retryable = True
 
 
 class TooLarge(ParleyError):
     code = "too_large"
-    status = 413
 
 
 class TargetTooLong(ParleyError):
@@ -253,14 +377,12 @@ class UnsupportedFraming(ParleyError):
 
 class WrongMediaType(ParleyError):
     code = "unsupported_media_type"
-    status = 415
 
 
 class UnsupportedEncoding(ParleyError):
     """The response says which encodings can be read (RFC 9110, section 15.5.16)."""
 
     code = "unsupported_media_type"
-    status = 415
 
     def __init__(self, message: str, known: Sequence[str]) -> None:
         super().__init__(message)
@@ -273,38 +395,30 @@ class UnsupportedEncoding(ParleyError):
 
 class OriginNotAllowed(ParleyError):
     code = "origin_not_allowed"
-    status = 403
 
 
 class HostNotAllowed(ParleyError):
     code = "host_not_allowed"
-    status = 421
 
 
 class Unsupported(ParleyError):
     code = "unsupported"
-    status = 422
 
 
 class MediaRefused(ParleyError):
     """The media item itself is at fault: its URL, type, decoded size or contents."""
 
     code = "invalid_request"
-    status = 422
 
 
 class MediaUnavailable(ParleyError):
-    """The server in the caller's URL failed. The status is no 5xx, which would blame the gateway or the model."""
+    """The server in the caller's URL failed."""
 
     code = "media_unavailable"
-    status = 422
-    retryable = True
 
 
 class Busy(ParleyError):
     code = "overloaded"
-    status = 503
-    retryable = True
 
     @property
     def headers(self) -> dict[str, str]:
@@ -313,8 +427,6 @@ class Busy(ParleyError):
 
 class Draining(ParleyError):
     code = "draining"
-    status = 503
-    retryable = True
 
 
 class StoreDown(ParleyError):
@@ -322,8 +434,6 @@ class StoreDown(ParleyError):
     without it."""
 
     code = "overloaded"
-    status = 503
-    retryable = True
 
     @property
     def headers(self) -> dict[str, str]:
@@ -332,17 +442,14 @@ class StoreDown(ParleyError):
 
 class CacheMiss(ParleyError):
     code = "cache_miss"
-    status = 504
 
 
 class Cancelled(ParleyError):
     code = "cancelled"
-    status = 409
 
 
 class InvalidApiKey(ParleyError):
     code = "invalid_api_key"
-    status = 401
 
     def __init__(self, message: str, *, invalid: bool = False) -> None:
         """`invalid`: the request has a key, but it is not accepted (RFC 6750, section 3)."""
@@ -356,15 +463,12 @@ class InvalidApiKey(ParleyError):
 
 class Forbidden(ParleyError):
     code = "permission"
-    status = 403
 
 
 class RateLimited(ParleyError):
     """One of the gateway's own limits. An upstream's is UpstreamFailed with the same code."""
 
     code = "rate_limit"
-    status = 429
-    retryable = True
 
     def __init__(self, message: str, wait_seconds: float | None, headers: Mapping[str, str]) -> None:
         """`wait_seconds` is when the request may be sent again; None: never, it is larger than the limit."""
@@ -386,14 +490,12 @@ class QuotaExceeded(RateLimited):
     """The error is not retryable, as a provider's exhausted quota, although Retry-After says when it works again."""
 
     code = "insufficient_quota"
-    retryable = False
 
 
 class Internal(ParleyError):
     pass
 
 
-_REQUEST_FAULTS = {"invalid_request", "context_length_exceeded", "content_filter", "cancelled", "draining"}
 _WRONG_PATHS = {"no_such_path", "wrong_base_url"}
 
 
@@ -404,7 +506,8 @@ class UpstreamFailed(ParleyError):
         super().__init__(fault.message, fault.param)
         self.fault = fault
         self.code = fault.code  # type: ignore[misc]  # the fault's kind is the code
-        self.status = FAULT_STATUS.get(fault.code, 502)
+        meaning = find_code(fault.code).server
+        self.status = 502 if meaning is None else meaning.status
         self.retryable = fault.transient
 
     @property
@@ -412,7 +515,7 @@ class UpstreamFailed(ParleyError):
         """Whether the server or its network is at fault, not the request. The operator should know of it."""
         if self.fault.code == "not_found":
             return self.fault.cause in _WRONG_PATHS
-        return self.fault.code not in _REQUEST_FAULTS
+        return find_responsible(self.fault.code, from_upstream=True) == "upstream"
 
     def to_dict(self, request_id: str) -> dict[str, Any]:
         fault = self.fault

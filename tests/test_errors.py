@@ -9,7 +9,7 @@ import app.errors
 import pytest
 from app.chat.events import Fault
 from app.errors import (
-    FAULT_STATUS,
+    CODES,
     BodyTimeout,
     Busy,
     ContextTooLong,
@@ -20,9 +20,8 @@ from app.errors import (
     RateLimited,
     UpstreamFailed,
     Violation,
-    find_retry_word,
+    find_responsible,
 )
-from app.upstream.faults import TRANSIENT
 
 from tests.each_case import each_case
 
@@ -46,10 +45,7 @@ def documented() -> dict[tuple[str, int], bool]:
 def known() -> dict[tuple[str, int], bool]:
     """Every code that the application has, from its classes and its kinds of faults."""
     ours = {(row.code, row.status): row.retryable for row in classes() if not issubclass(row, UpstreamFailed)}
-    return ours | {
-        (kind, status): kind in TRANSIENT or (kind, status) == ("draining", 503)
-        for kind, status in FAULT_STATUS.items()
-    }
+    return ours | {(code, row.server.status): row.retryable for code, row in CODES.items() if row.server}
 
 
 def test_the_document_lists_every_code_with_its_status_and_nothing_else() -> None:
@@ -63,19 +59,69 @@ def test_the_tree_at_the_top_of_the_module_is_true() -> None:
     }
 
 
-def test_every_transient_kind_is_a_kind() -> None:
-    assert set(FAULT_STATUS) >= TRANSIENT
+def test_every_code_that_the_gateway_finds_has_a_class() -> None:
+    assert {row.code for row in classes()} | {"caller_gone"} == {code for code, row in CODES.items() if row.own}
 
 
-@each_case("kind", sorted(FAULT_STATUS))
+@each_case("code", sorted(CODES))
+def test_exactly_the_retryable_codes_have_a_word_for_agents(code: str) -> None:
+    row = CODES[code]
+    assert (row.retry_word is not None) == row.retryable
+    assert row.own or row.server
+
+
+@each_case(
+    ("code", "from_upstream", "responsible"),
+    [
+        ("overloaded", False, "gateway"),
+        ("overloaded", True, "upstream"),
+        ("content_filter", True, "policy"),
+        ("draining", True, "gateway"),
+        ("rate_limit", False, "policy"),
+        ("odd", False, "gateway"),
+        ("odd", True, "upstream"),
+        ("timeout", False, "gateway"),
+        ("internal_error", True, "upstream"),
+    ],
+)
+def test_an_error_is_the_fault_of_one_side(code: str, from_upstream: bool, responsible: str) -> None:
+    assert find_responsible(code, from_upstream=from_upstream) == responsible
+
+
+@each_case(
+    ("code", "cause", "is_servers"),
+    [
+        ("server_error", None, True),
+        ("authentication", None, True),
+        ("odd", None, True),
+        ("not_found", None, False),
+        ("not_found", "wrong_base_url", True),
+        ("invalid_request", None, False),
+        ("content_filter", None, False),
+        ("cancelled", None, False),
+    ],
+)
+def test_the_operator_learns_of_what_is_no_fault_of_the_request(code: str, cause: str | None, is_servers: bool) -> None:
+    assert UpstreamFailed(Fault(code, "no", False, cause=cause)).is_server_fault is is_servers
+
+
+def test_no_name_of_another_api_means_two_codes() -> None:
+    names = [name for row in CODES.values() for name in row.openai_names]
+    assert len(names) == len(set(names))
+    assert not set(names) & set(CODES)
+
+
+@each_case("kind", sorted(code for code, row in CODES.items() if row.server))
 def test_a_fault_has_our_status_and_the_servers_own(kind: str) -> None:
-    error = UpstreamFailed(Fault(kind, "no", kind in TRANSIENT, 418, 1.5, {"failed_generation": "x"}))
+    row = CODES[kind]
+    assert row.server
+    error = UpstreamFailed(Fault(kind, "no", row.retryable, 418, 1.5, {"failed_generation": "x"}))
     assert error.to_dict("req-1") == {
         "code": kind,
-        "message": f"no ({word.word})" if kind in TRANSIENT and (word := find_retry_word(kind)) else "no",
+        "message": f"no ({row.retry_word.word})" if row.retry_word else "no",
         "param": None,
-        "status": FAULT_STATUS[kind],
-        "retryable": kind in TRANSIENT,
+        "status": row.server.status,
+        "retryable": row.retryable,
         "request_id": "req-1",
         "upstream": {"status": 418, "message": "no", "detail": {"failed_generation": "x"}},
         "retry_after_seconds": 1.5,

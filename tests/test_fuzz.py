@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from app.chat.events import Failed, Finish
 from app.chat.messages import ChatRequest
-from app.errors import FAULT_STATUS, UpstreamFailed
+from app.errors import CODES, UpstreamFailed
 from app.formats import FORMATS
 from app.formats.base import ReplyInfo, ReplyMode
 from app.profiles import Profile
@@ -266,7 +266,7 @@ def test_no_reply_makes_the_gateway_fail_or_invents_an_end(
     if isinstance(end, Finish):
         assert re.search(rb"\[DONE\]|finish_reason|message", data), "nobody said that the reply was finished"
     else:
-        assert end.fault.code in FAULT_STATUS
+        assert end.fault.code in CODES
         assert end.fault.message
     if mode == "whole":
         assert ("error" in json.loads(out)) == isinstance(end, Failed)
@@ -292,6 +292,6 @@ def test_a_reply_without_an_end_is_never_a_success(deltas: list[Any], mode: Repl
 def test_every_fault_has_a_known_kind_and_can_be_encoded(body: bytes, status: int, headers: dict[str, str]) -> None:
     fault = faults.from_response(status, headers, body, datetime(2026, 1, 1, tzinfo=UTC))
     error = UpstreamFailed(fault)
-    assert fault.code in FAULT_STATUS
+    assert fault.code in CODES
     assert json.dumps(error.to_dict("req-1"), allow_nan=False).encode()
     assert all(value.isdigit() for value in error.headers.values())

@@ -12,8 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from app import __version__
 from app.api.application import get_context
 from app.api.context import AppContext
-from app.errors import NotFound
-from app.observe.responsible import RESPONSIBLE, UPSTREAM_RESPONSIBLE
+from app.errors import CODES, NotFound
 from app.playground import files
 from app.profiles import KINDS
 from app.runtime.own_command import find_own_command
@@ -80,8 +79,9 @@ def _describe_gateway(context: AppContext) -> dict[str, object]:
         "default_model": None if needs_key else settings.default_model,
         "kinds": sorted(KINDS),
         "responsible": {
-            "gateway": RESPONSIBLE,
-            "upstream": UPSTREAM_RESPONSIBLE,
+            "gateway": {code: row.own.responsible for code, row in CODES.items() if row.own},
+            "upstream": {code: row.server.responsible for code, row in CODES.items() if row.server},
+            "other_names": {name: code for code, row in CODES.items() for name in row.openai_names},
             "network_causes": sorted(NETWORK_WORDS),
         },
     }

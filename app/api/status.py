@@ -12,9 +12,9 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
+from app.errors import Responsible, find_responsible
 from app.limits.values import Kind
 from app.observe.recent_requests import RecentRequest
-from app.observe.responsible import Responsible, find_responsible
 from app.stores import StoreError
 from app.upstream.causes import NETWORK_WORDS
 

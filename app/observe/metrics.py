@@ -14,9 +14,9 @@ from prometheus_client.core import Metric
 
 from app import __version__
 from app.chat.token_usage import CallUsage, TokenUsage
+from app.errors import find_responsible
 from app.observe.metric_tables import Counter, CounterTable, GaugeTable, Histogram, HistogramTable, ReadGauge
 from app.observe.request_record import RequestRecord
-from app.observe.responsible import find_responsible
 
 SAMPLE_SECONDS = 0.5
 

@@ -34,8 +34,8 @@ from opentelemetry.util.types import AttributeValue
 
 from app import __version__
 from app.chat.stream import Attempt
+from app.errors import find_responsible
 from app.observe.request_record import RequestRecord
-from app.observe.responsible import find_responsible
 from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent
 
 log = logging.getLogger("parley.tracing")

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from app.chat.events import Fault
+from app.errors import find_code
 from app.upstream.reply.chunk import is_too_deep
 from app.upstream.token_limits import find_output_limit
 
@@ -82,9 +83,6 @@ def _seconds_until(date: str, now: datetime) -> float | None:
 def _cap_seconds(seconds: float) -> float | None:
     return min(seconds, MAX_RETRY_AFTER) if seconds > 0 else None
 
-
-TRANSIENT = frozenset({"rate_limit", "overloaded", "timeout", "server_error", "upstream_incomplete", "tool_use_failed"})
-"""The kinds after which the same request may succeed later."""
 
 MAX_WORDS = 8192
 """How many characters of an error are searched. Of a longer one, only its beginning and its end."""
@@ -234,7 +232,7 @@ _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNOR
 
 def make_fault(kind: str, message: str, **fields: Any) -> Fault:
     """Build a fault that the gateway itself found."""
-    return Fault(kind, message, kind in TRANSIENT, **fields)
+    return Fault(kind, message, find_code(kind).retryable, **fields)
 
 
 def make_protocol_fault(data: bytes, reason: str = "") -> Fault:
@@ -381,7 +379,7 @@ def _from_base_resp(base: dict[str, Any], status: int | None, wait: float | None
     message = str(base.get("status_msg") or "the model server gave no reason")
     code = base.get("status_code")
     kind = by_number(code) or by_words(message) or "server_error"
-    return Fault(kind, _clean(message), kind in TRANSIENT, status, wait)
+    return Fault(kind, _clean(message), find_code(kind).retryable, status, wait)
 
 
 def find_message(source: Any) -> str:
@@ -460,7 +458,7 @@ def _classify(
     kind = found or by_status(status, code, type_)
     if kind == "permission" and "quota" in words.lower():
         kind = "insufficient_quota"
-    return Fault(kind, _clean(message), kind in TRANSIENT, status, wait, detail)
+    return Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
 
 
 def _find_detail(source: dict[str, Any]) -> Any:

@@ -53,6 +53,8 @@ def test_the_page_and_its_files_need_no_key() -> None:
         assert (found["demo"], found["needs_key"], "vllm" in found["kinds"]) == (True, True, True)
         assert found["default_model"] is None
         assert found["responsible"]["gateway"]["rate_limit"] == "policy"
+        assert found["responsible"]["upstream"]["rate_limit"] == "upstream"
+        assert found["responsible"]["other_names"]["model_not_found"] == "unknown_model"
         assert "connection_refused" in found["responsible"]["network_causes"]
         assert gateway.get("/v1/status").status == 401
 

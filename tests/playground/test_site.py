@@ -4,8 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from app.errors import FAULT_STATUS
-from app.observe.responsible import RESPONSIBLE
+from app.errors import CODES
 from app.playground import files
 
 SITE = Path(files.__file__).parent / "site"
@@ -43,8 +42,8 @@ def test_every_text_is_used() -> None:
 
 
 def test_every_error_and_whose_fault_it_is_has_a_text() -> None:
-    own = {f"error_{code}" for code in RESPONSIBLE}
-    of_servers = {f"error_upstream_{code}" for code in FAULT_STATUS}
+    own = {f"error_{code}" for code, row in CODES.items() if row.own}
+    of_servers = {f"error_upstream_{code}" for code, row in CODES.items() if row.server}
     places = {f"place_{place}" for place in ("caller", "policy", "upstream", "gateway", "network")}
     assert (own | of_servers | places) - TEXTS["en"].keys() == set()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from app.chat.events import Fault
+from app.errors import CODES
 from app.upstream import faults
-from app.upstream.faults import TRANSIENT
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 from tests.each_case import each_case
@@ -164,7 +164,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
 )
 def test_words_decide_before_the_status(status: int, words: str, kind: str) -> None:
     found = fault({"error": {"message": words}}, status)
-    assert (found.code, found.status, found.transient) == (kind, status, kind in TRANSIENT)
+    assert (found.code, found.status, found.transient) == (kind, status, CODES[kind].retryable)
 
 
 @pytest.mark.parametrize("field", ["code", "type"])

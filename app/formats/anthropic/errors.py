@@ -2,19 +2,11 @@
 
 from typing import Any
 
+from app.errors import find_code
 from app.formats.base import ErrorWriter
 
 THREAD_UNSUPPORTED = "thread_unsupported_request"
 """After this error the tool runners of the SDKs send the whole conversation; any other error ends their run."""
-_TYPES = {
-    "rate_limit": "rate_limit_error",
-    "insufficient_quota": "billing_error",
-    "overloaded": "overloaded_error",
-    "draining": "overloaded_error",
-    "timeout": "timeout_error",
-    "too_large": "request_too_large",
-}
-_STATUS_TYPES = {401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
 _FIELDS = ("param", "violations", "upstream", "retry_after_seconds", "usage")
 
 
@@ -38,9 +30,10 @@ def write_error(error: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choose_type(code: str, status: int) -> str:
-    """Return the type. `permission` and `authentication` of a model server say nothing of the caller's key."""
-    found = _TYPES.get(code) or _STATUS_TYPES.get(status)
-    return found or ("invalid_request_error" if status < 500 else "api_error")
+    """Return the type. `permission` with 502 says nothing of the caller's key: the model server refuses the gateway."""
+    if status == 502:
+        return "api_error"
+    return find_code(code).anthropic_type or ("invalid_request_error" if status < 500 else "api_error")
 
 
 def _describe_excess(error: dict[str, Any]) -> str | None:

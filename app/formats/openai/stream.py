@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, MediaOutput
+from app.errors import find_code
 from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.sse import encode_json as _json
@@ -27,22 +28,14 @@ _TEXTS = {
 _REFUSAL = _CHUNK % b'{"refusal":%b}'
 _ARGUMENTS = _CHUNK % b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]}'
 """The chunk of a new text: the values are the common part of all chunks, and JSON."""
-_TYPES = {
-    "rate_limit": "rate_limit_error",
-    "insufficient_quota": "insufficient_quota",
-    "overloaded": "overloaded_error",
-    "authentication": "authentication_error",
-    "permission": "permission_error",
-    "invalid_api_key": "authentication_error",
-}
-_CODES = {"unknown_model": "model_not_found"}
-"""OpenAI's code for an unknown model: LiteLLM reads any other code as a bad request."""
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
     """Make OpenAI's error object, with the gateway's other fields of the error added to it."""
-    kind = _TYPES.get(error["code"]) or ("invalid_request_error" if error["status"] < 500 else "server_error")
-    return {"error": {**error, "code": _CODES.get(error["code"], error["code"]), "type": kind}}
+    code = error["code"]
+    row = find_code(code)
+    kind = row.openai_type or ("invalid_request_error" if error["status"] < 500 else "server_error")
+    return {"error": {**error, "code": row.openai_code or code, "type": kind}}
 
 
 class ChunkEncoder(DeltaEncoder):

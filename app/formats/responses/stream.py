@@ -21,6 +21,7 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
 from app.chat.events import Event, Failed, Finish
+from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
 from app.formats.responses.paths import rename_error_paths, rename_paths
@@ -32,26 +33,15 @@ from app.formats.sse import escape_line_separators
 
 _UNFINISHED = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """`incomplete_details.reason` by finish reason."""
-_TYPES = {"rate_limit": "rate_limit_error", "insufficient_quota": "insufficient_quota"}
-_CODES = {"unknown_model": "model_not_found", "rate_limit": "rate_limit_exceeded"}
-"""OpenAI's types and codes of HTTP errors, by the gateway's codes."""
-_FAILURES = {
-    "rate_limit": "rate_limit_exceeded",
-    "context_length_exceeded": "context_length_exceeded",
-    "insufficient_quota": "insufficient_quota",
-    **dict.fromkeys(("invalid_request", "unsupported", "content_filter"), "invalid_prompt"),
-}
-"""The code of `response.failed` by that of the error; for any other it is `server_error`, which clients try again."""
 _PREFIXES = {"reasoning_content": "rs", "content": "msg", "function_call": "fc"}
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:
     """Make the body of an HTTP error: OpenAI's object, with the gateway's other fields added to it."""
     code = error["code"]
-    kind = _TYPES.get(code) or ("invalid_request_error" if error["status"] < 500 else "server_error")
-    if code == "not_found" and "upstream" in error:
-        code = "unknown_model"
-    return {"error": {**error, "code": _CODES.get(code, code), "type": kind}}
+    row = find_code("unknown_model" if code == "not_found" and "upstream" in error else code)
+    kind = row.responses_type or ("invalid_request_error" if error["status"] < 500 else "server_error")
+    return {"error": {**error, "code": row.responses_code or code, "type": kind}}
 
 
 def make_item_id(response_id: str, index: int, prefix: str) -> str:
@@ -302,9 +292,13 @@ class ResponseEventEncoder(DeltaEncoder):
         if self._ahead is not None:
             return self._ahead
         error = rename_error_paths(error, self._options)
-        code = _FAILURES.get(error["code"], "server_error")
         fields = {key: value for key, value in error.items() if key not in ("code", "message", "status", "usage")}
-        failure = {"code": code, "message": error["message"], "parley_code": error["code"], **fields}
+        failure = {
+            "code": find_code(error["code"]).failed_response_code,
+            "message": error["message"],
+            "parley_code": error["code"],
+            **fields,
+        }
         status = "cancelled" if error["code"] == "cancelled" else "failed"
         usage = write_usage(error.get("usage"))
         self.response = make_response(self._info, status, self._output, error=failure, usage=usage)

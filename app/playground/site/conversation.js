@@ -35,7 +35,7 @@ export const store = createStore({
     default_model: null,
     command: "parley",
     kinds: [],
-    responsible: { gateway: {}, upstream: {}, network_causes: [] },
+    responsible: { gateway: {}, upstream: {}, other_names: {}, network_causes: [] },
   },
   /** @type {string[]} */
   models: [],

@@ -6,6 +6,7 @@ import { hasText, t } from "./texts.js";
  * @typedef {object} Responsibilities as `gateway.json` has them
  * @property {Record<string, string>} gateway by code, for errors that the gateway finds itself
  * @property {Record<string, string>} upstream by code, for errors of a model server; all others are the server's fault
+ * @property {Record<string, string>} other_names the codes of names that OpenAI's APIs have for them
  * @property {string[]} network_causes the causes that lie between gateway and model server
  */
 
@@ -16,27 +17,13 @@ import { hasText, t } from "./texts.js";
  * @property {string} [detail] the gateway's own message
  */
 
-/** The codes that OpenAI's and Anthropic's formats call otherwise. @type {Record<string, string>} */
-const OTHER_NAMES = {
-  model_not_found: "unknown_model",
-  rate_limit_exceeded: "rate_limit",
-  invalid_request_error: "invalid_request",
-  authentication_error: "invalid_api_key",
-  permission_error: "permission",
-  not_found_error: "not_found",
-  request_too_large: "too_large",
-  rate_limit_error: "rate_limit",
-  overloaded_error: "overloaded",
-  timeout_error: "timeout",
-};
-
 /**
- * @param {{message?: string, code?: string, upstream?: {cause?: string | null} | null}} error
+ * @param {{message?: string, code?: string, parley_code?: string, upstream?: {cause?: string | null} | null}} error
  * @param {Responsibilities} responsible
  * @returns {Failure}
  */
-export function describeFailure({ message, code = "", upstream }, responsible) {
-  const name = OTHER_NAMES[code] ?? code;
+export function describeFailure({ message, code = "", parley_code, upstream }, responsible) {
+  const name = parley_code ?? responsible.other_names[code] ?? code;
   const place = findPlace(name, upstream, responsible);
   const title = nameFailure(name, Boolean(upstream), place);
   return title ? { title, place, detail: message } : { title: message || t("replyFailed"), place };

@@ -3,7 +3,7 @@
 import json
 
 from app.chat.events import Failed, Finish, FinishReason
-from app.errors import FAULT_STATUS
+from app.errors import CODES
 from app.upstream.reply import finish
 from app.upstream.reply.finish import Ending, find_ending, is_reason
 
@@ -96,7 +96,7 @@ def test_a_word_for_a_failure_fails_the_reply_and_is_named(word: str, kind: str)
 
 
 def test_every_failure_of_the_table_is_a_code_of_the_gateway() -> None:
-    assert {ending.fault for ending in finish._ENDINGS.values()} - {None} <= FAULT_STATUS.keys()
+    assert {ending.fault for ending in finish._ENDINGS.values()} - {None} <= CODES.keys()
 
 
 def test_no_word_of_the_table_has_two_meanings() -> None:

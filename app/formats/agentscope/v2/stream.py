@@ -6,6 +6,7 @@ from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish, MediaOutput
+from app.errors import find_code
 from app.formats.agentscope.common_stream import (
     collect_metadata,
     iso_time,
@@ -32,22 +33,12 @@ _BLOCK = {
 _COMPLETE = ("stop", "tool_calls")
 """The finish reasons of a reply that is whole. AgentScope has only `completed` for every ending, so the last event of a
 stream has any other reason in its metadata."""
-_ERROR_TYPES = {
-    "authentication": "authentication",
-    "permission": "permission",
-    "rate_limit": "rate_limit",
-    "insufficient_quota": "rate_limit",
-    "timeout": "connection",
-    "internal_error": "internal",
-}
-_ERROR_TYPES_BY_STATUS = {401: "authentication", 403: "permission", 429: "rate_limit", 500: "internal"}
 
 
 def choose_error_type(error: dict[str, Any]) -> str:
     """Return one of the error types of 2.x."""
-    status = error["status"]
-    known = _ERROR_TYPES.get(error["code"]) or _ERROR_TYPES_BY_STATUS.get(status)
-    return known or ("invalid_request" if status < 500 else "upstream")
+    known = find_code(error["code"]).agentscope_type
+    return known or ("invalid_request" if error["status"] < 500 else "upstream")
 
 
 def error_body(error: dict[str, Any]) -> dict[str, Any]:

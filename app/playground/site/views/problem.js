@@ -10,6 +10,7 @@ import { t } from "../texts.js";
  * @typedef {object} GivenError a `GatewayError`, or the error of a stream
  * @property {string} [message]
  * @property {string} [code]
+ * @property {string} [parley_code] of a failed Response, whose `code` is one of OpenAI's
  * @property {number} [status]
  * @property {string} [requestId]
  * @property {Record<string, any>} [upstream]
