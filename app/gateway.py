@@ -195,7 +195,7 @@ class Gateway:
         original = request if route.has_fallbacks else None
         params = request.params
         if params or route.defaults:
-            route.check_params(params)
+            route.check_params(params, request.paths.extra_body)
             params = merge_params(route.defaults, params)
             request = replace(request, params=params)
         error: ParleyError | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from app.chat.messages import CHAT_PATHS
 from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits
 from app.params import find_routing_params
@@ -44,13 +45,13 @@ class Caller(Struct, frozen=True):
                 "model",
             )
 
-    def check_params(self, params: Mapping[str, Any]) -> None:
+    def check_params(self, params: Mapping[str, Any], extra_path: str = CHAT_PATHS.extra_body) -> None:
         """Check that the parameters of a request do not choose another model, or an address, if this caller may not use
-        all models. Raises Forbidden."""
+        all models. `extra_path` is that of `extra_body`. Raises Forbidden."""
         extra = params.get("extra_body") if self.models is not None else None
         found = find_routing_params(extra) if extra else []
         if found:
-            path = json_path(found[0], "generate_cfg.extra_body")
+            path = json_path(found[0], extra_path)
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise Forbidden(
                 f"{path}{more} chooses a model, a provider or an address, which the API key {self.name!r} may not do, "

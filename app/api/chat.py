@@ -210,7 +210,7 @@ class ChatEndpoint(Generic[Parsed]):
                     model = record.requested_model = settings.model or await gateway.resolve_model(None)
                     route = find_route(gateway, model, request.caller)
                     record.model = route.model
-                    request.caller.check_params(parsed.request.params)
+                    request.caller.check_params(parsed.request.params, parsed.request.paths.extra_body)
                     if context.limiter is not None:
                         await self._reserve(context.limiter, request, parsed, route)
                     answering = self._answer(self, request, parsed, route)

@@ -134,6 +134,28 @@ class PromptPolicy(Struct, frozen=True):
 PLAIN = PromptPolicy()
 
 
+class RequestPaths(Struct, frozen=True):
+    """The JSON paths that errors and warnings name: those of the caller's own body. The default ones are those of
+    `POST /v1/chat`."""
+
+    params: str = "generate_cfg."
+    """Before the name of a parameter."""
+    extra_body: str = "generate_cfg.extra_body"
+    """The object with the parameters that the gateway does not know; empty: the body itself."""
+    conversation: str = "messages"
+    names: Mapping[str, str] = NOTHING
+    """The whole path of parameters that the body has under another name, by the gateway's name."""
+
+    def param(self, name: str) -> str:
+        return self.names.get(name) or self.params + name
+
+    def extra(self, name: str) -> str:
+        return f"{self.extra_body}.{name}" if self.extra_body else name
+
+
+CHAT_PATHS = RequestPaths()
+
+
 class ChatRequest(Struct, frozen=True):
     """One request to a model, independent of any client format."""
 
@@ -152,6 +174,7 @@ class ChatRequest(Struct, frozen=True):
     plain: bool = False
     """Every message is a role and a text that is not empty, without any other field: nearly every step of the
     preparation has nothing to do. False does not say that some message is not."""
+    paths: RequestPaths = CHAT_PATHS
 
 
 def make_call_id(*what: str | int) -> str:

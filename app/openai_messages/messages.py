@@ -158,12 +158,12 @@ def _arguments(text: str, profile: Profile) -> str:
 
 
 def write_openai_messages(
-    messages: Sequence[Message], profile: Profile, joiner: str
+    messages: Sequence[Message], profile: Profile, joiner: str, path: str = "messages"
 ) -> tuple[list[dict[str, Any]], list[Violation]]:
     """Return (messages, violations).
 
     There is a violation for each result without a call, second result, call without a result, and media part that
-    cannot be sent. With violations there are no messages.
+    cannot be sent. With violations there are no messages. `path` is that of the conversation.
     """
     plain = None if profile.text_parts else _write_plain_messages(messages)
     if plain:
@@ -176,7 +176,7 @@ def write_openai_messages(
         return [], violations
     written = [message for group in groups for message in write_group(group, profile, joiner)]
     if messages and not written:
-        return [], [Violation("messages", "no message has content for the model: add a message with text or media")]
+        return [], [Violation(path, "no message has content for the model: add a message with text or media")]
     return written, []
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from app.cache.key import KeyPart, cache_key
-from app.chat.messages import ChatRequest
+from app.chat.messages import CHAT_PATHS, ChatRequest
 from app.errors import InvalidInput, ParleyError, Violation
 from app.params import find_routing_params
 from app.profiles import Profile
@@ -59,16 +59,16 @@ class ModelRoute(Struct, frozen=True):
     def has_fallbacks(self) -> bool:
         return bool(self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter)
 
-    def check_params(self, given: Mapping[str, Any]) -> None:
+    def check_params(self, given: Mapping[str, Any], path: str = CHAT_PATHS.extra_body) -> None:
         """Check that the parameters that a caller gave do not choose another model or provider, if this model has a
-        price, which would not be theirs. Raises InvalidInput."""
+        price, which would not be theirs. `path` is that of `extra_body`. Raises InvalidInput."""
         extra = given.get("extra_body") if self.price is not None else None
         text = (
             "chooses a model, a provider or an address, but the model {!r} has a price, which holds only for its own: "
             "leave it out. The gateway's operator can set it in `defaults` of the model"
         )
         violations = [
-            Violation(json_path(keys, "generate_cfg.extra_body"), text.format(self.model))
+            Violation(json_path(keys, path), text.format(self.model))
             for keys in (find_routing_params(extra) if extra else ())
         ]
         if violations:

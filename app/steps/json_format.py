@@ -39,10 +39,11 @@ def adapt_response_format(request: ChatRequest, profile: Profile, language: Lang
         text = _SCHEMA_TEXT[language].format(schema=json.dumps(schema, ensure_ascii=False))
     asked = replace(request, messages=add_system_block(request.messages, text, request.text_joiner))
     lacking = f"this model's server does not enforce {wanted}, so the prompt asks for it"
+    path = request.paths.param("response_format")
     if "json_object" in profile.response_formats:
-        warning = f"generate_cfg.response_format was sent as json_object: {lacking}"
+        warning = f"{path} was sent as json_object: {lacking}"
         return _with_format(asked, {"type": "json_object"}), [warning]
-    return _with_format(asked, None), [f"generate_cfg.response_format was not sent: {lacking}"]
+    return _with_format(asked, None), [f"{path} was not sent: {lacking}"]
 
 
 def _find_type(request: ChatRequest) -> Any:

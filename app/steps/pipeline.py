@@ -56,7 +56,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     Raises:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
-    invalid = stop_violations(request.params, profile) if request.params else []
+    invalid = stop_violations(request.params, profile, request.paths) if request.params else []
     violations = [] if request.plain else find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.events import Event, Extra, Finish, FinishReason, TextDelta, ToolCallDelta
+from app.chat.messages import CHAT_PATHS, RequestPaths
 from app.errors import Violation
 from app.profiles import Profile
 
@@ -22,11 +23,11 @@ MAX_STOP_CHARACTERS = 512
 """The longest stop word, because as much text may have to be buffered for it."""
 
 
-def stop_violations(params: Mapping[str, Any], profile: Profile) -> list[Violation]:
+def stop_violations(params: Mapping[str, Any], profile: Profile, paths: RequestPaths = CHAT_PATHS) -> list[Violation]:
     """Return the violations of the stop words of a request, which include the model's default ones."""
     extra = params.get("extra_body") or {}
-    fields = {"generate_cfg.stop": params.get("stop"), "generate_cfg.extra_body.stop": extra.get("stop")}
-    return [found for path, stop in fields.items() for found in _check_words(path, stop, profile)]
+    fields = ((paths.param("stop"), params.get("stop")), (paths.extra("stop"), extra.get("stop")))
+    return [found for path, stop in fields for found in _check_words(path, stop, profile)]
 
 
 def _check_words(path: str, stop: Any, profile: Profile) -> list[Violation]:

@@ -204,7 +204,8 @@ def http_status(value: object) -> int | None:
 
 
 MAX_MESSAGE = 2000
-_MAX_TOKENS = "generate_cfg.max_tokens"
+_MAX_TOKENS = "max_tokens"
+"""The parameter, whatever its path is in a body: requests of several APIs may share the call."""
 _PERHAPS_OUTPUT_LIMIT = (None, "context_length_exceeded", "invalid_request")
 """The kinds of messages that may be about the limit of output tokens."""
 _REFUSALS = (200, 400, 413, 422, 500, 503)

@@ -17,6 +17,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.upstream.thinking import FIELDS, is_thinking, write_thinking
+from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(
     {
@@ -59,7 +60,9 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     `model` is the server's own name of the model. Raises InvalidInput with every violation: messages and options
     that this server cannot be sent.
     """
-    messages, violations = write_openai_messages(request.messages, profile, request.text_joiner)
+    messages, violations = write_openai_messages(
+        request.messages, profile, request.text_joiner, request.paths.conversation
+    )
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []
@@ -88,6 +91,7 @@ class _BodyBuilder:
         self, request: ChatRequest, profile: Profile, body: dict[str, Any], violations: list[Violation]
     ) -> None:
         self._tools = request.tools
+        self._paths = request.paths
         self._params = request.params
         self._profile = profile
         self._body = body
@@ -102,7 +106,7 @@ class _BodyBuilder:
             self._add_max_tokens()
         self._add_functions()
         if self._params:
-            thinking, warnings = write_thinking(self._params, self._profile)
+            thinking, warnings = write_thinking(self._params, self._profile, self._paths)
             self._body |= thinking
             self.warnings += warnings
             self._add_extra_body()
@@ -111,10 +115,13 @@ class _BodyBuilder:
         return self.warnings
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
-        self.warnings.append(f"generate_cfg.{name} was not sent: {why}")
+        self._warn_unsent_at(self._paths.param(name), why)
 
-    def _refuse(self, name: str, why: str) -> None:
-        self._violations.append(Violation(f"generate_cfg.{name}", why))
+    def _warn_unsent_at(self, path: str, why: str) -> None:
+        self.warnings.append(f"{path} was not sent: {why}")
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._violations.append(Violation(path, why))
 
     def _first_given(self, *names: str) -> tuple[str, Any]:
         """Return the first of these parameters that has a value, with the value."""
@@ -147,11 +154,11 @@ class _BodyBuilder:
         if most is None:
             return
         if len({self._params.get(name) for name in _TOKEN_LIMITS} - {None}) > 1:
-            names = " and ".join(f"generate_cfg.{name}" for name in _TOKEN_LIMITS)
+            names = " and ".join(map(self._paths.param, _TOKEN_LIMITS))
             self.warnings.append(f"{names} are two names of one limit: the smaller one, {most}, was sent")
         if largest is not None and most > largest:
-            name = self._first_given(*_TOKEN_LIMITS)[0]
-            text = f"generate_cfg.{name} was lowered from {most} to {largest}, the maximum of this model's profile"
+            path = self._paths.param(self._first_given(*_TOKEN_LIMITS)[0])
+            text = f"{path} was lowered from {most} to {largest}, the maximum of this model's profile"
             self.warnings.append(text)
             most = largest
         self._body[self._profile.max_tokens_field] = most
@@ -160,7 +167,7 @@ class _BodyBuilder:
         name, choice = self._first_given("function_choice", "tool_choice")
         if not self._tools:
             if choice not in (None, "auto", "none"):
-                self._refuse(name, "needs functions to choose from, but the request has none")
+                self._refuse(self._paths.param(name), "needs functions to choose from, but the request has none")
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
@@ -179,7 +186,8 @@ class _BodyBuilder:
             self._set_tool_choice(name, choice)
         elif named not in {tool.name for tool in self._tools}:
             names = ", ".join(sorted(tool.name for tool in self._tools))
-            self._refuse(name, f"must be auto, none, required or one of the functions ({names}), not {named!r}")
+            text = f"must be auto, none, required or one of the functions ({names}), not {named!r}"
+            self._refuse(self._paths.param(name), text)
         elif self._profile.named_tool_choice:
             self._body["tool_choice"] = {"type": "function", "function": {"name": named}}
         else:
@@ -203,7 +211,7 @@ class _BodyBuilder:
         if is_thinking({"thinking": thinking}, self._profile):
             del self._body["thinking"]
             if thinking != {"type": "enabled"}:
-                self._warn_unsent("extra_body.thinking", "this model's server takes either it or an effort")
+                self._warn_unsent_at(self._paths.extra("thinking"), "this model's server takes either it or an effort")
         else:
             del self._body["reasoning_effort"]
             self._warn_unsent("reasoning_effort", "thinking is off, and this model's server takes only one of them")
@@ -220,7 +228,7 @@ class _BodyBuilder:
             for field in FIELDS:
                 self._body.pop(field, None)
             self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
-            self.warnings.append(f"thinking was switched off for generate_cfg.{name}: {refused}")
+            self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {refused}")
             return
         del self._body["tool_choice"]
         named = choice["function"]["name"] if isinstance(choice, dict) else None
@@ -231,15 +239,16 @@ class _BodyBuilder:
     def _add_extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
         for name in sorted(extra):
+            path = json_path([name], self._paths.extra_body)
             if name in _RESERVED:
-                self._refuse(f"extra_body.{name}", "is set by the gateway: leave it out of extra_body")
+                self._refuse(path, "is set by the gateway: leave it out of extra_body")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
-                self._refuse(f"extra_body.{name}", "is not a field that this model's server accepts")
+                self._refuse(path, "is not a field that this model's server accepts")
             elif name in _ONE_REPLY and extra[name] not in (None, 1):
-                self._refuse(f"extra_body.{name}", "must be 1: a request has one reply")
+                self._refuse(path, "must be 1: a request has one reply")
             else:
                 if name in _NOT_RETURNED and extra[name]:
-                    self.warnings.append(f"generate_cfg.extra_body.{name} is sent, but {_NOT_RETURNED[name]}")
+                    self.warnings.append(f"{path} is sent, but {_NOT_RETURNED[name]}")
                 self._body[name] = _merge_extra(self._body.get(name), extra[name])
 
 

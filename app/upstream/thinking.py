@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from app.chat.messages import CHAT_PATHS, RequestPaths
 from app.params import PREFERRED_EFFORT
 from app.profiles import Profile
 
@@ -21,9 +22,11 @@ FIELDS = (
 """Fields of a body that a request without thinking does not have."""
 
 
-def write_thinking(params: Mapping[str, Any], profile: Profile) -> tuple[dict[str, Any], list[str]]:
+def write_thinking(
+    params: Mapping[str, Any], profile: Profile, paths: RequestPaths = CHAT_PATHS
+) -> tuple[dict[str, Any], list[str]]:
     """Return the fields of the body for thinking, and a warning for each option that is not sent as given."""
-    writer = _ThinkingWriter(params, profile)
+    writer = _ThinkingWriter(params, profile, paths)
     writer.write()
     return writer.fields, writer.warnings
 
@@ -71,7 +74,8 @@ def _find_switches(body: Mapping[str, Any]) -> "list[bool | None]":
 
 
 class _ThinkingWriter:
-    def __init__(self, params: Mapping[str, Any], profile: Profile) -> None:
+    def __init__(self, params: Mapping[str, Any], profile: Profile, paths: RequestPaths) -> None:
+        self._paths = paths
         self._params = params
         self._profile = profile
         self.fields: dict[str, Any] = {}
@@ -96,7 +100,7 @@ class _ThinkingWriter:
         return switch in _OWN_SWITCHES or (switch == "enable_thinking" and efforts is not None)
 
     def _warn_unsent(self, name: str, why: str) -> None:
-        self.warnings.append(f"generate_cfg.{name} was not sent: {why}")
+        self.warnings.append(f"{self._paths.param(name)} was not sent: {why}")
 
     def _write_effort(self, enabled: bool | None) -> None:
         own, preferred = self._params.get("reasoning_effort"), self._params.get(PREFERRED_EFFORT)
@@ -125,7 +129,7 @@ class _ThinkingWriter:
             self._warn_unsent(name, f"{known} (`efforts` of its profile)")
             return
         if word != wanted:
-            self.warnings.append(f"generate_cfg.{name} was sent as {word!r}: this model does not take {wanted!r}")
+            self.warnings.append(f"{self._paths.param(name)} was sent as {word!r}: this model does not take {wanted!r}")
         self.fields["reasoning_effort"] = word
 
     def _is_implied(self, enabled: bool) -> bool:
@@ -169,7 +173,8 @@ class _ThinkingWriter:
             return
         if profile.max_thinking_budget is not None and budget > profile.max_thinking_budget:
             budget = profile.max_thinking_budget
-            self.warnings.append(f"generate_cfg.thinking_budget was lowered to {budget}, this server's maximum")
+            path = self._paths.param("thinking_budget")
+            self.warnings.append(f"{path} was lowered to {budget}, this server's maximum")
         if "budget" in profile.effort_excludes and profile.thinking_budget != "none":
             self.fields.pop("reasoning_effort", None)
         if profile.thinking_budget == "thinking_budget":

@@ -72,9 +72,9 @@ def fault(message: str, status: int = 400) -> Fault:
 def test_the_numbers_say_which_of_the_two_is_too_large(pattern: str) -> None:
     for prompt, output in ((412, 16000), (769, 32000), (12000, 8000)):
         found = fault(words(pattern, prompt, output))
-        assert (found.code, found.param, found.transient) == ("invalid_request", "generate_cfg.max_tokens", False)
+        assert (found.code, found.param, found.transient) == ("invalid_request", "max_tokens", False)
         assert found.detail == {"context_tokens": 16384, "input_tokens": prompt, "max_tokens": output}
-        assert found.message.startswith("generate_cfg.max_tokens is too large for this model: ")
+        assert found.message.startswith("max_tokens is too large for this model: ")
     for prompt, output in ((16384, 1), (17000, 8000), (16000, 1000)):
         assert find_output_limit(words(pattern, prompt, output)) is None
 
@@ -109,7 +109,7 @@ def test_the_numbers_say_which_of_the_two_is_too_large(pattern: str) -> None:
 def test_a_refusal_of_the_limit_alone_names_it(message: str, largest: int | None) -> None:
     for status in (400, 422, 500):
         found = fault(message, status)
-        assert (found.code, found.param) == ("invalid_request", "generate_cfg.max_tokens")
+        assert (found.code, found.param) == ("invalid_request", "max_tokens")
         assert (found.detail or {}).get("largest_max_tokens") == largest
 
 

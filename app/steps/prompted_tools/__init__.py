@@ -54,10 +54,12 @@ def add_tool_prompt(request: ChatRequest, profile: Profile) -> tuple[ChatRequest
         return (with_stop_words(plain) if uses_prompted_tools(request, profile) == "qwen" else plain), warnings
     if uses_prompted_tools(request, profile) == "qwen":
         if choice.word == "required":
-            warnings.append("generate_cfg.function_choice was not applied: the qwen prompt can force only a named one")
+            path = request.paths.param("function_choice")
+            warnings.append(f"{path} was not applied: the qwen prompt can force only a named one")
         return qwen_request(request), warnings
     if request.params.get("parallel_function_calls") is False or request.params.get("parallel_tool_calls") is False:
-        warnings.append("generate_cfg.parallel_function_calls has no effect: the nous prompt allows several calls")
+        path = request.paths.param("parallel_function_calls")
+        warnings.append(f"{path} has no effect: the nous prompt allows several calls")
     return nous_request(request, code=profile.special_code_mode), warnings
 
 

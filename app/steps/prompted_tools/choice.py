@@ -31,15 +31,17 @@ def parse_tool_choice(request: ChatRequest) -> ToolChoice:
     if name is None:
         word = "auto" if value is None else str(value)
         if word == "required" and not names:
-            raise _invalid(field, NO_FUNCTIONS)
+            raise _invalid(request, field, NO_FUNCTIONS)
         if word == "required" and len(names) == 1:
             return ToolChoice("named", names[0])
         return ToolChoice(word if names else "none")
     if not names:
-        raise _invalid(field, NO_FUNCTIONS)
+        raise _invalid(request, field, NO_FUNCTIONS)
     if name not in names:
         choices = ", ".join(sorted(names))
-        raise _invalid(field, f"must be auto, none, required or one of the functions ({choices}), not {name!r}")
+        raise _invalid(
+            request, field, f"must be auto, none, required or one of the functions ({choices}), not {name!r}"
+        )
     return ToolChoice("named", name)
 
 
@@ -50,8 +52,8 @@ def _name(value: Any) -> str | None:
     return None if value is None or value in _WORDS else str(value)
 
 
-def _invalid(field: str, text: str) -> InvalidInput:
-    return InvalidInput([Violation(f"generate_cfg.{field}", text)])
+def _invalid(request: ChatRequest, field: str, text: str) -> InvalidInput:
+    return InvalidInput([Violation(request.paths.param(field), text)])
 
 
 def allows_parallel_calls(request: ChatRequest) -> bool:

@@ -44,7 +44,7 @@ def truncate(
     _cut(request.messages, cutter)
     if cutter.excess > 0:
         text = f"the conversation has {total} tokens, and cannot be truncated to max_input_tokens ({limit})"
-        raise ContextTooLong(text, "messages", total, limit)
+        raise ContextTooLong(text, request.paths.conversation, total, limit)
     if total <= limit:
         return request, ()
     kept = tuple(message for message in cutter.messages if message is not None)
