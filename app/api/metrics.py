@@ -20,8 +20,7 @@ from app.api.openapi.errors import describe
 from app.config.reload import Reloader
 from app.config.settings import MetricsSettings, Server
 from app.observe.ended_requests import EndedRequests
-from app.observe.metric_tables import LabelValues
-from app.observe.metrics import LoopLagSampler, Metrics
+from app.observe.metrics import LabelValues, LoopLagSampler, Metrics
 from app.observe.worker_group import WorkerGroup
 
 log = logging.getLogger("parley.observe")

@@ -6,19 +6,21 @@ configuration gives them.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeAlias, TypeVar
 
-from prometheus_client import ProcessCollector
-from prometheus_client.core import Metric
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from app import __version__
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import find_responsible
-from app.observe.metric_tables import Counter, CounterTable, GaugeTable, Histogram, HistogramTable, ReadGauge
 from app.observe.request_record import RequestRecord
 
 SAMPLE_SECONDS = 0.5
+
+disable_created_metrics()  # type: ignore[no-untyped-call]  # it has no annotations
 
 
 class LoopLagSampler:
@@ -55,68 +57,39 @@ LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 FROM_OTHER_CALLS = frozenset(("hit", "shared"))
 """The values of `x-parley-cache` for replies that cost the model nothing more."""
+TOKEN_KINDS = ("input", "output", "cached_input", "reasoning")
+"""The fields of `TokenUsage` that are counted."""
+
+LabelValues: TypeAlias = tuple[str, ...]
+ReadGauge: TypeAlias = Callable[[], Iterable[tuple[LabelValues, float]]]
+_Labelled = TypeVar("_Labelled", Counter, Histogram)
 
 
-_MOST_WAITING = 256
-"""As many requests of the same labels are counted together at the latest."""
+class _Children(dict[LabelValues, _Labelled]):
+    """The children of a metric by their label values: `labels` of prometheus-client costs as much as to count."""
 
-_Figures: TypeAlias = tuple[float, float | None, float | None, float | None, int, int]
-"""Of one request: its duration, overhead, time to the first token and between tokens, and its tokens, input and output.
-None: it has no such figure."""
+    def __init__(self, metric: _Labelled) -> None:
+        self._metric: _Labelled = metric
+
+    def __missing__(self, values: LabelValues) -> _Labelled:
+        child = self[values] = self._metric.labels(*values)
+        return child
 
 
-class _RequestRows:
-    """The rows that count the requests with the same labels."""
+class _ReadGauge(Collector):
+    """Figures that are read when the metrics are."""
 
-    __slots__ = (
-        "counters",
-        "durations",
-        "first_token",
-        "input_tokens",
-        "output_token",
-        "output_tokens",
-        "overhead",
-        "waiting",
-    )
+    def __init__(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
+        self._name = name
+        self._help_text = help_text
+        self._labels = labels
+        self._read = read
 
-    def __init__(
-        self,
-        counters: tuple[Counter, ...],
-        durations: Histogram,
-        overhead: Histogram,
-        first_token: Histogram,
-        output_token: Histogram,
-        input_tokens: Counter,
-        output_tokens: Counter,
-    ) -> None:
-        self.counters = counters
-        """Each counts every request."""
-        self.durations = durations
-        self.overhead = overhead
-        self.first_token = first_token
-        self.output_token = output_token
-        self.input_tokens = input_tokens
-        self.output_tokens = output_tokens
-        self.waiting: list[_Figures] = []
-        """The figures of requests that are not counted yet: to count many at once costs less."""
-
-    def count_waiting(self) -> None:
-        """Count the requests that wait."""
-        if not self.waiting:
-            return
-        durations, overheads, first_tokens, output_tokens, inputs, outputs = zip(*self.waiting, strict=True)
-        for counter in self.counters:
-            counter.total += len(self.waiting)
-        self.waiting.clear()
-        self.durations.observe_all(durations)
-        for row, figures in (
-            (self.overhead, overheads),
-            (self.first_token, first_tokens),
-            (self.output_token, output_tokens),
-        ):
-            row.observe_all(figure for figure in figures if figure is not None)
-        self.input_tokens.total += sum(inputs)
-        self.output_tokens.total += sum(outputs)
+    def collect(self) -> Iterable[Metric]:
+        family = GaugeMetricFamily(self._name, self._help_text, labels=self._labels)
+        for values, value in self._read():
+            family.add_metric(values, value)
+        return [family]
 
 
 class Metrics:
@@ -124,10 +97,8 @@ class Metrics:
 
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
-        self._rows: dict[tuple[str | bool | None, ...], _RequestRows] = {}
-        """Of requests with the same labels. To look up each row by itself costs several times as much."""
         self.set_names(models, upstreams)
-        self.tables: list[CounterTable | HistogramTable | GaugeTable] = []
+        self._registry = CollectorRegistry()
         self._requests = self._add_counter(
             "parley_requests_total",
             "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
@@ -193,110 +164,65 @@ class Metrics:
             "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
             ("route", "status", "error"),
         )
-        self._lag = self._add_histogram(
-            "parley_event_loop_lag_seconds", "how late the event loop runs a timer, twice a second.", (), LAG_BOUNDS
+        self._lag = Histogram(
+            "parley_event_loop_lag_seconds",
+            "how late the event loop runs a timer, twice a second.",
+            registry=self._registry,
+            buckets=LAG_BOUNDS,
         )
-        self._process = ProcessCollector(registry=None)
+        ProcessCollector(registry=self._registry)
         self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
 
-    def _add_counter(self, name: str, help_text: str, labels: Sequence[str]) -> CounterTable:
-        table = CounterTable(name, help_text, labels)
-        self.tables.append(table)
-        return table
+    def _add_counter(self, name: str, help_text: str, labels: Sequence[str]) -> _Children[Counter]:
+        return _Children(Counter(name, help_text, labels, registry=self._registry))
 
     def _add_histogram(
         self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
-    ) -> HistogramTable:
-        table = HistogramTable(name, help_text, labels, bounds)
-        self.tables.append(table)
-        return table
+    ) -> _Children[Histogram]:
+        return _Children(Histogram(name, help_text, labels, registry=self._registry, buckets=bounds))
 
     def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """Set the configured names, after a reload of the configuration too."""
-        self._count_waiting()
         self._models = frozenset(models)
         self._upstreams = frozenset(upstreams)
-        self._rows.clear()
-        self._attempt_rows: dict[tuple[str, str, str | None], Counter] = {}
-        """Of attempts with the same upstream, outcome and cause."""
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
-        self.tables.append(GaugeTable(name, help_text, labels, read))
+        self._registry.register(_ReadGauge(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        model = record.model if record.model in self._models else OTHER
+        endpoint, caller, model = record.endpoint, record.caller, self._label_model(record.model)
+        outcome, fault = "completed", ""
+        if record.error is not None:
+            outcome = "disconnected" if record.disconnected else "failed"
+            fault = find_responsible(record.error, from_upstream=record.error_from_upstream)
+            self._errors[endpoint, model, record.error, fault].inc()
+        self._requests[endpoint, model, caller, outcome, fault].inc()
+        self._durations[endpoint, model].observe(record.duration)
+        overhead = record.overhead
+        if overhead is not None:
+            self._overhead[endpoint,].observe(overhead)
+        if record.cache:
+            self._cache[model, record.cache].inc()
+            if record.cache not in FROM_OTHER_CALLS:
+                self._observe_call(record, endpoint, model)
+        for attempt in record.attempts:
+            upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
+            self._attempts[upstream, attempt.outcome, attempt.cause or ""].inc()
+        if len(record.attempts) > 1:
+            self._retries[model,].inc(len(record.attempts) - 1)
+
+    def _observe_call(self, record: RequestRecord, endpoint: str, model: str) -> None:
+        """Count what a request has that called a model."""
+        tokens, first = record.tokens, record.first_token_seconds
+        if first is not None:
+            self._first_token[endpoint, model].observe(first)
+        if tokens is None:
+            return
+        if first is not None and tokens.output > 1 and record.error is None:
+            self._output_token[endpoint, model].observe((record.duration - first) / (tokens.output - 1))
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
-        key = (
-            record.endpoint,
-            model,
-            answering,
-            record.caller,
-            record.cache,
-            record.error,
-            record.error_from_upstream,
-            record.disconnected,
-        )
-        rows = self._rows.get(key)
-        if rows is None:
-            rows = self._rows[key] = self._find_rows(*key)
-        first: float | None = None
-        output_token: float | None = None
-        input_tokens = output_tokens = 0
-        if record.cache and record.cache not in FROM_OTHER_CALLS:
-            tokens = record.tokens
-            if record.first_token_at is not None:
-                first = record.first_token_at - record.started_at
-            if tokens is not None:
-                input_tokens, output_tokens = tokens.input, tokens.output
-                if first is not None and output_tokens > 1 and record.error is None:
-                    output_token = (record.duration - first) / (output_tokens - 1)
-                if tokens.cached_input or tokens.reasoning or record.cost:
-                    self._count_rare_tokens(answering, record.caller, tokens, record.cost)
-        rows.waiting.append((record.duration, record.overhead, first, output_token, input_tokens, output_tokens))
-        if len(rows.waiting) >= _MOST_WAITING:
-            rows.count_waiting()
-        attempts = record.attempts
-        for attempt in attempts:
-            attempt_key = (attempt.upstream, attempt.outcome, attempt.cause)
-            counter = self._attempt_rows.get(attempt_key)
-            if counter is None:
-                counter = self._attempt_rows[attempt_key] = self._find_attempt_row(*attempt_key)
-            counter.total += 1
-        if len(attempts) > 1:
-            self._retries.add((model,), len(attempts) - 1)
-
-    def _find_rows(
-        self,
-        endpoint: str,
-        model: str,
-        answering: str,
-        caller: str,
-        cache: str,
-        error: str | None,
-        error_from_upstream: bool,
-        disconnected: bool,
-    ) -> "_RequestRows":
-        outcome, fault, counters = "completed", "", []
-        if error is not None:
-            outcome = "disconnected" if disconnected else "failed"
-            fault = find_responsible(error, from_upstream=error_from_upstream)
-            counters.append(self._errors.row((endpoint, model, error, fault)))
-        counters.append(self._requests.row((endpoint, model, caller, outcome, fault)))
-        if cache:
-            counters.append(self._cache.row((model, cache)))
-        return _RequestRows(
-            tuple(counters),
-            self._durations.row((endpoint, model)),
-            self._overhead.row((endpoint,)),
-            self._first_token.row((endpoint, model)),
-            self._output_token.row((endpoint, model)),
-            self._tokens.row((answering, caller, "input")),
-            self._tokens.row((answering, caller, "output")),
-        )
-
-    def _find_attempt_row(self, upstream: str, outcome: str, cause: str | None) -> Counter:
-        return self._attempts.row((upstream if upstream in self._upstreams else OTHER, outcome, cause or ""))
+        self._count_tokens(answering, record.caller, tokens, record.cost)
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER
@@ -306,31 +232,25 @@ class Metrics:
         self._count_tokens(self._label_model(model), caller, usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
-        self._tokens.add((model, key, "input"), tokens.input)
-        self._tokens.add((model, key, "output"), tokens.output)
-        self._count_rare_tokens(model, key, tokens, cost)
-
-    def _count_rare_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
-        """Count what most replies have none of."""
-        if tokens.cached_input:
-            self._tokens.add((model, key, "cached_input"), tokens.cached_input)
-        if tokens.reasoning:
-            self._tokens.add((model, key, "reasoning"), tokens.reasoning)
+        for kind in TOKEN_KINDS:
+            count: int = getattr(tokens, kind)
+            if count:
+                self._tokens[model, key, kind].inc(count)
         if cost:
-            self._cost.add((model, key), cost)
-
-    def _count_waiting(self) -> None:
-        for rows in self._rows.values():
-            rows.count_waiting()
+            self._cost[model, key].inc(cost)
 
     def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
         """Count a request that has no RequestRecord. `route` is the pattern of its path."""
-        self._plain.add((route, str(status), error or ""))
+        self._plain[route, str(status), error or ""].inc()
 
     def observe_lag(self, seconds: float) -> None:
-        self._lag.observe((), seconds)
+        self._lag.observe(seconds)
 
     def collect(self) -> list[Metric]:
         """Return all metrics of this process. Call it in the event loop."""
-        self._count_waiting()
-        return [*(table.collect() for table in self.tables), *self._process.collect()]
+        families = list(self._registry.collect())
+        for family in families:
+            for sample in family.samples:
+                if "le" in sample.labels:  # `1`, as other clients of Prometheus write it, not `1.0`
+                    sample.labels["le"] = sample.labels["le"].removesuffix(".0")
+        return families

@@ -106,6 +106,11 @@ class RequestRecord(Struct, eq=False):
         return self.fallback_model or self.model
 
     @property
+    def first_token_seconds(self) -> float | None:
+        """The time from the start of the request to the reply's first event; None if none came."""
+        return None if self.first_token_at is None else self.first_token_at - self.started_at
+
+    @property
     def overhead(self) -> float | None:
         """The gateway's own part of the time to the first byte, in seconds; None if no model server was asked."""
         if self.received_at is None or self.sent_at is None:

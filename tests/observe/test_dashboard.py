@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.config.settings import Settings
-from app.main import create_app
+
+from tests.observe.known_metrics import list_metrics
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/dashboards/parley.json").read_text())
@@ -21,12 +21,8 @@ SCRAPED = {"job", "instance"}
 
 async def metrics() -> dict[str, set[str]]:
     """The labels of every metric, by its name."""
-    settings = Settings.model_validate({"demo": True, "cache": {"url": "redis://127.0.0.1:1"}})
-    made = create_app(settings).context.metrics
-    assert made is not None
-    labels = {table.name: {*table.labels} for table in made.tables}
-    process = {family.name: set[str]() for family in made.collect() if family.name.startswith("process_")}
-    return {**labels, **process, "process_cpu_seconds_total": set(), "parley_worker_up": {"worker"}}
+    labels = {name: {*labels} for name, (_, labels) in (await list_metrics()).items()}
+    return {**labels, "parley_worker_up": {"worker"}}
 
 
 def test_every_query_names_metrics_and_labels_that_there_are() -> None:

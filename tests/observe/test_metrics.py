@@ -10,13 +10,12 @@ import httpx
 import pytest
 from app.access import hash_key
 from app.chat.token_usage import TokenUsage
-from app.config.settings import Settings
-from app.main import create_app
-from app.observe.metrics import Metrics
+from app.observe.metrics import DURATION_BOUNDS, Metrics
 from app.observe.request_record import RequestRecord
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
+from tests.observe.known_metrics import list_metrics
 from tests.redis_server import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -173,18 +172,38 @@ def test_promtool_finds_nothing_to_complain_of() -> None:
 
 
 def test_the_document_lists_every_metric_with_its_labels() -> None:
-    tree = {"demo": True, "cache": {"url": "redis://127.0.0.1:1"}, "limits": {"requests_per_minute": 1}}
-
-    async def tables() -> dict[str, tuple[str, str]]:
-        metrics = create_app(Settings.model_validate(tree)).context.metrics
-        assert metrics is not None
-        return {table.name: (table.kind, ", ".join(table.labels)) for table in metrics.tables}
-
+    metrics = {
+        name: (kind, ", ".join(labels))
+        for name, (kind, labels) in asyncio.run(list_metrics(limits={"requests_per_minute": 1})).items()
+        if name.startswith("parley_")
+    }
     document = (ROOT / "docs/operate/monitoring.md").read_text()
     rows = re.findall(r"^\| `(parley_\w+)` \| (\w+) \| (.*?) ?\| .+ \|$", document, re.MULTILINE)
     shown = {name: (kind, labels.replace("`", "")) for name, kind, labels in rows}
     assert shown.pop("parley_worker_up") == ("gauge", "worker")
-    assert shown == asyncio.run(tables())
+    assert shown == metrics
+
+
+def test_a_bucket_includes_its_upper_bound_and_all_smaller_values() -> None:
+    metrics = Metrics(["m"], [])
+    for duration in (0.0, 0.005, 0.0051, 1.0, 1.1, 1000.0):
+        metrics.observe_request(RequestRecord("r", "chat", model="m", status=200, duration=duration))
+    [family] = [one for one in metrics.collect() if one.name == "parley_request_duration_seconds"]
+    counts = {sample.labels.get("le", sample.name): sample.value for sample in family.samples}
+    assert (counts["0.005"], counts["0.01"], counts["1"], counts["2.5"], counts["+Inf"]) == (2, 3, 4, 5, 6)
+    assert counts["parley_request_duration_seconds_count"] == 6
+
+
+def test_only_figures_that_were_counted_are_shown_and_none_of_their_creation() -> None:
+    with Running(SERVER, ModelServer()) as gateway:
+        gateway.post("/v1/chat", BODY)
+        text = gateway.get("/metrics").body.decode()
+    assert "_created" not in text
+    assert re.findall(r"^parley_request_errors_total.*|^parley_upstream_retries_total.*", text, re.MULTILINE) == []
+    assert set(re.findall(r'^parley_request_duration_seconds_bucket.*le="([^"]+)"', text, re.MULTILINE)) == {
+        *(f"{bound:g}" for bound in DURATION_BOUNDS),
+        "+Inf",
+    }
 
 
 def test_the_metrics_do_not_grow_with_the_names_that_callers_choose() -> None:
@@ -242,7 +261,7 @@ def test_the_times_of_a_request_are_those_of_their_definitions() -> None:
         sample.name: sample.value
         for family in metrics.collect()
         for sample in family.samples
-        if sample.name.endswith("_seconds_sum")
+        if sample.name.endswith("_seconds_sum") and sample.value
     }
     assert sums == {
         "parley_request_duration_seconds_sum": 10.0,
@@ -252,7 +271,7 @@ def test_the_times_of_a_request_are_those_of_their_definitions() -> None:
     }
 
 
-def test_requests_that_were_not_counted_yet_are_counted_at_a_reload_and_when_the_metrics_are_read() -> None:
+def test_a_reload_and_reading_the_metrics_change_no_figure() -> None:
     metrics = Metrics(["m"], ["local"])
     requests = 600
     for number in range(requests):
