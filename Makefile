@@ -39,7 +39,7 @@ storms: ## send identical requests at once, kill callers and gateways and stop R
 	@scripts/bootstrap dev
 	@SEEDS=$(or $(SEEDS),50) .venv/bin/python -m pytest -s tests/live/test_storm*.py tests/live/test_outage.py tests/live/test_killed.py $(PYTEST_ARGS)
 
-check: ## formatting, lint, types, words, import contracts, coverage of the pure modules, generated files
+check: ## formatting, lint, types, words, import contracts, coverage of the pure modules, size, generated files
 	@scripts/bootstrap dev
 	@.venv/bin/ruff format --check .
 	@.venv/bin/ruff check .

@@ -1,44 +1,50 @@
-"""Figures about the code: how large files and functions are, and which files one request passes through.
-
-`python -m tests.pages.code_size [FOLDER]` prints both. The paths are traced over real sockets, with the cache in memory
-and, where redis-server is installed, with Redis.
-"""
+"""Figures about the code of a checkout, read from its syntax trees: size, implementers of a protocol, imports, and
+writes to attributes of other objects."""
 
 import ast
-import asyncio
-import shutil
 import statistics
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from tests.live.gateway import DONE, end, say
-from tests.live.raw_client import calling
-from tests.live.resuming_client import QUESTION, caching
-from tests.redis_server import running_redis
-from tests.scripted_server import Reply, ScriptedServer
-
-ROOT = Path(__file__).parent.parent.parent
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+PROTOCOLS = ("Reply", "Receiver")
+PACKAGE = "app"
 
 
-def describe_size(folder: Path) -> str:
-    """One line: files, lines, functions, the lines of their bodies without docstrings, and docstrings."""
-    texts = [path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))]
-    functions = [node for text in texts for node in ast.walk(ast.parse(text)) if isinstance(node, Function)]
+@dataclass(frozen=True, slots=True)
+class Module:
+    name: str
+    lines: int
+    tree: ast.Module
+
+
+def read_modules(checkout: Path) -> list[Module]:
+    paths = sorted((checkout / PACKAGE).rglob("*.py"))
+    return [_read_module(path, path.relative_to(checkout)) for path in paths]
+
+
+def _read_module(path: Path, relative: Path) -> Module:
+    text = path.read_text("utf-8")
+    name = ".".join(relative.with_suffix("").parts).removesuffix(".__init__")
+    return Module(name, len(text.splitlines()), ast.parse(text))
+
+
+def measure_size(modules: list[Module]) -> dict[str, int]:
+    """The length of a function is that of its body, without its docstring."""
+    functions = [node for module in modules for node in ast.walk(module.tree) if isinstance(node, Function)]
     lengths = sorted(map(body_lines, functions))
-    lines = sum(len(text.splitlines()) for text in texts)
-    documented = sum(ast.get_docstring(one) is not None for one in functions)
-    return (
-        f"{folder.name}: {len(texts)} files, {lines} lines, {lines / len(texts):.0f} a file, "
-        f"{len(functions)} functions, median {statistics.median(lengths):g}, "
-        f"p90 {lengths[len(lengths) * 9 // 10]}, longest {lengths[-1]}, "
-        f"{100 * documented // len(functions)} % with docstring"
-    )
+    documented = sum(ast.get_docstring(function) is not None for function in functions)
+    return {
+        "files": len(modules),
+        "lines": sum(module.lines for module in modules),
+        "functions": len(functions),
+        "lines of a function, median": round(statistics.median(lengths)),
+        "lines of a function, p90": lengths[len(lengths) * 9 // 10],
+        "lines of a function, longest": lengths[-1],
+        "functions with docstring, %": 100 * documented // len(functions),
+    }
 
 
 def body_lines(function: Function) -> int:
@@ -46,58 +52,117 @@ def body_lines(function: Function) -> int:
     return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-@contextmanager
-def trace() -> Iterator[list[str]]:
-    """The files of `app/` whose functions are called in this thread, in order."""
-    files: list[str] = []
-    folder = str(ROOT / "app")
-
-    def on_call(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(folder):
-            files.append(frame.f_code.co_filename)
-
-    sys.setprofile(on_call)
-    try:
-        yield files
-    finally:
-        sys.setprofile(None)
+def measure_structure(modules: list[Module]) -> dict[str, int]:
+    implementers = {f"classes that implement {name}": len(list_implementers(modules, name)) for name in PROTOCOLS}
+    known = {module.name for module in modules}
+    return implementers | {
+        f"modules of {PACKAGE}/ that one file imports, most": max(
+            len(imported_modules(module, known)) for module in modules
+        ),
+        "writes to attributes of another object": sum(len(list_writes(module.tree)) for module in modules),
+    }
 
 
-def describe_path(name: str, files: list[str]) -> str:
-    switches = sum(one != other for one, other in pairwise(files))
-    return f"  {name}: {len(set(files))} files, {switches} switches between files, {len(files)} calls"
+def list_implementers(modules: list[Module], protocol: str) -> list[str]:
+    """The classes that have all methods of the protocol, of their own or of a base class."""
+    classes: dict[str, list[ast.ClassDef]] = {}
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                classes.setdefault(node.name, []).append(node)
+    wanted = [_own_names(node) for node in classes.get(protocol, []) if _is_protocol(node)]
+    return [
+        name
+        for name, nodes in sorted(classes.items())
+        for node in nodes
+        if not _is_protocol(node) and any(names <= _names(node, classes) for names in wanted)
+    ]
 
 
-async def describe_paths(cache_url: str) -> list[str]:
-    """One line each for a request up to the model server, one chunk, and a hit."""
-    gate, last = asyncio.Event(), asyncio.Event()
-    script = Reply([say("One"), gate, say(" two"), last, end(), DONE], chunked=True)
-    async with ScriptedServer(script) as upstream, caching(upstream, cache_url) as gateway:
-        async with calling(gateway.address) as caller:
-            with trace() as request:
-                await caller.ask(QUESTION)
-                await upstream.request()
-            await asyncio.sleep(0.3)
-            with trace() as chunk:
-                gate.set()
-                await asyncio.sleep(0.02)
-            last.set()
-            await caller.head()
-            await caller.rest()
-        await asyncio.sleep(0.3)
-        async with calling(gateway.address) as caller:
-            with trace() as hit:
-                await caller.reply(QUESTION)
-    return [describe_path("request", request), describe_path("chunk", chunk), describe_path("hit", hit)]
+def _is_protocol(node: ast.ClassDef) -> bool:
+    return any(_base_name(base) == "Protocol" for base in node.bases)
 
 
-def main() -> None:
-    print(describe_size(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "app"))
-    print("cache in memory", *asyncio.run(describe_paths("memory:")), sep="\n")
-    if shutil.which("redis-server"):
-        with running_redis() as server:
-            print("cache in Redis", *asyncio.run(describe_paths(server.url)), sep="\n")
+def _names(node: ast.ClassDef, classes: dict[str, list[ast.ClassDef]]) -> set[str]:
+    names = _own_names(node)
+    for base in node.bases:
+        for parent in classes.get(_base_name(base), []):
+            if parent is not node and not _is_protocol(parent):
+                names |= _names(parent, classes)
+    return names
 
 
-if __name__ == "__main__":
-    main()
+def _base_name(base: ast.expr) -> str:
+    while isinstance(base, ast.Subscript):
+        base = base.value
+    return base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""
+
+
+def _own_names(node: ast.ClassDef) -> set[str]:
+    """The methods and attributes of a class: those of its body, and what its methods assign to `self`."""
+    names = set()
+    for statement in node.body:
+        if isinstance(statement, Function):
+            names.add(statement.name)
+            names |= {target.attr for target, _ in _attribute_targets(statement) if _is_self(target.value)}
+        elif isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def imported_modules(module: Module, known: set[str]) -> set[str]:
+    """The modules of the package that this one imports: of `from app.x import y` it is `app.x.y` where that is one."""
+    found = set()
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            members = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {member if member in known else node.module for member in members.values()}
+    return found & known
+
+
+def list_writes(tree: ast.AST) -> list[str]:
+    """The writes `x.y = …` where x is neither `self` or `cls` nor an object that the same function has made."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, Function)]
+    return sorted(
+        f"{target.lineno}: {ast.unparse(target)}"
+        for function in functions
+        for target, made in _attribute_targets(function)
+        if not _is_self(target.value) and not (isinstance(target.value, ast.Name) and target.value.id in made)
+    )
+
+
+def _attribute_targets(function: Function) -> Iterator[tuple[ast.Attribute, set[str]]]:
+    """The attributes that a function assigns, without those of functions in it, and the names of what it has made."""
+    nodes = list(_own_nodes(function))
+    made = {
+        name.id
+        for node in nodes
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)
+        for name in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(name, ast.Name) and _makes(node.value)
+    }
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node, made
+
+
+def _own_nodes(function: Function) -> Iterator[ast.AST]:
+    waiting: list[ast.AST] = [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, Function):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _makes(call: ast.Call) -> bool:
+    """Whether the call is one of a class, by the custom that only their names begin with a capital letter."""
+    words = ast.unparse(call.func).split(".")
+    return any(word.lstrip("_")[:1].isupper() for word in words) or words[-1] in ("cls", "copy")
+
+
+def _is_self(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")

@@ -1,0 +1,94 @@
+"""Prints the figures of the code of a checkout, or of several side by side, and compares them with their bounds.
+
+`python -m tests.pages.measure_code [FOLDER…]` prints; `--check` fails where a figure of this checkout is above its
+bound in `code_bounds.json`, and `--update` writes the figures there as bounds.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeAlias
+
+from tests.pages.code_size import measure_size, measure_structure, read_modules
+from tests.redis_server import running_redis
+
+ROOT = Path(__file__).parents[2]
+BOUNDS = Path(__file__).with_name("code_bounds.json")
+TRACER = Path(__file__).with_name("code_paths.py")
+UNBOUNDED = {"functions", "functions with docstring, %"}
+Figures: TypeAlias = dict[str, int]
+
+
+def measure(checkout: Path) -> Figures:
+    modules = read_modules(checkout)
+    return measure_size(modules) | measure_structure(modules) | measure_paths(checkout)
+
+
+def measure_paths(checkout: Path) -> Figures:
+    """The files that each path enters, with the cache in memory and, where redis-server is installed, in Redis."""
+    if not shutil.which("redis-server"):
+        return trace(checkout, "memory:", "")
+    with running_redis() as server, ThreadPoolExecutor() as threads:
+        in_memory = threads.submit(trace, checkout, "memory:", "")
+        in_redis = threads.submit(trace, checkout, server.url, ", Redis")
+        return in_memory.result() | in_redis.result()
+
+
+def trace(checkout: Path, cache_url: str, suffix: str) -> Figures:
+    command = [sys.executable, "-P", str(TRACER), cache_url]
+    environment = os.environ | {"PYTHONPATH": str(checkout.resolve())}
+    ended = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=True)
+    return {f"files entered by a {name}{suffix}": count for name, count in json.loads(ended.stdout).items()}
+
+
+def table(columns: Mapping[str, Figures]) -> list[str]:
+    """A row for each figure, a column for each checkout."""
+    names = list(dict.fromkeys(name for figures in columns.values() for name in figures))
+    width = max(map(len, names))
+    widths = {column: max(len(column), 7) for column in columns}
+    head = [" " * width, *(column.rjust(widths[column]) for column in columns)]
+    rows = [
+        [name.ljust(width), *(str(figures.get(name, "-")).rjust(widths[column]) for column, figures in columns.items())]
+        for name in names
+    ]
+    return ["  ".join(cells) for cells in [head, *rows]]
+
+
+def list_excesses(figures: Figures, bounds: Figures) -> list[str]:
+    """What is above its bound, and what has none."""
+    return [
+        f"{name}: {value}, at most {bounds[name]}" if name in bounds else f"{name}: {value}, without a bound"
+        for name, value in figures.items()
+        if name not in UNBOUNDED and value > bounds.get(name, -1)
+    ]
+
+
+def check() -> int:
+    excesses = list_excesses(measure(ROOT), json.loads(BOUNDS.read_text("utf-8")))
+    for line in excesses:
+        print(f"measure-code: {line} (tests/pages/{BOUNDS.name})", file=sys.stderr)
+    return 1 if excesses else 0
+
+
+def update() -> None:
+    figures = {name: value for name, value in measure(ROOT).items() if name not in UNBOUNDED}
+    BOUNDS.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--check"]:
+        return check()
+    if arguments == ["--update"]:
+        update()
+        return 0
+    print("\n".join(table({folder: measure(Path(folder)) for folder in arguments or ["."]})))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
