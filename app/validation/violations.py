@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -369,8 +370,21 @@ def find_unknown_keys(value: Any, path: str) -> Iterator[str]:
         for key, extra in (value.model_extra or {}).items():
             if extra not in (None, [], {}, ""):
                 yield json_path([key], path)
-        for name in type(value).model_fields:
+        for name in _list_inner_fields(type(value)):
             yield from find_unknown_keys(getattr(value, name), f"{path}.{name}")
+
+
+@cache
+def _list_inner_fields(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the fields that can hold models, alone or in lists."""
+    return tuple(name for name, field in model.model_fields.items() if _may_hold_model(field.annotation))
+
+
+def _may_hold_model(annotation: Any) -> bool:
+    return any(
+        _is_model(type_) or (get_origin(type_) is list and _may_hold_model(get_args(type_)[0]))
+        for type_ in _types(annotation)
+    )
 
 
 def json_path(steps: Iterator[int | str] | Sequence[int | str], prefix: str = "") -> str:
