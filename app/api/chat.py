@@ -5,8 +5,8 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import lru_cache, partial
-from typing import Any, Generic, TypeAlias, cast
+from functools import partial
+from typing import Any, Generic, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,12 +24,10 @@ from app.api.asgi import (
     wait_for_parse_memory,
 )
 from app.api.context import AppContext, PendingReply
-from app.api.repeated_requests import MAX_BODY_BYTES, RepeatedRequest, RepeatedRequests
 from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
-from app.calls.stored_reply import StoredReply
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -53,8 +51,6 @@ from app.upstream.causes import describe_fault
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
 _CACHE_HEADERS = frozenset((b"cache-control", CACHE_HEADER))
-MAX_KEPT_BYTES = 256
-"""The policy of longer headers is made again for each request."""
 
 
 class RequestInProgress:
@@ -70,10 +66,8 @@ class RequestInProgress:
         "offered_writer",
         "receive",
         "record",
-        "repeated",
         "scope",
         "send",
-        "small_body",
         "writer",
     )
 
@@ -93,10 +87,6 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
-        self.small_body: bytes | None = None
-        """The body, until the request is prepared, if the request may be kept for its repetition."""
-        self.repeated: RepeatedRequest | None = None
-        """What was kept of an identical request."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name)
         self.record.trace = context.begin_trace(scope)
         self.attempts = AttemptLog(self.record.trace)
@@ -154,7 +144,6 @@ class ChatEndpoint(Generic[Parsed]):
         self._get_owner = get_owner or context.owner
         self._resolve = resolve
         self._answer = answer or _answer
-        self._repeated = RepeatedRequests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = self._context
@@ -197,7 +186,7 @@ class ChatEndpoint(Generic[Parsed]):
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
                 request.is_large = len(raw) > LARGE_BYTES
                 parsing = call_in_thread(self._parse, raw, live.request_limits) if request.is_large else None
-                parsed = self._parse_small(request, raw) if parsing is None else await parsing
+                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
                     assert self._resolve is not None
@@ -219,21 +208,6 @@ class ChatEndpoint(Generic[Parsed]):
                 del parsed, settings
                 await answering
                 return None
-
-    def _parse_small(
-        self, request: RequestInProgress, raw: bytes | bytearray
-    ) -> Parsed | RejectedRequest | UnresolvedRequest[Parsed]:
-        """Parse the body, unless an identical one is known."""
-        if type(raw) is not bytes or len(raw) > MAX_BODY_BYTES:
-            return self._parse(raw, request.live.request_limits)
-        repeated = self._repeated.find(raw, request.live)
-        if repeated is not None:
-            request.repeated = repeated
-            return cast(Parsed, repeated.parsed)
-        parsed = self._parse(raw, request.live.request_limits)
-        if isinstance(parsed, ParsedRequest):
-            request.small_body = raw
-        return parsed
 
     async def deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         """Send the reply to its end, and record it."""
@@ -291,9 +265,8 @@ class ChatEndpoint(Generic[Parsed]):
         kept = context.reasoning
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
         dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
-        plain = not (media_requests or request.is_large or dropped)
-        prepared, on_hit = self._prepare_plain(request, parsed, route, options) if plain else (None, None)
-        request.small_body = request.repeated = None
+        waits = media_requests or request.is_large or dropped
+        prepared = None if waits else gateway.prepare(route, parsed.request)
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.content = CapturedContent(parsed.request.messages)
@@ -304,25 +277,11 @@ class ChatEndpoint(Generic[Parsed]):
         if wanted != NOTHING_WANTED:
             response.answers = describe_context(parsed.request.messages)
         if prepared is not None:
-            return response, self._open_reply(gateway, prepared, options, response, on_hit)
+            return response, self._open_reply(gateway, prepared, options, response)
         unprepared = _UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
             return response, self._restore(unprepared, dropped, context.caller_id(request.scope))
         return response, self._prepare_in_thread(unprepared)
-
-    def _prepare_plain(
-        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, options: ReplyOptions
-    ) -> tuple[PreparedRequest, Callable[[], None] | None]:
-        """Prepare a request that needs nothing but its body, unless an identical one was kept. Also return what keeps
-        this one, to be called if a stored reply answers it."""
-        repeated = request.repeated
-        if repeated is not None and repeated.route is route and repeated.parsed.request is parsed.request:
-            return repeated.prepared, None
-        prepared = request.live.gateway.prepare(route, parsed.request)
-        body = request.small_body
-        if body is None or not options.cache_policy.read:
-            return prepared, None
-        return prepared, partial(self._repeated.add, RepeatedRequest(body, parsed, route, prepared), request.live)
 
     async def _reserve(
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
@@ -384,15 +343,9 @@ class ChatEndpoint(Generic[Parsed]):
         return await self._open_reply(gateway, prepared, options, response)
 
     async def _open_reply(
-        self,
-        gateway: Gateway,
-        prepared: PreparedRequest,
-        options: ReplyOptions,
-        response: ReplyResponse,
-        on_hit: Callable[[], None] | None = None,
+        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
     ) -> Reply:
-        """Open the reply. It can be resumed before the model server has answered. `on_hit` is called if a stored reply
-        answers the request."""
+        """Open the reply. It can be resumed before the model server has answered."""
         cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
@@ -402,9 +355,6 @@ class ChatEndpoint(Generic[Parsed]):
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
             raise
-        if on_hit is not None and isinstance(found.source, StoredReply):
-            on_hit()
-        del on_hit  # it holds the body, and the wait for the model server may be long
         while True:
             self._set_source(response, found, found.origin, options)
             try:
@@ -459,20 +409,11 @@ def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, a
     read = scope["state"]["headers"]
     if b"cache-control" in read or CACHE_HEADER in read:
         lines = tuple([line for line in scope["headers"] if line[0] in _CACHE_HEADERS])
-    make = _make_policy if sum([len(value) for _, value in lines]) > MAX_KEPT_BYTES else _recall_policy
-    return make(mode, ttl_seconds, lines, route.cache_seconds is not None, apply)
-
-
-def _make_policy(
-    mode: Mode | None, ttl_seconds: int | None, lines: tuple[tuple[bytes, bytes], ...], enabled: bool, apply: Apply
-) -> CachePolicy:
-    headers = [value.decode("latin-1") for name, value in lines if name != CACHE_HEADER]
     named = [_parse_cache_mode(value.decode("latin-1")) for name, value in lines if name == CACHE_HEADER]
-    return make_cache_policy(mode, ttl_seconds, headers, named=named, enabled=enabled, apply=apply)
-
-
-_recall_policy = lru_cache(maxsize=256)(_make_policy)
-"""Nearly all requests have one of a few combinations of options."""
+    headers = [value.decode("latin-1") for name, value in lines if name != CACHE_HEADER]
+    return make_cache_policy(
+        mode, ttl_seconds, headers, named=named, enabled=route.cache_seconds is not None, apply=apply
+    )
 
 
 def _parse_cache_mode(value: str) -> Mode:

@@ -9,18 +9,16 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import from_json
 
-from app.api.plain_body import parse_plain_body
 from app.chat.messages import ChatRequest, FormatName
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
-from app.formats.base import DEFAULT_OPTIONS, Options, ParsedMessages, ReplyMode
+from app.formats.base import DEFAULT_OPTIONS, Options, ParsedMessages
 from app.formats.body import CacheChoice, CacheControl, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.detect import detect
 from app.formats.functions import choose_tools, find_unknown_tool_keys, parse_tools
 from app.formats.json_object import invalid_json, not_an_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import find_misspelt
-from app.formats.qwen import QWEN, is_in_order
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
@@ -131,11 +129,6 @@ _HINTS = {
 def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
     """Parse a request. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists every
     violation."""
-    plain = parse_plain_body(raw, limits, QWEN, is_in_order, stream=True)
-    if plain is not None:
-        mode: ReplyMode = "delta" if plain.stream else "whole"
-        settings = ReplySettings(plain.model, plain.stream, mode)
-        return ParsedRequest(settings, QWEN, plain.request, plain.warnings, DEFAULT_OPTIONS)
     try:
         body = ChatRequestBody.model_validate_json(raw)
     except ValidationError as error:
@@ -155,7 +148,7 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
     field, functions = ("tools", body.tools) if body.functions is None else ("functions", body.functions)
     tools, tool_violations = parse_tools(field, functions) if functions else ((), [])
     params: Mapping[str, Any] = body.generate_cfg.given_params() if body.generate_cfg else {}
-    violations = [*_check_values(body, parsed, limits), *format_violations, *parsed.violations, *tool_violations]
+    violations = [*_check_values(body, limits), *format_violations, *parsed.violations, *tool_violations]
     if not tool_violations:
         params, tools, choice_violations = choose_tools(params, tools)
         violations += choice_violations
@@ -170,7 +163,6 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
         text_joiner=message_format.text_joiner,
         policy=message_format.policy,
         stream=body.stream,
-        plain=parsed.plain,
     )
     warnings = [*parsed.warnings]
     if functions:
@@ -277,11 +269,9 @@ def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violatio
     return find_call_violations(parsed.messages)
 
 
-def _check_values(body: ChatRequestBody, parsed: ParsedMessages, limits: RequestLimits) -> Iterator[Violation]:
-    """Check the limits that types cannot express: nesting, and numbers that JSON cannot express. Plain messages hold
-    nothing but texts."""
-    lists = {"functions": body.functions, "tools": body.tools}
-    for field, value in (lists if parsed.plain else {"messages": body.messages, **lists}).items():
+def _check_values(body: ChatRequestBody, limits: RequestLimits) -> Iterator[Violation]:
+    """Check the limits that types cannot express: nesting, and numbers that JSON cannot express."""
+    for field, value in {"messages": body.messages, "functions": body.functions, "tools": body.tools}.items():
         if value:
             yield from find_invalid_values(value, field, limits.max_nesting)
     if body.generate_cfg is not None:

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from app.api.chat_schema import KNOWN_PARAMS, ChatRequestBody, find_list_violations, parse_messages
-from app.api.plain_body import parse_plain_body
 from app.errors import InvalidInput, ParleyError, Violation
-from app.formats.base import DEFAULT_OPTIONS, Format, ReplyInfo, ReplyMode
-from app.formats.body import ParsedRequest, RejectedRequest, ReplySettings
+from app.formats.base import Format, ReplyInfo, ReplyMode
+from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.json_object import parse_object
 from app.formats.openai import OPENAI
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
@@ -47,10 +46,6 @@ _INNER = re.compile(r"(`?)generate_cfg\.(extra_body(\.|(?=\[)))?")
 
 def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
     """Parse a request in OpenAI's format. It is rejected with BadRequest or InvalidInput."""
-    plain = parse_plain_body(raw, limits, OPENAI, None, stream=False)
-    if plain is not None:
-        settings = ReplySettings(plain.model, plain.stream, "delta" if plain.stream else "whole", include_usage=False)
-        return ParsedRequest(settings, COMPLETIONS, plain.request, plain.warnings, DEFAULT_OPTIONS)
     reply_format = COMPLETIONS
     try:
         body = parse_object(raw)

@@ -103,8 +103,6 @@ class Tool(Struct, frozen=True):
     schema: Mapping[str, Any]
     """The caller's function object, without `{"type": "function", ...}` around it."""
     mark: CacheMark | None = None
-    json: bytes | None = None
-    """The function as a model server is sent it, as JSON, where it is known already."""
     custom: bool = False
     """A custom tool of OpenAI's APIs, whose calls have one text instead of arguments. `schema` is its function."""
 
@@ -171,9 +169,6 @@ class ChatRequest(Struct, frozen=True):
     """The last message is an assistant message that the model must continue."""
     stream: bool = True
     """The caller wants a stream."""
-    plain: bool = False
-    """Every message is a role and a text that is not empty, without any other field: nearly every step of the
-    preparation has nothing to do. False does not say that some message is not."""
     paths: RequestPaths = CHAT_PATHS
 
 

@@ -27,7 +27,7 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
         for part in message.parts:
             size += _text_size(part.text) if type(part) is Text else _size(part)
     for tool in request.tools:
-        size += len(msgspec.json.encode(tool.schema) if tool.json is None else tool.json)
+        size += len(msgspec.json.encode(tool.schema))
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
 
 

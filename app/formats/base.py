@@ -135,8 +135,6 @@ class ParsedMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
-    plain: bool = False
-    """See `ChatRequest.plain`."""
 
 
 class WrittenMessages(Struct, frozen=True):

@@ -165,9 +165,6 @@ def write_openai_messages(
     There is a violation for each result without a call, second result, call without a result, and media part that
     cannot be sent. With violations there are no messages. `path` is that of the conversation.
     """
-    plain = None if profile.text_parts else _write_plain_messages(messages)
-    if plain:
-        return plain, []
     groups, violations = group_messages(messages)
     violations = sorted(
         violations + content_parts.find_violations(messages, profile), key=lambda violation: _sort_key(violation.path)
@@ -178,25 +175,6 @@ def write_openai_messages(
     if messages and not written:
         return [], [Violation(path, "no message has content for the model: add a message with text or media")]
     return written, []
-
-
-def _write_plain_messages(messages: Sequence[Message]) -> list[dict[str, Any]] | None:
-    """Write messages that are a text each, which need neither groups nor a profile. None if there is any other one.
-
-    Two assistant messages in a row may be of one turn, which becomes one message.
-    """
-    written: list[dict[str, Any]] = []
-    previous = ""
-    for message in messages:
-        role, parts = message.role, message.parts
-        if len(parts) != 1 or message.name or message.extra or role == "tool" or role == previous == "assistant":
-            return None
-        part = parts[0]
-        if type(part) is not Text or not part.text or part.mark is not None:
-            return None
-        written.append({"role": role, "content": part.text})
-        previous = role
-    return written
 
 
 def _sort_key(path: str) -> tuple[int, str]:

@@ -254,13 +254,6 @@ class Profile(BaseModel):
         """`select_reply_fields` as JSON whose keys are sorted."""
         return msgspec.Raw(msgspec.json.encode(select_reply_fields(self), order="sorted"))
 
-    @cached_property
-    def takes_plain_messages(self) -> bool:
-        """Whether the server is sent messages of one text each as they are, if no system message follows another
-        message and an assistant message is not the last."""
-        changed = self.default_system or self.system == "none" or self.alternate or self.assistant_after_tool
-        return self.native_tools and not changed and self.max_input_tokens is None
-
 
 READS_REPLIES = frozenset(
     {

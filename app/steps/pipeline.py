@@ -18,7 +18,7 @@ from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
-from app.steps.json_format import adapt_response_format, is_enforced
+from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.prompt_language import choose_gateway_language, detect_language
@@ -57,7 +57,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = [] if request.plain else find_call_violations(request.messages)
+    violations = find_call_violations(request.messages)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
@@ -67,8 +67,6 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
 
 def has_media(request: ChatRequest) -> bool:
     """Whether there may be media in the conversation: tool results can hold them, too."""
-    if request.plain:
-        return False
     for message in request.messages:
         for part in message.parts:
             if part.kind in _MEDIA_KINDS:
@@ -91,8 +89,6 @@ def prepare_request(
         ContextTooLong: the conversation exceeds the limit even after truncation.
     """
     warnings = check_request(request, profile)
-    if _is_sent_unchanged(request, profile):
-        return request, warnings
     request, unsent = drop_last_thought(drop_empty_turns(request))
     warnings += unsent
     request, refused = drop_thought_only_turns(request, profile)
@@ -122,20 +118,6 @@ def prepare_request(
         request, folded = fold_continuation(request, profile)
         warnings += folded
     return request, warnings
-
-
-def _is_sent_unchanged(request: ChatRequest, profile: Profile) -> bool:
-    """Whether no step after `check_request` has anything to do. False does not say that one has."""
-    if not request.plain or not profile.takes_plain_messages or request.messages[-1].role == "assistant":
-        return False
-    params = request.params
-    if params and (params.get("use_raw_api") is False or params.get("max_input_tokens") is not None):
-        return False
-    if request.tools and any(tool.mark is not None for tool in request.tools):
-        return False
-    if not is_enforced(request, profile):
-        return False
-    return profile.system == "anywhere" or "system" not in [message.role for message in request.messages[1:]]
 
 
 def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:

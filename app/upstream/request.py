@@ -8,8 +8,6 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.messages import write_openai_messages
@@ -253,8 +251,7 @@ class _BodyBuilder:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    function = complete_function(tool.schema) if tool.json is None else msgspec.Raw(tool.json)
-    body: dict[str, Any] = {"type": "function", "function": function}
+    body: dict[str, Any] = {"type": "function", "function": complete_function(tool.schema)}
     return body | {"cache_control": dict(tool.mark.value)} if tool.mark else body
 
 

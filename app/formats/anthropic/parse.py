@@ -17,7 +17,6 @@ from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, 
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
-from app.formats.plain import parse_plain_messages
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -43,9 +42,6 @@ _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
-    plain = parse_plain_messages(messages)
-    if plain:
-        return ParsedMessages(plain)
     try:
         items = _adapter.validate_python(messages)
     except ValidationError as error:

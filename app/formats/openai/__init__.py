@@ -11,16 +11,12 @@ from app.formats.openai.parse import parse_messages
 from app.formats.openai.schema import OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
 from app.formats.openai.write import write_messages
-from app.formats.plain import parse_plain_messages
 from app.validation.violations import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
-    plain = parse_plain_messages(messages)
-    if plain:
-        return ParsedMessages(plain, plain=True)
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:

@@ -7,7 +7,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message, PromptPolicy
 from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
-from app.formats.plain import parse_plain_messages
 from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.qwen.stream import QwenDeltaEncoder, QwenSnapshotEncoder, QwenWholeEncoder
@@ -23,9 +22,6 @@ _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
-    plain = parse_plain_messages(messages)
-    if plain is not None and is_in_order(plain):
-        return ParsedMessages(plain, plain=True)
     try:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
@@ -33,13 +29,6 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         _, more, warnings = parse_messages([_validate_message(message) for message in messages])
         return ParsedMessages((), [*found, *more], warnings)
     return ParsedMessages(*parse_messages(wire))
-
-
-def is_in_order(messages: Sequence[Message]) -> bool:
-    """Whether only the first message is a system message, and the first one that is not is the user's."""
-    roles = [message.role for message in messages]
-    start = 1 if roles[:1] == ["system"] else 0
-    return roles[start : start + 1] == ["user"] and "system" not in roles[start:]
 
 
 def _validate_message(message: Any) -> QwenMessage | None:

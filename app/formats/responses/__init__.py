@@ -16,7 +16,6 @@ from app.formats.base import (
     ReplyMode,
     WrittenMessages,
 )
-from app.formats.plain import parse_plain_messages
 from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import ResponsesItems
 from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, error_body
@@ -27,9 +26,6 @@ _adapter: TypeAdapter[Any] = TypeAdapter(ResponsesItems)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
-    plain = parse_plain_messages(messages)
-    if plain:
-        return ParsedMessages(plain)
     try:
         items = _adapter.validate_python(messages)
     except ValidationError as error:
