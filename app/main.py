@@ -86,6 +86,9 @@ from app.usage.urls import NoUrl, parse_usage_url
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
+STORE_LINGER_SECONDS = 0.05
+"""How long a reply waits for others, to be written to a file with them. A process that is killed loses its replies of
+this time."""
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter, TracedUpstream
 
@@ -142,7 +145,9 @@ def make_cache(
     settings: CacheSettings, ticker: Ticker, rules: CacheRules | None = None, connect: ConnectRedis = connect_redis
 ) -> Cache:
     """Return the cache that the settings name. `rules` and `connect` are for tests."""
-    limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
+    limits = StoreLimits(
+        max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes, linger_seconds=STORE_LINGER_SECONDS
+    )
     rules = rules or CacheRules(settings.replay, settings.store_length)
     address = parse_cache_url(settings.url or "memory:")
     if not isinstance(address, RedisUrl):

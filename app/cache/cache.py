@@ -23,7 +23,7 @@ from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, StoreDown, UpstreamFailed
 from app.runtime.throttled_log import ThrottledLog
 from app.runtime.turn_queue import TurnQueue
-from app.stores import UNKNOWN, NotKept, Store, StoreError, StoreStats
+from app.stores import NotKept, Store, StoreError, StoreStats
 
 log = logging.getLogger("parley.cache")
 
@@ -149,11 +149,8 @@ class Cache:
 
     async def _load_stored(self, key: str) -> StoredReply | None:
         """Raises StoreError."""
-        found = self._store.get_nowait(key)
-        if found is UNKNOWN:
-            # While the store is asked, an identical request may store its reply.
-            found = await self._store.get(key) or self._store.get_nowait(key)
-        if found is None or found is UNKNOWN:
+        found = await self._store.get(key)
+        if found is None:
             return None
         data = found.value
         recent = self._recent.get(key, data)
@@ -262,10 +259,10 @@ class Cache:
 
     def _store_ended(self, ended: list[tuple[CacheRequest, InFlightCall]]) -> None:
         for request, call in ended:
-            self._store_nowait(request, call)
+            self._store_small(request, call)
 
-    def _store_nowait(self, request: CacheRequest, call: InFlightCall) -> None:
-        """Store a small reply without a task, if it may be stored. If the store cannot do that, start to store it."""
+    def _store_small(self, request: CacheRequest, call: InFlightCall) -> None:
+        """Start to store a small reply, if it may be stored. Small replies are encoded one after the other."""
         if not self._is_cacheable(call):
             self._forget(request.key, call)
             return
@@ -276,11 +273,7 @@ class Cache:
             self._forget(request.key, call)
             return
         call.entry = data
-        key, ttl_seconds, model = request.key, request.ttl_seconds, request.model
-        if self._store.put_nowait(key, data, ttl_seconds=ttl_seconds, model=model):
-            self._forget(key, call)
-        else:
-            self._start_storing(request, call, data)
+        self._start_storing(request, call, data)
 
     def _start_storing(self, request: CacheRequest, call: InFlightCall, data: bytes | None) -> None:
         task = asyncio.get_running_loop().create_task(self._store_reply(request, call, data))
@@ -373,7 +366,7 @@ class Cache:
 
     async def stats(self) -> StoreStats:
         """Count the stored replies. Raises StoreError."""
-        self._to_store.handle_all()
+        await self._finish_storing()
         return await self._store.stats()
 
     async def _finish_storing(self) -> None:

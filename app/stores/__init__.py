@@ -4,7 +4,6 @@ from pathlib import PurePath
 
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 from app.stores.base import (
-    UNKNOWN,
     EntryTotals,
     NotKept,
     StateStore,
@@ -16,7 +15,6 @@ from app.stores.base import (
 )
 
 __all__ = [
-    "UNKNOWN",
     "EntryTotals",
     "NotKept",
     "StateStore",

@@ -2,8 +2,7 @@
 
 import time
 from collections.abc import Callable
-from enum import Enum
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -12,15 +11,6 @@ class StoredValue(NamedTuple):
     value: bytes
     stored_at: float
     """Unix seconds."""
-
-
-class _Unknown(Enum):
-    UNKNOWN = "unknown"
-
-
-UNKNOWN: Literal[_Unknown.UNKNOWN] = _Unknown.UNKNOWN
-"""The answer of `get_nowait` if only `get` can tell."""
-KnownValue: TypeAlias = StoredValue | Literal[_Unknown.UNKNOWN] | None
 
 
 class EntryTotals(NamedTuple):
@@ -48,6 +38,8 @@ class StoreLimits(Struct, frozen=True):
     max_entries: int = 1_000_000
     """The limit of a store in memory."""
     max_entry_bytes: int = 8 * 1024 * 1024
+    linger_seconds: float = 0.0
+    """How long a value may wait for others, to be written to a file together with them."""
     clock: Callable[[], float] = time.time
     """Unix seconds."""
 
@@ -72,14 +64,7 @@ class StateStore(Protocol):
 
 
 class Store(StateStore, Protocol):
-    """Keeps replies, which may be lost."""
-
-    def get_nowait(self, key: str) -> KnownValue:
-        """Return the value of a key; None if there certainly is none; UNKNOWN if `get` must be asked."""
-
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        """Store a value that this process finds from now on, and others within half a second. Returns False if the
-        store cannot do that: then use `put`. A value that is too large is left out. A failure is logged."""
+    """Keeps replies, in addition by the model that they are from."""
 
     async def purge(self, model: str | None = None) -> int:
         """Delete all entries, or those of a model, and return how many. Raises StoreError."""

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from app.stores.base import (
     CLOSED,
     EntryTotals,
-    KnownValue,
     NotKept,
     StoredValue,
     StoreError,
@@ -36,9 +35,6 @@ class MemoryStore:
 
     async def get(self, key: str) -> StoredValue | None:
         self._check_open()
-        return self.get_nowait(key)
-
-    def get_nowait(self, key: str) -> StoredValue | None:
         row = self._rows.get(key)
         if row is None:
             return None
@@ -52,18 +48,12 @@ class MemoryStore:
         self._check_open()
         if not self._takes(value):
             raise NotKept(f"{len(value)} bytes are too many for this store")
-        self.put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
-
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
         self._drop(key)
         limits, now = self._limits, self._limits.clock()
-        if self._closed or not self._takes(value):
-            return True
         self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
         self._bytes += _weight(value)
         while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
             self._drop(next(iter(self._rows)))
-        return True
 
     def _takes(self, value: bytes) -> bool:
         return len(value) <= self._limits.max_entry_bytes and _weight(value) <= self._limits.max_bytes
@@ -109,14 +99,8 @@ class NullStore:
     async def get(self, key: str) -> StoredValue | None:
         return None
 
-    def get_nowait(self, key: str) -> KnownValue:
-        return None
-
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         raise NotKept("this store keeps nothing")
-
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        return True
 
     async def delete(self, key: str) -> None:
         pass

@@ -13,9 +13,7 @@ from app.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
 from app.redis.urls import RedisUrl
 from app.runtime.throttled_log import ThrottledLog
 from app.stores.base import (
-    UNKNOWN,
     EntryTotals,
-    KnownValue,
     NotKept,
     StoredValue,
     StoreError,
@@ -64,9 +62,6 @@ class RedisStore:
             return None
         return StoredValue(entry[_HEAD.size + name_bytes :], stored_at)
 
-    def get_nowait(self, key: str) -> KnownValue:
-        return UNKNOWN
-
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         if len(value) > self._limits.max_entry_bytes:
             raise NotKept(f"{len(value)} bytes are too many for this store")
@@ -74,9 +69,6 @@ class RedisStore:
         entry = b"".join((_HEAD.pack(self._limits.clock(), len(name)), name, value))
         px = max(1, round(ttl_seconds * 1000))
         await self._execute("SET", self._prefix + key, entry, "PX", px)
-
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        return False
 
     async def delete(self, key: str) -> None:
         await self._execute("UNLINK", self._prefix + key)

@@ -22,7 +22,12 @@ CREATE INDEX entries_by_expiry ON entries (expires_at);
 CREATE TABLE contents (id INTEGER PRIMARY KEY, value BLOB NOT NULL);
 CREATE TRIGGER gone AFTER DELETE ON entries BEGIN DELETE FROM contents WHERE id = old.id; END
 """
-_ROW_BYTES = 256
+_READ = (
+    "SELECT id, size, stored_at, CASE WHEN size <= ? THEN value END FROM entries JOIN contents USING (id) "
+    "WHERE key = ? AND expires_at > ?"
+)
+_ANY_BYTES = 2**62
+ROW_BYTES = 256
 """The approximate size of an entry besides its value."""
 _ENTRY = ("id", "key", "model", "size", "stored_at", "expires_at", "used_at")
 _CONTENT = ("id", "value")
@@ -39,8 +44,8 @@ class CorruptRow(sqlite3.DatabaseError):
 
 class FoundRow(NamedTuple):
     id: int
-    stored: StoredValue
-    expires_at: float
+    stored: StoredValue | None
+    """None if the value was not read."""
 
 
 class StoredRow(NamedTuple):
@@ -51,25 +56,25 @@ class StoredRow(NamedTuple):
     expires_at: float
 
 
-def read(connection: sqlite3.Connection, key: bytes, now: float) -> FoundRow | None:
-    query = (
-        "SELECT id, value, stored_at, expires_at FROM entries JOIN contents USING (id) WHERE key = ? AND expires_at > ?"
-    )
-    row = connection.execute(query, (key, now)).fetchone()
+def read(connection: sqlite3.Connection, key: bytes, now: float, max_bytes: int = _ANY_BYTES) -> FoundRow | None:
+    """Return the row of a key, without its value if that has more than `max_bytes`: these pages are then not read."""
+    row = connection.execute(_READ, (max_bytes, bytearray(key), now)).fetchone()
     if row is None:
         return None
-    entry, value, stored_at, expires_at = row
-    if not isinstance(value, bytes) or not isinstance(stored_at, float) or not isinstance(expires_at, float):
+    entry, size, stored_at, value = row
+    if value is None and isinstance(size, int) and size > max_bytes:
+        return FoundRow(entry, None)
+    if not isinstance(value, bytes) or not isinstance(stored_at, float):
         raise CorruptRow("a row has values of the wrong types")
-    return FoundRow(entry, StoredValue(value, stored_at), expires_at)
+    return FoundRow(entry, StoredValue(value, stored_at))
 
 
 def write(connection: sqlite3.Connection, rows: Sequence[StoredRow], max_bytes: int) -> None:
-    """Store rows with different keys. Later rows always get greater ids, in every process: `keys_after` relies on it.
+    """Store rows with different keys. Later rows always get greater ids, in every process.
 
-    An id is the time in microseconds, because the ids of deleted rows must not be used again. One statement stores many
-    rows, and blobs are given as `bytearray`, because for each `bytes` the sqlite3 module searches for an adapter: both
-    together take a third of the work away.
+    An id is the time in microseconds, because the ids of deleted rows must not be used again: a use may be recorded
+    later. One statement stores many rows, and blobs are given as `bytearray`, because for each `bytes` the sqlite3
+    module searches for an adapter: both together take a third of the work away.
     """
     blocks = list(_divide(rows))
     for block in blocks:
@@ -108,17 +113,6 @@ def _delete_statement(rows: int) -> str:
 def _insert_statement(table: str, columns: tuple[str, ...], rows: int) -> str:
     row = f"({', '.join('?' * len(columns))})"
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([row] * rows)}"
-
-
-def keys_after(connection: sqlite3.Connection, last: int, limit: int) -> list[tuple[int, bytes]]:
-    """Return at most `limit` ids and keys of the rows after the one with this id, in order."""
-    query = "SELECT id, key FROM entries WHERE id > ? ORDER BY id LIMIT ?"
-    return connection.execute(query, (last, limit)).fetchall()
-
-
-def data_version(connection: sqlite3.Connection) -> int:
-    """Return a number that is another one after each commit of another connection. It touches no page."""
-    return _pragma(connection, "data_version")
 
 
 def delete(connection: sqlite3.Connection, key: bytes) -> None:
@@ -170,7 +164,7 @@ def _make_room(connection: sqlite3.Connection, max_bytes: int) -> None:
             return
         gone, freed = 0, 0
         while gone < len(oldest) and freed < excess + max_bytes // _SLACK:
-            freed += oldest[gone][1] + _ROW_BYTES
+            freed += oldest[gone][1] + ROW_BYTES
             gone += 1
         connection.executemany("DELETE FROM entries WHERE id = ?", [(entry,) for entry, _ in oldest[:gone]])
 

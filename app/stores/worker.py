@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import threading
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -10,33 +9,34 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from app.runtime.background_thread import start_background_thread
 
 Op = TypeVar("Op")
-_Job: TypeAlias = tuple[Op, asyncio.Future[Any], asyncio.AbstractEventLoop]
+_Job: TypeAlias = tuple[Op, asyncio.Future[Any]]
 _Result: TypeAlias = tuple[asyncio.Future[Any], Any]
 
 _LARGEST_BATCH = 256
 
 
 class SqliteWorker(Generic[Op]):
-    """Runs operations in a thread, which starts with the first of them."""
+    """Runs operations of one event loop in a thread, which starts with the first of them."""
 
     def __init__(self, name: str, run: Callable[[Sequence[Op]], Sequence[Any]], close: Callable[[], None]) -> None:
         """In the thread, `run` returns a result for each operation or raises for all of them; `close` runs last."""
         self._name, self._run, self._close = name, run, close
         self._queue: SimpleQueue[_Job[Op] | None] = SimpleQueue()
-        self._worker: threading.Thread | None = None
         self._ended: asyncio.Future[None] | None = None
+        """Done when the thread has ended; None before it starts."""
 
     @property
     def waiting(self) -> int:
         return self._queue.qsize()
 
-    def submit(self, op: Op) -> asyncio.Future[Any]:
+    def submit(self, op: Op, result: asyncio.Future[Any] | None = None) -> asyncio.Future[Any]:
+        """Run an operation, and return the future of its result: `result`, or a new one."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        if self._worker is None:
+        future: asyncio.Future[Any] = loop.create_future() if result is None else result
+        if self._ended is None:
             self._ended = loop.create_future()
-            self._worker = start_background_thread(self._name, self._work, loop, self._ended)
-        self._queue.put((op, future, loop))
+            start_background_thread(self._name, self._work, loop, self._ended)
+        self._queue.put((op, future))
         return future
 
     async def aclose(self) -> None:
@@ -50,7 +50,7 @@ class SqliteWorker(Generic[Op]):
         while more:
             batch, more = self._next()
             if batch:
-                self._run_batch(batch)
+                _settle_in_loop(loop, self._run_batch(batch))
         self._close()
         _settle_in_loop(loop, [(ended, None)])
 
@@ -68,16 +68,12 @@ class SqliteWorker(Generic[Op]):
                 return batch, True
         return batch, False
 
-    def _run_batch(self, batch: list[_Job[Op]]) -> None:
+    def _run_batch(self, batch: list[_Job[Op]]) -> list[_Result]:
         try:
-            results: Sequence[Any] = self._run([op for op, _, _ in batch])
+            results: Sequence[Any] = self._run([op for op, _ in batch])
         except Exception as error:
             results = [error] * len(batch)
-        settled: dict[asyncio.AbstractEventLoop, list[_Result]] = {}
-        for (_, future, loop), result in zip(batch, results, strict=True):
-            settled.setdefault(loop, []).append((future, result))
-        for loop, futures in settled.items():
-            _settle_in_loop(loop, futures)
+        return [(future, result) for (_, future), result in zip(batch, results, strict=True)]
 
 
 def _settle_in_loop(loop: asyncio.AbstractEventLoop, settled: list[_Result]) -> None:

@@ -67,7 +67,7 @@ class SlowStore(MemoryStore):
         if json.loads(value)["response"]["status"] == self._held:
             self.writing.set()
             await self.release.wait()
-        super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+        await super().put(key, value, ttl_seconds=ttl_seconds, model=model)
 
 
 class FailingStore(MemoryStore):

@@ -130,9 +130,9 @@ class CountingStore(MemoryStore):
         self.read: list[str] = []
 
     @override
-    def get_nowait(self, key: str) -> StoredValue | None:
+    async def get(self, key: str) -> StoredValue | None:
         self.read.append(key.rpartition(":")[2])
-        return super().get_nowait(key)
+        return await super().get(key)
 
 
 def response_id(number: int) -> str:

@@ -13,8 +13,7 @@ from app.calls.types import OpenUpstream
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
-from app.stores import UNKNOWN, Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
-from app.stores.base import KnownValue
+from app.stores import Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
 from msgspec.structs import replace
 
 from tests.cache.fake_calls import DONE, FakeCaller, say
@@ -145,12 +144,6 @@ class Broken:
         if self.value is None:
             raise StoreError("no disk")
         return None if self.deleted else StoredValue(self.value, 0.0)
-
-    def get_nowait(self, key: str) -> KnownValue:
-        return UNKNOWN
-
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
-        return False
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         raise StoreError("no disk")

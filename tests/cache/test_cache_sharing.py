@@ -10,7 +10,6 @@ from app.calls.log import LogLimits
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
 from app.errors import Internal, UpstreamFailed
-from app.stores import UNKNOWN
 
 from tests.cache.cached_replies import BUSY, CUT, MARKED, OTHER, REFUSED, play
 from tests.cache.fake_calls import DONE, FakeCaller, say
@@ -82,19 +81,18 @@ def test_a_lookup_just_before_the_reply_was_stored_finds_it_all_the_same() -> No
 
     async def scenario(bench: Bench) -> None:
         looked, answered = asyncio.Event(), asyncio.Event()
-        get, get_nowait = bench.store.get, bench.store.get_nowait
+        get = bench.store.get
 
         async def slow(key: str) -> object:
-            found = get_nowait(key)
+            found = await get(key)
             looked.set()
             await answered.wait()
             return found
 
         bench.store.get = slow  # type: ignore[method-assign, assignment]
-        bench.store.get_nowait = lambda key: UNKNOWN  # type: ignore[method-assign]
         late = asyncio.ensure_future(bench.ask())
         await looked.wait()
-        bench.store.get, bench.store.get_nowait = get, get_nowait  # type: ignore[method-assign]
+        bench.store.get = get  # type: ignore[method-assign]
         await bench.ask_and_answer()
         answered.set()
         assert (await late).received == ("hit", MARKED)

@@ -82,9 +82,9 @@ class KnownStore(MemoryStore):
         self._last: tuple[str, bytes, float, str] | None = None
 
     @override
-    def put_nowait(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> bool:
+    async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         self._last = (key, value, ttl_seconds, model)
-        return super().put_nowait(key, value, ttl_seconds=ttl_seconds, model=model)
+        await super().put(key, value, ttl_seconds=ttl_seconds, model=model)
 
     async def change_last(self, change: Callable[[bytes], bytes]) -> None:
         assert self._last is not None

@@ -11,7 +11,6 @@ from app.stores.memory import MemoryStore, NullStore
 def test_the_null_store_forgets_at_once() -> None:
     async def scenario() -> None:
         store = open_store("null:")
-        assert store.put_nowait("key", b"1", ttl_seconds=60, model="m")
         with pytest.raises(NotKept, match="keeps nothing"):
             await store.put("key", b"1", ttl_seconds=60, model="m")
         await store.delete("key")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.stores import UNKNOWN, EntryTotals, NotKept, Store, StoredValue, StoreError, StoreStats
+from app.stores import EntryTotals, NotKept, Store, StoredValue, StoreError, StoreStats
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -107,7 +107,6 @@ def test_a_value_over_the_limit_of_one_entry_is_refused(rig: Rig) -> None:
     async def scenario() -> None:
         with pytest.raises(NotKept, match="1001 bytes are too many"):
             await store.put("long", bytes(1001), **TTL)
-        store.put_nowait("long", bytes(1001), **TTL)
         await store.put("short", bytes(1000), **TTL)
         assert await store.get("long") is None
         assert await store.get("short") is not None
@@ -205,8 +204,6 @@ def test_a_closed_store_fails_and_may_be_closed_again(rig: Rig) -> None:
         await store.put("key", b"1", **TTL)
         await store.aclose()
         await store.aclose()
-        store.put_nowait("key", b"2", **TTL)
-        assert store.get_nowait("key") in (None, UNKNOWN)
         for operation in (store.put("key", b"2", **TTL), store.delete("key"), store.get("key")):
             with pytest.raises(StoreError):
                 await operation
