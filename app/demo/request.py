@@ -1,4 +1,4 @@
-"""Reads the body of an OpenAI chat completion request, and what prompts ask for in words.
+"""The body of an OpenAI chat completion request, and what its prompt asks for in words.
 
 Some clients send no `tools` or schema but write them into the prompt: the nous prompt of Qwen-Agent (functions in
 `<tools>`), the JSON modes of instructor (a JSON schema in a message), the adapters of dspy (a list of fields).
@@ -26,10 +26,6 @@ _FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted a
 _PYTHON_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _BRACE = re.compile("{")
 _MAX_SCHEMA_SEARCHES = 50
-
-
-class MalformedRequest(ValueError):
-    """The body is not valid JSON, or a field is missing or has the wrong type. The message names the field."""
 
 
 class BodyObject(BaseModel):
@@ -136,13 +132,7 @@ class Question(Struct, frozen=True):
     prompt_tokens: int
 
 
-def read_request(content: bytes) -> Question:
-    """Parse a request body. Raises MalformedRequest."""
-    try:
-        body = DemoRequest.model_validate_json(content)
-    except ValidationError as exc:
-        error = exc.errors(include_url=False, include_input=False)[0]
-        raise MalformedRequest(f"{'.'.join(map(str, error['loc'])) or 'body'}: {error['msg']}") from None
+def read_question(body: DemoRequest) -> Question:
     tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
     prompted = None if body.tools else _read_prompted_tools(body)
     asked = prompted or body

@@ -4,57 +4,64 @@ It listens on a free loopback port, inside the event loop and the process of the
 """
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import uvicorn
-from starlette.applications import Starlette
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from sse_starlette import EventSourceResponse, JSONServerSentEvent, ServerSentEvent
+from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from app.demo.model import think
-from app.demo.request import read_request
-from app.demo.wire import to_json, write_chunks, write_completion, write_error, write_models
+from app.demo.request import DemoRequest, read_question
+from app.demo.wire import write_chunks, write_completion, write_error, write_models
 
 DELAY_SECONDS = 0.015
 """The pause between two chunks of a stream."""
+_REFUSALS = (RequestValidationError, HTTPException, ValueError, OverflowError, RecursionError)
+"""The last three: a value of the request cannot be written, or is nested too deeply."""
 
 
-def create_app(*, delay_seconds: float = DELAY_SECONDS) -> Starlette:
-    async def complete(http: HttpRequest) -> Response:
-        try:
-            question = read_request(await http.body())
-            events = think(question)
-            if not question.body.stream:
-                return _json(write_completion(question, events))
-        except (ValueError, OverflowError, RecursionError) as error:
-            return _json(write_error(str(error)), 400)
-        frames = _pace(write_chunks(question, events), delay_seconds)
-        return StreamingResponse(frames, media_type="text/event-stream")
+def create_app(*, delay_seconds: float = DELAY_SECONDS) -> FastAPI:
+    app = FastAPI(openapi_url=None, strict_content_type=False, exception_handlers=dict.fromkeys(_REFUSALS, _refuse))
 
-    async def list_models(_: HttpRequest) -> Response:
-        return _json(write_models())
+    @app.post("/v1/chat/completions")
+    async def complete(body: DemoRequest) -> Response:
+        question = read_question(body)
+        events = think(question)
+        if not body.stream:
+            return JSONResponse(write_completion(question, events))
+        chunks = [JSONServerSentEvent(chunk, sep="\n") for chunk in write_chunks(question, events)]
+        # Without the grace period sse-starlette would cut the stream when the gateway begins to shut down.
+        return EventSourceResponse(_pace(chunks, delay_seconds), sep="\n", ping=0, shutdown_grace_period=math.inf)
 
-    return Starlette(
-        routes=[
-            Route("/v1/chat/completions", complete, methods=["POST"]),
-            Route("/v1/models", list_models, methods=["GET"]),
-        ]
-    )
+    @app.get("/v1/models")
+    async def list_models() -> dict[str, Any]:
+        return write_models()
+
+    return app
 
 
-def _json(value: dict[str, Any], status: int = 200) -> Response:
-    return Response(to_json(value), status, media_type="application/json")
-
-
-async def _pace(chunks: Iterable[dict[str, Any]], delay_seconds: float) -> AsyncIterator[str]:
+async def _pace(chunks: Iterable[ServerSentEvent], delay_seconds: float) -> AsyncIterator[ServerSentEvent]:
     for chunk in chunks:
-        yield f"data: {to_json(chunk)}\n\n"
+        yield chunk
         await asyncio.sleep(delay_seconds)
-    yield "data: [DONE]\n\n"
+    yield ServerSentEvent("[DONE]", sep="\n")
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    status, message = 400, str(error)
+    if isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+    elif isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        message = f"{'.'.join(map(str, first['loc'][1:])) or 'body'}: {first['msg']}"
+    return JSONResponse(write_error(message), status)
 
 
 class DemoServer:

@@ -1,16 +1,11 @@
 """Writes the reply as OpenAI's `chat.completion.chunk`s or as one `chat.completion`."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import ReplyEvent
 from app.demo.request import Question
-
-
-def to_json(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def write_chunks(question: Question, events: Sequence[ReplyEvent]) -> Iterator[dict[str, Any]]:

@@ -5,14 +5,14 @@ from typing import Any, Protocol
 
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import think
-from app.demo.request import read_request
+from app.demo.request import DemoRequest, read_question
 
 
 class Reply:
     """The reply to one request, assembled."""
 
     def __init__(self, **body: Any) -> None:
-        self.deltas = think(read_request(json.dumps({"model": "parley-demo", **body}).encode()))
+        self.deltas = think(read_question(DemoRequest.model_validate({"model": "parley-demo", **body})))
         self.thought = "".join(each.text for each in self.deltas if isinstance(each, ReasoningDelta))
         self.content = "".join(each.text for each in self.deltas if isinstance(each, TextDelta))
         finish = self.deltas[-1]

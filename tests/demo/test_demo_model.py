@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 from app.chat.events import Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.demo.model import ANSWER, split_tokens
-from app.demo.request import MalformedRequest, read_request
 
 from tests.demo.demo_replies import Ask, Converse
-from tests.each_case import each_case
 
 Tool = dict[str, Any]
 
@@ -278,34 +276,3 @@ def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask: Ask) -> 
 @pytest.mark.parametrize("text", ["", " ", "a b  c\n\nd ", "你好世界" * 9, "\n\n", "naïve 🙂 ok"])
 def test_tokens_joined_are_the_text(text: str) -> None:
     assert "".join(split_tokens(text)) == text
-
-
-USER = [{"role": "user", "content": "hi"}]
-
-
-@each_case(
-    ("body", "field"),
-    [
-        (b"", "body"),
-        (b"\xff\xfe", "body"),
-        (b"[]", "body"),
-        (b"[" * 100_000, "body"),
-        ({}, "model"),
-        ({"model": 3, "messages": USER}, "model"),
-        ({"model": "m"}, "messages"),
-        ({"model": "m", "messages": []}, "messages"),
-        ({"model": "m", "messages": ["hi"]}, "messages.0"),
-        ({"model": "m", "messages": [{"content": "hi"}]}, "messages.0.role"),
-        ({"model": "m", "messages": [{"role": "user", "content": 3}]}, "messages.0.content"),
-        ({"model": "m", "messages": USER, "tools": [{"type": "function"}]}, "tools.0.function"),
-        ({"model": "m", "messages": USER, "tool_choice": "sometimes"}, "tool_choice"),
-        ({"model": "m", "messages": USER, "max_tokens": 0}, "max_tokens"),
-        ({"model": "m", "messages": USER, "response_format": {"type": "xml"}}, "response_format.type"),
-    ],
-)
-def test_the_error_for_a_malformed_request_names_the_field(body: object, field: str) -> None:
-    with pytest.raises(MalformedRequest) as malformed:
-        read_request(body if isinstance(body, bytes) else json.dumps(body).encode())
-    path, _, problem = str(malformed.value).partition(": ")
-    assert path.startswith(field)
-    assert problem
