@@ -31,7 +31,6 @@ from app.api.context import AppContext
 from app.api.convert import convert
 from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration, request_limits
-from app.api.messages import MESSAGES, parse_count_tokens_body, parse_messages_body
 from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import ModelEntry, ModelList, get_model, list_models
@@ -56,6 +55,8 @@ from app.config.settings import DEMO, CacheSettings, Key, LimitSettings, Setting
 from app.config.sources import config_file
 from app.demo.server import DemoServer
 from app.errors import MethodNotAllowed, NotFound, ParleyError
+from app.formats.anthropic import ANTHROPIC
+from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.formats.openai import OPENAI
 from app.formats.responses import RESPONSES
@@ -252,12 +253,12 @@ def create_app(
         context,
         parse_messages_body,
         "messages",
-        MESSAGES.error,
+        ANTHROPIC.error,
         completions_apply,
         keeps_alias=True,
         sends_request_id=True,
     )
-    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, MESSAGES.error)
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, ANTHROPIC.error)
     stored = _make_stored_responses(settings, context.state)
     background = BackgroundRuns(stored, settings.responses.max_background)
     if context.metrics is not None:

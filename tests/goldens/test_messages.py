@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from app.api.messages import MESSAGES
 from app.api.reply_response import add_reply_stage
 from app.chat.events import Event, Failed
 from app.errors import UpstreamFailed
+from app.formats.anthropic import ANTHROPIC
 from app.formats.base import Options, ReplyInfo, ReplyMode
 
 from tests.cuts import bytewise, distinct_cuts
@@ -82,10 +82,10 @@ def test_a_reply_is_told_as_anthropics_clients_read_it(gateway: GoldenGateway, n
 def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
     """What the client reads of these events."""
     received = Batches()
-    staged = add_reply_stage(MESSAGES, received)
+    staged = add_reply_stage(ANTHROPIC, received)
     for batch in batches:
         staged.on_events(batch)
-    encoder = MESSAGES.reply_encoder(info, mode)
+    encoder = ANTHROPIC.reply_encoder(info, mode)
     data = encoder.open() + b"".join(encoder.feed(batch) for batch in received.batches if batch)
     last = next(batch[-1] for batch in reversed(received.batches) if batch)
     if mode == "whole" and isinstance(last, Failed):

@@ -1,0 +1,309 @@
+"""The bodies of `POST /v1/messages` and of its token count, for clients of Anthropic's Messages API.
+
+What a model server can be asked for is translated; what only Anthropic's servers do is refused, or ignored with a
+warning where the request makes sense without it. Fields that this module does not know are ignored with a warning: new
+ones appear every month, and refusing them would break clients.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec.structs import replace
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from app.chat.messages import ChatRequest, RequestPaths, Tool
+from app.chat.token_estimate import estimate_prompt_tokens
+from app.errors import InvalidInput, ParleyError, Unsupported, Violation
+from app.formats.anthropic import ANTHROPIC
+from app.formats.anthropic.parse import parse_system
+from app.formats.anthropic.tools import (
+    AnthropicToolChoice,
+    check_tool_choice,
+    find_tools,
+    parse_tools,
+    read_choice_form,
+)
+from app.formats.base import Options, ReplyMode
+from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings
+from app.formats.json_object import parse_object
+from app.formats.old_media import parse_with_old_media
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.openai_messages.grouping import find_call_violations
+from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
+from app.validation.violations import find_unknown_keys, json_path, to_violations
+
+_STRICT = ConfigDict(extra="allow", strict=True)
+
+
+class _Thinking(BaseModel):
+    model_config = _STRICT
+
+    type: Literal["enabled", "disabled", "adaptive", "between_tools"]
+    budget_tokens: Int64 | None = Field(default=None, ge=1)
+    display: Literal["summarized", "omitted"] | None = None
+
+
+class _OutputFormat(BaseModel):
+    model_config = _STRICT
+
+    type: Literal["json_schema"]
+    schema_: dict[str, Any] = Field(alias="schema")
+
+
+class _OutputConfig(BaseModel):
+    model_config = _STRICT
+
+    format: _OutputFormat | None = None
+    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+
+
+class CountTokensRequest(BaseModel):
+    """A request of `POST /v1/messages/count_tokens`. Unknown fields are ignored with a warning."""
+
+    model_config = _STRICT
+
+    model: str = Field(min_length=1, max_length=512)
+    messages: list[Any] = Field(min_length=1)
+    system: str | list[Any] | None = None
+    tools: list[Any] | None = None
+    tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(read_choice_form)] = None
+    thinking: _Thinking | None = None
+    output_config: _OutputConfig | None = None
+    output_format: _OutputFormat | None = None
+
+
+def _list_words(value: Any) -> Any:
+    """Accept one stop word, as in chat completions."""
+    return [value] if isinstance(value, str) else value
+
+
+class MessagesRequest(CountTokensRequest):
+    """The body of a request in Anthropic's format. It may also have the fields of `generate_cfg`."""
+
+    max_tokens: int = Field(ge=1, lt=2**63)
+    stop_sequences: Annotated[list[str] | None, BeforeValidator(_list_words)] = None
+    stream: bool = False
+    metadata: dict[str, Any] | None = None
+    cache: CacheChoice = Field(default=None, description="An extension of Parley: how to use the cache.")
+
+
+_DROPPED = frozenset(
+    {
+        "cache_control",
+        "service_tier",
+        "speed",
+        "inference_geo",
+        "diagnostics",
+        "user_profile_id",
+        "workspace_id",
+        "context_management",
+        "container",
+        "mcp_servers",
+        "thread",
+    }
+)
+"""Fields that are ignored silently, or that `_check_refused` and `_warn_of_edits` look at."""
+_NOT_PASSED = {
+    *("extra_body", "stream_options", "stop", "max_tokens", "max_completion_tokens", "tool_choice", "function_choice"),
+    *("parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
+}
+_PASSED = frozenset(set(GenerateCfg.model_fields) - _NOT_PASSED)
+"""Parameters of `generate_cfg` that clients put at the top level of the body (`extra_body` of the SDKs)."""
+_KNOWN = frozenset(MessagesRequest.model_fields) | _DROPPED | _PASSED | {"chat_template_kwargs", "response_format"}
+_OTHER_NAMES = {
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "stop": "stop_sequences",
+    "instructions": "system",
+    "functions": "tools",
+}
+"""The names here of fields of OpenAI's APIs."""
+_INSTEAD = {
+    **_OTHER_NAMES,
+    "reasoning": "output_config.effort, or thinking",
+    "text": "output_config.format",
+    "function_call": "tool_choice",
+    "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+    "input": "messages",
+}
+"""What fields of OpenAI's APIs that are ignored are here."""
+_PATHS = RequestPaths(
+    params="",
+    extra_body="",
+    names={
+        "stop": "stop_sequences",
+        "thinking_budget": "thinking.budget_tokens",
+        "enable_thinking": "thinking",
+        PREFERRED_EFFORT: "output_config.effort",
+        "parallel_tool_calls": "tool_choice.disable_parallel_tool_use",
+        "response_format": "output_config.format",
+    },
+)
+_WORDS = {"auto": "auto", "none": "none", "any": "required"}
+_MAX_METADATA_CHARACTERS = 512
+
+
+def parse_messages_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+    """Parse a request of `POST /v1/messages`. It is rejected with BadRequest, InvalidInput or Unsupported."""
+    return _parse(raw, limits, MessagesRequest)
+
+
+def parse_count_tokens_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+    """Parse a request of `POST /v1/messages/count_tokens`, which need not have `max_tokens`."""
+    return _parse(raw, limits, CountTokensRequest)
+
+
+def _parse(
+    raw: bytes | bytearray, limits: RequestLimits, schema: type[CountTokensRequest]
+) -> ParsedRequest | RejectedRequest:
+    try:
+        renamed = rename_fields(parse_object(raw), _OTHER_NAMES)
+        try:
+            parsed = _parse_request(renamed.body, limits, schema)
+        except InvalidInput as error:
+            raise renamed.restore(error) from None
+    except ParleyError as error:
+        return RejectedRequest(error, ANTHROPIC.error)
+    return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
+
+
+def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[CountTokensRequest]) -> ParsedRequest:
+    if body.get("thread") is not None:
+        raise Unsupported("threads are not supported: send the whole conversation", "thread")
+    head: CountTokensRequest | None = None
+    violations: list[Violation] = []
+    try:
+        head = schema.model_validate(body)
+    except ValidationError as error:
+        violations += to_violations(error, body, schema=schema)
+    violations += _check_refused(body)
+    unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
+    violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
+    violations += find_long_lists(body, limits)
+    if any(violation.path in ("messages", "tools") for violation in violations):
+        raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
+    system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None)
+    parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
+    tools, tool_violations, warnings = parse_tools(find_tools(body))
+    violations += [*system.violations, *parsed.violations, *tool_violations]
+    for field in ("messages", "system", "tools", "output_config", "output_format", "chat_template_kwargs"):
+        violations += find_invalid_values(body.get(field), field, limits.max_nesting)
+    if head is None:
+        raise InvalidInput(violations)
+    violations += check_tool_choice(head.tool_choice, tools)
+    violations += _check_thinking(head.thinking)
+    params = _translate_params(head, body, tools, violations)
+    messages = (*system.messages, *parsed.messages)
+    if violations:
+        if tools and not parsed.violations:
+            violations += find_call_violations(messages)
+        raise InvalidInput(violations)
+    warnings = [*system.warnings, *parsed.warnings, *warnings, *_warn_of_edits(body.get("context_management"))]
+    warnings += _warn_of_unknown_fields(head, body)
+    given = head if isinstance(head, MessagesRequest) else MessagesRequest.model_construct(model=head.model)
+    request = ChatRequest(
+        model=head.model,
+        messages=messages,
+        tools=tools,
+        params=params,
+        text_joiner=ANTHROPIC.text_joiner,
+        policy=ANTHROPIC.policy,
+        stream=given.stream,
+        paths=_PATHS,
+    )
+    return ParsedRequest(
+        _read_settings(given),
+        ANTHROPIC,
+        request,
+        tuple(warnings),
+        Options(
+            stop_words=tuple(given.stop_sequences or ()),
+            hide_thinking=head.thinking is not None and head.thinking.display == "omitted",
+            input_tokens=estimate_prompt_tokens(request) if given.stream else 0,
+        ),
+    )
+
+
+def _read_settings(given: MessagesRequest) -> ReplySettings:
+    metadata = {
+        key: value[:_MAX_METADATA_CHARACTERS] for key, value in (given.metadata or {}).items() if isinstance(value, str)
+    }
+    mode: ReplyMode = "delta" if given.stream else "whole"
+    return ReplySettings(given.model, given.stream, mode, cache=given.cache, metadata=metadata)
+
+
+def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
+    if body.get("container"):
+        yield Violation("container", "is not supported: no code is run here")
+    if body.get("mcp_servers"):
+        yield Violation("mcp_servers", "is not supported: connect to MCP servers in the client, and send their tools")
+    for key, message in NESTED_PARAMS.items():
+        if body.get(key) is not None:
+            yield Violation(key, message)
+    metadata = body.get("chat_template_kwargs")
+    if metadata is not None and not isinstance(metadata, dict):
+        yield Violation("chat_template_kwargs", "must be an object")
+
+
+def _warn_of_edits(management: Any) -> Iterator[str]:
+    """Warn of edits of the context. Claude Code always asks to keep all reasoning, which is what happens here."""
+    edits = management.get("edits") if isinstance(management, dict) else None
+    for place, edit in enumerate(edits if isinstance(edits, list) else ()):
+        kept = isinstance(edit, dict) and edit.get("type") == "clear_thinking_20251015" and edit.get("keep") == "all"
+        if not kept:
+            yield f"context_management.edits[{place}] was ignored: the context is not edited here"
+
+
+def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:
+    for key in body:
+        if key not in _KNOWN and key not in NESTED_PARAMS and body[key] is not None:
+            hint = f": its name here is {_INSTEAD[key]}" if key in _INSTEAD else ""
+            yield f"{json_path([key])} is not known here and was ignored{hint}"
+    for name in ("tool_choice", "thinking", "output_config", "output_format"):
+        for path in find_unknown_keys(getattr(head, name), name):
+            yield f"{path} is not known here and was ignored"
+
+
+def _check_thinking(thinking: _Thinking | None) -> Iterator[Violation]:
+    if thinking is not None and thinking.type == "enabled" and thinking.budget_tokens is None:
+        yield Violation("thinking.budget_tokens", "is required")
+
+
+def _translate_params(
+    head: CountTokensRequest, body: dict[str, Any], tools: Sequence[Tool], violations: list[Violation]
+) -> Mapping[str, Any]:
+    """Return the parameters of the request under the gateway's names, and add what is wrong with them."""
+    given = {key: value for key, value in body.items() if key in _PASSED}
+    try:
+        params = GenerateCfg.model_validate(given).given_params()
+    except ValidationError as error:
+        violations += to_violations(error, given, schema=GenerateCfg)
+        return {}
+    if isinstance(head, MessagesRequest):
+        params["max_tokens"] = head.max_tokens
+        if head.stop_sequences:
+            params["stop"] = head.stop_sequences
+    if head.tool_choice is not None and tools:
+        choice = head.tool_choice
+        params["tool_choice"] = _WORDS.get(choice.type) or {"function": {"name": choice.name}}
+        if choice.disable_parallel_tool_use:
+            params["parallel_tool_calls"] = False
+    if head.thinking is not None:
+        params |= _translate_thinking(head.thinking)
+    config = head.output_config
+    output = (config.format if config is not None else None) or head.output_format
+    if output is not None:
+        schema = {"name": "response", "schema": output.schema_, "strict": True}
+        params["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if config is not None and config.effort is not None:
+        params[PREFERRED_EFFORT] = config.effort
+    if body.get("chat_template_kwargs"):
+        params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
+    return params
+
+
+def _translate_thinking(thinking: _Thinking) -> dict[str, Any]:
+    if thinking.type == "enabled":
+        return {"enable_thinking": True, "thinking_budget": thinking.budget_tokens}
+    return {"enable_thinking": False} if thinking.type == "disabled" else {}

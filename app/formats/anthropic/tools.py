@@ -1,0 +1,173 @@
+"""The tools that a request in Anthropic's format offers at the end of its conversation, and its choice of one."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from app.chat.messages import CacheMark, Tool
+from app.errors import Violation
+from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
+from app.validation.violations import json_path
+
+
+def read_choice_form(value: Any) -> Any:
+    """Write a choice of OpenAI's APIs in Anthropic's form."""
+    if isinstance(value, dict) and value.get("type") in ("auto", "any", "tool", "none"):
+        return value
+    choice = read_choice(value)
+    if isinstance(choice, dict):
+        return {"type": "tool", "name": choice["function"]["name"]}
+    if choice in ("auto", "none", "required"):
+        return {"type": "any" if choice == "required" else choice}
+    return value if choice is None else {"type": "tool", "name": choice}
+
+
+class AnthropicToolChoice(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    type: Literal["auto", "any", "tool", "none"]
+    name: str | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+_PROVIDER_TOOLS = (*("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_toolset", "advisor"),)
+_TOOL_KEYS = frozenset(
+    {
+        *("type", "name", "description", "input_schema", "strict", "cache_control"),
+        *("defer_loading", "eager_input_streaming", "allowed_callers", "input_examples"),
+    }
+)
+_DATED = re.compile(r"_\d{8}$")
+"""The end of a type of tools that Anthropic defines."""
+_MAX_SHOWN = 40
+_TOOL_FORM = '{"name": "…", "description": "…", "input_schema": {…}}'
+
+
+def find_tools(body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the tools that are offered at the end of the conversation, each with its path: those of `tools`, and those
+    that messages define, without those that messages withdraw."""
+    tools = [(f"tools[{place}]", item) for place, item in enumerate(body.get("tools") or ())]
+    withdrawn: set[str] = set()
+    for path, block in _find_tool_changes(body.get("messages")):
+        tool = block["tool"]
+        if block["type"] == "tool_removal":
+            withdrawn.add(str(tool.get("name")))
+        elif tool.get("type") == "tool_definition":
+            defined = tool.get("definition")
+            name = defined.get("name") if isinstance(defined, dict) else None
+            tools = [one for one in tools if name is None or _get_name(one[1]) != name]
+            tools.append((f"{path}.tool.definition", defined))
+            withdrawn.discard(str(name))
+        else:
+            withdrawn.discard(str(tool.get("name")))
+    return [one for one in tools if _get_name(one[1]) not in withdrawn]
+
+
+def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        for at, block in enumerate(content if isinstance(content, list) else ()):
+            is_change = isinstance(block, dict) and block.get("type") in ("tool_addition", "tool_removal")
+            if is_change and isinstance(block.get("tool"), dict):
+                yield f"messages[{place}].content[{at}]", block
+
+
+def _get_name(tool: Any) -> Any:
+    return tool.get("name") if isinstance(tool, dict) else None
+
+
+def parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
+    """Parse tools, each with its path. Return (tools, violations, warnings)."""
+    tools: list[Tool] = []
+    violations: list[Violation] = []
+    warnings: list[str] = []
+    names: set[str] = set()
+    for path, given in items:
+        item = _read_tool_form(given)
+        problem = _check_tool(item, names)
+        if problem is not None:
+            violations.append(Violation(path + problem[0], problem[1]))
+            continue
+        names.add(item["name"])
+        tools.append(_parse_tool(item, path))
+        unknown = (key for key in item if key not in _TOOL_KEYS and item[key] not in (None, [], {}))
+        warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in unknown)
+    return tuple(tools), violations, warnings
+
+
+def _read_tool_form(tool: Any) -> Any:
+    """Return a tool of OpenAI's APIs or of MCP in Anthropic's form; anything else as it is."""
+    function = None if isinstance(tool, dict) and "input_schema" in tool else read_function_tool(tool)
+    if function is None:
+        return tool
+    rest = {key: value for key, value in function.items() if key != "parameters"}
+    return {**rest, "input_schema": function.get("parameters", NO_PARAMETERS)}
+
+
+def _check_tool(item: Any, names: set[str]) -> tuple[str, str] | None:
+    """Return the (path, message) of what is invalid."""
+    if not isinstance(item, dict):
+        return "", f"must be an object with a name and an input_schema: write {_TOOL_FORM}"
+    problem = _check_tool_type(item)
+    if problem is not None:
+        return problem
+    name, schema = item.get("name"), item.get("input_schema")
+    if not isinstance(name, str) or not name.strip():
+        return ".name", f"is required: write {_TOOL_FORM}" if name is None else "must be a string that is not blank"
+    if name in names:
+        return ".name", f"must be unique: there are two tools named {name!r}"
+    if not isinstance(schema, dict):
+        text = f"is required: write {_TOOL_FORM}" if schema is None else "must be a JSON schema, which is an object"
+        return ".input_schema", text
+    if not isinstance(item.get("description"), str | None):
+        return ".description", "must be a string"
+    if not isinstance(item.get("cache_control"), dict | None):
+        return ".cache_control", "must be an object"
+    return None
+
+
+def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
+    kind = item.get("type")
+    if "functionDeclarations" in item or "function_declarations" in item:
+        return "", f"has the form of Gemini's API: write each function as {_TOOL_FORM}"
+    if kind is None or kind == "custom":
+        return None
+    if not isinstance(kind, str):
+        return ".type", "must be a string"
+    if kind.startswith(_PROVIDER_TOOLS):
+        text = f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client"
+        return ".type", text
+    if item.get("input_schema") is not None:
+        return None
+    if kind == "function":
+        return "", f"has no name, or not where OpenAI's tools have it: write {_TOOL_FORM}"
+    if _DATED.search(kind):
+        return ".type", f"{kind} has a schema that only Anthropic's models know: send a tool with an input_schema"
+    return ".type", f"must be custom, or left out, not {kind[:_MAX_SHOWN]!r}: tools run in the client, none runs here"
+
+
+def _parse_tool(item: dict[str, Any], path: str) -> Tool:
+    schema: dict[str, Any] = {"name": item["name"]}
+    if item.get("description") is not None:
+        schema["description"] = item["description"]
+    schema["parameters"] = item["input_schema"]
+    if item.get("strict") is True:
+        schema["strict"] = True
+    mark = CacheMark(item["cache_control"], f"{path}.cache_control") if item.get("cache_control") else None
+    return Tool(item["name"], schema, mark)
+
+
+def check_tool_choice(choice: AnthropicToolChoice | None, tools: Sequence[Tool]) -> Iterator[Violation]:
+    if choice is None or choice.type in ("auto", "none"):
+        return
+    names = [tool.name for tool in tools]
+    if not tools:
+        yield Violation("tool_choice", "needs tools to choose from, but the request has none")
+    elif choice.type == "tool" and choice.name is None:
+        yield Violation("tool_choice.name", "is required")
+    elif choice.type == "tool" and choice.name not in names:
+        yield Violation(
+            "tool_choice.name", f"must be one of the tools ({', '.join(sorted(names))}), not {choice.name!r}"
+        )
