@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-import httpx
 import msgspec
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
@@ -81,6 +80,7 @@ from app.stores import StateStore, Store, StoreLimits, open_state_store, open_st
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
+from app.upstream.http.transport import UpstreamTransport
 from app.usage.ledger import UsageLedger
 from app.usage.stores import open_usage_store
 from app.usage.urls import NoUrl, parse_usage_url
@@ -210,7 +210,7 @@ def _make_limits(settings: LimitSettings) -> Limits:
 
 def create_app(
     settings: Settings | None = None,
-    transport: httpx.AsyncBaseTransport | None = None,
+    transport: UpstreamTransport | None = None,
     resolver: Resolver | None = None,
     *,
     make_cache: MakeCache = make_cache,
@@ -315,7 +315,7 @@ def _list_response_routes(context: AppContext, stored: StoredResponses, backgrou
 
 def _open_resources(
     settings: Settings,
-    transport: httpx.AsyncBaseTransport | None,
+    transport: UpstreamTransport | None,
     resolver: Resolver | None,
     make_cache: MakeCache,
     retry_seconds: float,

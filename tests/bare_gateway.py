@@ -13,6 +13,7 @@ from app.runtime.token_counting import TokenCounters
 from app.stores import open_store
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.transport import UpstreamTransport
 from typing_extensions import override
 
 from tests.default_limits import attachment_limits, document_limits, fetch_limits
@@ -26,7 +27,7 @@ class NoBaseUrlCheck(BaseUrlCheck):
         return fault
 
 
-def make_gateway(route: ModelRoute, transport: httpx.AsyncBaseTransport | None = None) -> Gateway:
+def make_gateway(route: ModelRoute, transport: UpstreamTransport | None = None) -> Gateway:
     """A gateway that knows this route alone."""
     client = UpstreamClient(transport)
     fetcher = Fetcher(fetch_limits(), transport=httpx.MockTransport(_refuse))

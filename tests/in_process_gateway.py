@@ -11,8 +11,10 @@ import httpx
 from app.attachments.fetch import Resolver
 from app.config.settings import Settings
 from app.main import create_app
+from app.upstream.http.transport import UpstreamTransport
 from starlette.types import Message
 
+from tests.httpx_upstream import HttpxUpstream
 from tests.restored_logging import restored_logging
 
 SERVER: dict[str, Any] = {
@@ -34,7 +36,7 @@ class Pieces(httpx.AsyncByteStream):
             yield piece
 
 
-class ModelServer(httpx.AsyncBaseTransport):
+class ModelServer(HttpxUpstream):
     """Answers by the function it is given, or with a short reply; `requests` is what it was sent."""
 
     def __init__(self, answer: Callable[[httpx.Request], httpx.Response] | None = None) -> None:
@@ -79,7 +81,7 @@ class Running:
     def __init__(
         self,
         settings: dict[str, Any] | None = None,
-        server: httpx.AsyncBaseTransport | None = None,
+        server: UpstreamTransport | None = None,
         resolver: Resolver | None = None,
         *,
         make_span_exporter: Callable[[], Any] | None = None,

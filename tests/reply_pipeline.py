@@ -15,8 +15,7 @@ from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
 from app.profiles import Profile
 from app.routing import Deployment, ModelRoute, PreparedRequest
-from app.upstream.http.transport import PushStream
-from typing_extensions import override
+from app.upstream.http.transport import RequestHead
 
 from tests.bare_gateway import make_gateway
 from tests.default_limits import upstream_target
@@ -28,25 +27,30 @@ PLAIN = Profile()
 
 
 class Parts:
-    """A connection that has all the parts of its body already; it pushes them until its reader lets go."""
+    """A response that has all the parts of its body already; it pushes them until its reader lets go."""
 
     sent_at = 0.0
 
-    def __init__(self, parts: Iterable[bytes], broken: bool) -> None:
+    def __init__(
+        self, parts: Iterable[bytes], broken: bool, status: int = 200, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.status = status
+        self.headers = httpx.Headers(dict(headers or {})).raw
+        self.encoding: str | None = httpx.Headers(self.headers).get("content-encoding")
         self._parts = parts
         self._error = httpx.ReadError("connection reset") if broken else None
-        self._wanted = True
+        self.wanted = True
 
     def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
         for part in self._parts:
-            if not self._wanted:
+            if not self.wanted:
                 return
             on_data(part)
-        if self._wanted:
+        if self.wanted:
             on_end(self._error)
 
     def release(self) -> None:
-        self._wanted = False
+        self.wanted = False
 
     abort = release
 
@@ -57,8 +61,8 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded(httpx.AsyncBaseTransport):
-    """Answers every request with one reply."""
+class Recorded:
+    """A transport that answers every request with one reply."""
 
     parts: Iterable[bytes]
     status: int = 200
@@ -66,10 +70,14 @@ class Recorded(httpx.AsyncBaseTransport):
     broken: bool = False
     """The connection is reset after the last part."""
 
-    @override
+    async def post(self, head: RequestHead, body: bytes, *_: object) -> Parts:
+        return Parts(self.parts, self.broken, self.status, self.headers)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        stream = PushStream(Parts(self.parts, self.broken))  # type: ignore[arg-type]
-        return httpx.Response(self.status, headers=dict(self.headers), stream=stream, request=request)
+        raise AssertionError(f"{request.url} is not asked")
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
 
 
 @dataclass(slots=True)

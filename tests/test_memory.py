@@ -13,6 +13,7 @@ from app.config.settings import Settings
 from app.main import create_app
 from starlette.types import Message
 
+from tests.httpx_upstream import HttpxUpstream
 from tests.live.gateway import DONE, end, say
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +28,7 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-class Server(httpx.AsyncBaseTransport):
+class Server(HttpxUpstream):
     """A model server that begins its reply, and goes on when it is let."""
 
     def __init__(self) -> None:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
-import httpx
-
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
@@ -45,6 +43,7 @@ from app.runtime.memory_budget import Lease, MemoryBudget
 from app.runtime.ticker import Ticker
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
+from app.upstream.http.transport import UpstreamTransport
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
@@ -89,7 +88,7 @@ class AppContext:
     """Reports the requests for a reply that have ended."""
     recent: RecentRequests = field(default_factory=RecentRequests)
     """The last requests that have ended."""
-    transport: httpx.AsyncBaseTransport | None = None
+    transport: UpstreamTransport | None = None
     """Replaces the network in tests."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""

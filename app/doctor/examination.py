@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import httpx
 from msgspec import Struct
 
 from app.config.registry import targets
@@ -15,6 +14,7 @@ from app.doctor.stores import check_cache, check_usage
 from app.profiles import KINDS
 from app.upstream.check import MAX_AT_ONCE, UpstreamReport
 from app.upstream.http.client import UpstreamClient
+from app.upstream.http.transport import UpstreamTransport
 
 
 class Examination(Struct, frozen=True):
@@ -28,7 +28,7 @@ class Examination(Struct, frozen=True):
     """Probe only this model, even if it is not configured."""
     progress: Callable[[str], None] = lambda _: None
     """Called with what is checked now."""
-    transport: httpx.AsyncBaseTransport | None = None
+    transport: UpstreamTransport | None = None
 
 
 async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:

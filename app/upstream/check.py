@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-import httpx
 from msgspec import Struct
 
 from app.chat.events import Fault
@@ -13,6 +12,7 @@ from app.upstream import causes
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
 from app.upstream.catalog import join_names, suggest_model
 from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.transport import UpstreamTransport
 
 MAX_AT_ONCE = 16
 
@@ -57,7 +57,7 @@ class UpstreamReport(Struct, frozen=True):
 async def check_upstreams(
     targets: Iterable[Target],
     models: Mapping[str, Sequence[str]],
-    transport: httpx.AsyncBaseTransport | None = None,
+    transport: UpstreamTransport | None = None,
 ) -> list[UpstreamReport]:
     """Return one report for each upstream, in order. `models` holds the model names configured for each upstream."""
     client = UpstreamClient(transport)

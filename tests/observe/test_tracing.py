@@ -15,11 +15,13 @@ from app.chat.token_usage import TokenUsage
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import begin_trace
 from app.observe.tracing import SpanWriter
+from app.upstream.http.transport import UpstreamTransport
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from tests.httpx_upstream import HttpxUpstream
 from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -29,7 +31,7 @@ TRACING = {**SERVER, "tracing": {"enabled": True}}
 
 
 def traced(
-    settings: dict[str, Any], server: httpx.AsyncBaseTransport, bodies: Sequence[Any], headers: dict[str, str]
+    settings: dict[str, Any], server: UpstreamTransport, bodies: Sequence[Any], headers: dict[str, str]
 ) -> list[ReadableSpan]:
     """The spans of these requests, in the order of their start."""
     exporter = InMemorySpanExporter()
@@ -48,7 +50,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-class OtherGateway(httpx.AsyncBaseTransport):
+class OtherGateway(HttpxUpstream):
     """A model server that is another gateway."""
 
     def __init__(self, gateway: Running) -> None:

@@ -6,7 +6,7 @@ cookies of all callers in one jar and read proxies from the environment; a gatew
 
 import asyncio
 import codecs
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -22,12 +22,11 @@ from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.transport import (
-    HttpxBody,
     PushStream,
     PushTransport,
     RequestHead,
-    RequestPayload,
     ResponseBody,
+    UpstreamTransport,
     make_request_head,
 )
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
@@ -135,78 +134,59 @@ def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, st
 
 class UpstreamClient:
     def __init__(
-        self, transport: httpx.AsyncBaseTransport | None = None, error_body_seconds: float = ERROR_BODY_SECONDS
+        self, transport: UpstreamTransport | None = None, error_body_seconds: float = ERROR_BODY_SECONDS
     ) -> None:
         self._transport = transport or PushTransport()
-        self._push_transport = self._transport if isinstance(self._transport, PushTransport) else None
         self._error_body_seconds = error_body_seconds
 
-    def open(
-        self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
-    ) -> Coroutine[Any, Any, ResponseBody]:
+    async def open(self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> ResponseBody:
         """Send a chat request and return the response's body once its head has arrived. `headers` are sent in addition
         to those of the target.
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
-        if self._push_transport is not None:
-            return self._post(self._push_transport, target, body, headers)
-        return self._post_with_httpx(target, body, headers)
-
-    async def _post_with_httpx(
-        self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]]
-    ) -> ResponseBody:
-        request = httpx.Request(
-            "POST",
-            target.url(CHAT_PATH),
-            headers=httpx.Headers([*target.headers.raw, *headers]),
-            stream=RequestPayload(body),
-            extensions={
-                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
-                "pool_key": target.pool_key,
-            },
-        )
         try:
-            response = await self._transport.handle_async_request(request)
-        except httpx.TransportError as error:
-            raise UpstreamFailed(make_transport_fault(error, target)) from error
-        if response.status_code != 200:
-            raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
-        reply = HttpxBody(response)
-        if reply.encoding is not None:
-            _check_encoding(reply, target)
-        return reply
-
-    async def _post(
-        self, transport: PushTransport, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]]
-    ) -> ResponseBody:
-        try:
-            connection = await transport.post(
+            reply = await self._transport.post(
                 target.chat_head, body, target.connect_seconds, target.first_token_seconds, headers
             )
         except httpx.TransportError as error:
             raise UpstreamFailed(make_transport_fault(error, target)) from error
-        if connection.status != 200:
-            response = httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
+        if reply.status != 200:
+            response = httpx.Response(reply.status, headers=reply.headers, stream=PushStream(reply))
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
-        if connection.encoding is not None:
-            _check_encoding(connection, target)
-        return connection
+        if reply.encoding is not None:
+            _check_encoding(reply, target)
+        return reply
+
+    async def _send(
+        self, target: Target, method: str, path: str, connect_seconds: float, read_seconds: float
+    ) -> httpx.Response:
+        """Send a request that is not for a reply. A POST has an empty JSON object as its body.
+
+        Raises httpx.TransportError.
+        """
+        request = httpx.Request(
+            method,
+            target.url(path),
+            headers=target.headers,
+            content=b"{}" if method == "POST" else None,
+            extensions={
+                "timeout": {"connect": connect_seconds, "read": read_seconds},
+                "pool_key": target.pool_key,
+            },
+        )
+        return await self._transport.handle_async_request(request)
 
     async def _read_fault(self, response: httpx.Response) -> Fault:
         """Read the error body, up to a limit of size and time, and return the fault it describes."""
         chunks: list[bytes] = []
-        body = HttpxBody(response)
         try:
             async with asyncio.timeout(self._error_body_seconds):
                 await _read_body(response, chunks, MAX_ERROR_BYTES)
         except (TimeoutError, httpx.TransportError):
-            body.abort()
-        except BaseException:
-            body.abort()
-            raise
-        else:
-            body.release()
+            pass  # what has arrived describes it
+        finally:
+            await response.aclose()
         return _parse_fault(response, b"".join(chunks))
 
     async def models(self, target: Target) -> list[dict[str, Any]]:
@@ -215,18 +195,9 @@ class UpstreamClient:
         Raises UpstreamFailed.
         """
         target = target.with_timeout(target.connect_seconds)
-        request = httpx.Request(
-            "GET",
-            target.url("/models"),
-            headers=target.headers,
-            extensions={
-                "timeout": {"connect": target.connect_seconds, "read": target.first_token_seconds},
-                "pool_key": target.pool_key,
-            },
-        )
         chunks: list[bytes] = []
         try:
-            response = await self._transport.handle_async_request(request)
+            response = await self._send(target, "GET", "/models", target.connect_seconds, target.first_token_seconds)
         except httpx.TransportError as error:
             raise _make_list_error(make_transport_fault(error, target)) from error
         if response.status_code != 200:
@@ -252,20 +223,12 @@ class UpstreamClient:
             raise _make_list_error(target.annotate_fault(fault)) from error
 
     async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
-        """Send a request with an empty body and return the status; None without an answer within `seconds`."""
-        request = httpx.Request(
-            method,
-            target.url(path),
-            headers=target.headers,
-            stream=RequestPayload(b"{}" if method == "POST" else b""),
-            extensions={"pool_key": target.pool_key, "timeout": {"connect": seconds, "read": seconds}},
-        )
+        """Send a request without content and return the status; None without an answer within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
-                response = await self._transport.handle_async_request(request)
+                response = await self._send(target, method, path, seconds, seconds)
         except (TimeoutError, httpx.TransportError):
             return None
-        HttpxBody(response).abort()
         await response.aclose()
         return response.status_code
 

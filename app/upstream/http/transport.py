@@ -1,9 +1,9 @@
 """An httpx transport for a thousand concurrent streams.
 
-httpx's own transport costs tens of microseconds for every chunk. This one is an ordinary `httpx.AsyncBaseTransport`,
-but it can also *push* the body of a response: each socket read is delivered in one call, without a task switch. It
-speaks HTTP/1.1 only and reuses connections. If the server had already closed a reused connection and no byte of the
-response has arrived, the request is sent once more on a new connection.
+httpx's own transport costs tens of microseconds for every chunk. This one is an ordinary `httpx.AsyncBaseTransport`
+for all requests but those for replies. It *pushes* the body of a reply: each socket read is delivered in one call,
+without a task switch. It speaks HTTP/1.1 only and reuses connections. If the server had already closed a reused
+connection and no byte of the response has arrived, the request is sent once more on a new connection.
 """
 
 import asyncio
@@ -18,8 +18,10 @@ from app.upstream.http.pool import Pool, PoolKey, ServerAddress
 
 
 class ResponseBody(Protocol):
-    """A response body, which is pushed to its reader."""
+    """A response whose head has arrived, and whose body is pushed to its reader."""
 
+    status: int
+    headers: list[tuple[bytes, bytes]]
     sent_at: float
     """The event loop's time when the request was sent."""
     encoding: str | None
@@ -37,71 +39,6 @@ class ResponseBody(Protocol):
 
     def abort(self) -> None:
         """Close the connection at once."""
-
-
-class HttpxBody:
-    """The body of an httpx response. The connection of a `PushStream` pushes it; any other body is read by a task."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self._response = response
-        stream = response.stream
-        self._connection = stream.connection if isinstance(stream, PushStream) else None
-        self._puller: asyncio.Task[None] | None = None
-        self.sent_at = self._connection.sent_at if self._connection else asyncio.get_running_loop().time()
-        self.encoding: str | None = response.headers.get("content-encoding")
-
-    def push(self, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]) -> None:
-        if self._connection is not None:
-            self._connection.push(on_data, on_end)
-        else:
-            self._puller = asyncio.get_running_loop().create_task(_pull(self._response, on_data, on_end))
-
-    def pause(self) -> None:
-        if self._connection is not None:
-            self._connection.pause()
-
-    def resume(self) -> None:
-        if self._connection is not None:
-            self._connection.resume()
-
-    def release(self) -> None:
-        if self._connection is not None:
-            self._connection.release()
-        else:
-            self.abort()
-
-    def abort(self) -> None:
-        if self._connection is not None:
-            self._connection.abort()
-        elif self._puller is not None:
-            self._puller.cancel()
-
-
-async def _pull(
-    response: httpx.Response, on_data: Callable[[bytes], None], on_end: Callable[[Exception | None], None]
-) -> None:
-    try:
-        if response.is_stream_consumed:
-            on_data(response.content)
-        else:
-            async for data in response.aiter_raw():
-                on_data(data)
-    except Exception as error:
-        on_end(error)
-    else:
-        on_end(None)
-    finally:
-        await response.aclose()
-
-
-class RequestPayload(httpx.AsyncByteStream):
-    """A request body that is already in memory. It is sent without a copy."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        yield self.data
 
 
 class RequestHead(NamedTuple):
@@ -126,38 +63,65 @@ def _address_of(url: httpx.URL, pool_key: PoolKey) -> ServerAddress:
 
 
 class PushStream(httpx.AsyncByteStream):
-    """A response body. Call `connection.push`, or iterate over it: then nothing is read ahead of the iteration."""
+    """A body that httpx reads by iteration. Nothing is read ahead of it."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
+    def __init__(self, body: ResponseBody) -> None:
+        self.body = body
+        self._is_unfinished = False
+        """The iteration has begun, and the body has not ended."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         queue: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
-        ended = False
+        self._is_unfinished = True
 
         def on_data(data: bytes) -> None:
             queue.put_nowait(data)
-            self.connection.pause()
+            self.body.pause()
 
         def on_end(error: Exception | None) -> None:
-            nonlocal ended
-            ended = True
+            self._is_unfinished = False
             queue.put_nowait(error)
 
-        self.connection.push(on_data, on_end)
+        self.body.push(on_data, on_end)
         while (item := await queue.get()) is not None:
             if isinstance(item, Exception):
                 raise item
             yield item
-            if not ended and queue.empty():
-                self.connection.resume()
+            if self._is_unfinished and queue.empty():
+                self.body.resume()
 
     async def aclose(self) -> None:
-        self.connection.release()
+        """Close the connection if the reader has stopped early. A body that was never read may still end soon."""
+        if self._is_unfinished:
+            self.body.abort()
+        else:
+            self.body.release()
+
+
+class UpstreamTransport(Protocol):
+    """Sends the requests to model servers: those for replies with `post`, all others as requests of httpx."""
+
+    def post(
+        self,
+        head: RequestHead,
+        body: bytes,
+        connect_seconds: float | None,
+        read_seconds: float | None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+    ) -> Coroutine[Any, Any, ResponseBody]:
+        """Send a request, and return the response once its head has arrived. `headers` are sent in addition to those of
+        the head.
+
+        Raises httpx.TransportError.
+        """
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response: ...
+
+    async def aclose(self) -> None: ...
 
 
 class PushTransport(httpx.AsyncBaseTransport):
-    """The transport for model servers.
+    """The transport for model servers: an `UpstreamTransport` over sockets.
 
     The request extension `pool_key`, which every request has, says which upstream's connections are used. Of the
     request's timeouts, `connect` bounds the wait for a connection and `read` the wait for the head of the response. The
@@ -177,9 +141,8 @@ class PushTransport(httpx.AsyncBaseTransport):
         return self._pool.idle_connections
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send the request. The response holds no reference to it, because its body may be large."""
         origin = _address_of(request.url, request.extensions["pool_key"])
-        body = request.stream.data if isinstance(request.stream, RequestPayload) else await request.aread()
+        body = await request.aread()
         timeouts = request.extensions.get("timeout", {})
         connection = await self._send_request(
             origin, _head(request, len(body)), body, timeouts.get("connect"), timeouts.get("read")
@@ -194,11 +157,7 @@ class PushTransport(httpx.AsyncBaseTransport):
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> Coroutine[Any, Any, Connection]:
-        """Send a request without httpx's objects, and return the connection once the head of the response has arrived.
-        `headers` are sent in addition to those of the head.
-
-        Raises httpx.TransportError.
-        """
+        """See `UpstreamTransport.post`."""
         more = b"".join([b"%b: %b\r\n" % line for line in headers]) if headers else b""
         data = b"%b%d\r\n%b\r\n" % (head.data, len(body), more)
         return self._send_request(head.address, data, body, connect_seconds, read_seconds)

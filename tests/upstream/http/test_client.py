@@ -1,4 +1,4 @@
-"""The client on a transport that is not ours, and what it does with answers that are no replies."""
+"""The client on a transport of httpx, and what it does with answers that are no replies."""
 
 import asyncio
 import gzip
@@ -17,6 +17,7 @@ from app.upstream.http.transport import PushTransport
 
 from tests.default_limits import upstream_target
 from tests.each_case import each_case
+from tests.httpx_upstream import MockUpstream
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +41,7 @@ def target(url: str) -> Target:
 
 
 async def ask(router: respx.Router, **more: Any) -> httpx.Response:
-    app = create_app(SETTINGS, transport=httpx.MockTransport(router.async_handler))
+    app = create_app(SETTINGS, transport=MockUpstream(router.async_handler))
     async with app.router.lifespan_context(app):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
             body = {"model": "x", "messages": [{"role": "user", "content": "Hello"}], **more}
@@ -89,6 +90,31 @@ async def test_a_mocked_stream_that_breaks_ends_the_reply() -> None:
     router = respx.Router()
     router.post(URL).mock(side_effect=lambda _: httpx.Response(200, content=broken()))
     assert "upstream_incomplete" in (await ask(router)).text
+
+
+@each_case("status", [201, 202, 204, 206])
+async def test_a_success_other_than_200_is_no_reply_and_no_list_of_models(status: int) -> None:
+    router = respx.Router()
+    router.post(URL).respond(status)
+    router.get("http://model.test/v1/models").respond(status)
+    client = UpstreamClient(MockUpstream(router.async_handler))
+    for request in (client.open(target("http://model.test"), b"{}"), client.models(target("http://model.test"))):
+        with pytest.raises(UpstreamFailed) as caught:
+            await request
+        fault = caught.value.fault
+        assert (fault.code, fault.transient, fault.status) == ("upstream_protocol", False, status)
+        assert fault.message.endswith(f"the model server answered {status} instead of 200")
+
+
+async def test_a_request_for_a_status_leaves_its_connection_to_the_next() -> None:
+    replies = [Reply([b"ok"], headers={"content-length": "2"}) for _ in range(2)]
+    async with ScriptedServer(*replies) as server:
+        client = UpstreamClient()
+        for _ in replies:
+            assert await client.status(target(server.url), "GET", "/health", 5) == 200
+            await asyncio.sleep(0.05)
+        await client.aclose()
+        assert len(server.connections) == 1
 
 
 async def test_an_error_body_without_end_is_read_so_far_and_closed() -> None:

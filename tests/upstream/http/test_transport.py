@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from app.upstream.http.pool import PoolKey
-from app.upstream.http.transport import PushStream, PushTransport, RequestPayload
+from app.upstream.http.transport import PushStream, PushTransport
 
 from tests.each_case import each_case
 from tests.scripted_server import Reply, ScriptedServer
@@ -44,7 +44,7 @@ async def transporting(**options: Any) -> AsyncIterator[PushTransport]:
 
 def post(url: str, body: bytes = b"{}", share: PoolKey = MANY, **timeout: float) -> httpx.Request:
     extensions = {"timeout": timeout, "pool_key": share}
-    return httpx.Request("POST", f"{url}/v1", headers={"host": "h"}, stream=RequestPayload(body), extensions=extensions)
+    return httpx.Request("POST", f"{url}/v1", headers={"host": "h"}, content=body, extensions=extensions)
 
 
 class Pushed:
@@ -69,7 +69,7 @@ class Pushed:
 def push(response: httpx.Response) -> Pushed:
     pushed = Pushed()
     assert isinstance(response.stream, PushStream)
-    response.stream.connection.push(pushed.data.append, pushed.on_end)
+    response.stream.body.push(pushed.data.append, pushed.on_end)
     return pushed
 
 
@@ -272,7 +272,7 @@ async def test_at_the_limit_of_connections_requests_wait_their_turn() -> None:
                 leaving.cancel()  # at the moment when its turn has come
                 ended.set()
 
-            first.stream.connection.push(lambda data: None, leave)  # type: ignore[union-attr]
+            first.stream.body.push(lambda data: None, leave)  # type: ignore[union-attr]
             gate.set()
             await ended.wait()
             assert await asyncio.wait_for(waiting, 2) == (200, b"a")
@@ -354,7 +354,7 @@ async def test_a_connection_that_was_paused_at_its_end_serves_the_next_request()
     whole = Reply([b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\na"], status=None, headers={"content-length": "1"})
     async with ScriptedServer(whole) as server, transporting() as transport:
         response = await transport.handle_async_request(post(server.url))
-        connection = response.stream.connection  # type: ignore[union-attr]
+        connection = response.stream.body  # type: ignore[union-attr]
         pushed = Pushed()
         connection.push(lambda data: connection.pause(), pushed.on_end)
         async with asyncio.timeout(2):
@@ -427,7 +427,7 @@ async def test_a_large_request_is_not_copied(anyio_backend: tuple[str, dict[str,
 async def test_abort_closes_at_once() -> None:
     async with ScriptedServer(Reply([b"a", asyncio.Event()])) as server, transporting() as transport:
         response = await transport.handle_async_request(post(server.url))
-        response.stream.connection.abort()  # type: ignore[union-attr]
+        response.stream.body.abort()  # type: ignore[union-attr]
         await asyncio.wait_for(server.connections[0].closed.wait(), 0.25)
 
 
@@ -478,7 +478,7 @@ async def test_a_request_that_is_given_up_leaves_no_connection(turns: int) -> No
         for _ in range(turns):
             await asyncio.sleep(0)
         if asking.done():
-            (await asking).stream.connection.abort()  # type: ignore[union-attr]
+            (await asking).stream.body.abort()  # type: ignore[union-attr]
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         async with asyncio.timeout(1):

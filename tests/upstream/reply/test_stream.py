@@ -1,8 +1,10 @@
-"""What is reported of a reply that a defect of the gateway ends."""
+"""A reply that a defect of the gateway, its size or broken compressed bytes end."""
 
+import gzip
+from dataclasses import replace
 from typing import Any
 
-from app.chat.events import Event
+from app.chat.events import Event, Failed
 from app.upstream.reply.stream import UpstreamStream
 
 from tests.each_case import each_case
@@ -22,10 +24,6 @@ class FailingStage:
         if self._reads > 1:
             raise ValueError("a defect")
         return events
-
-
-class Body(Parts):
-    encoding: str | None = None
 
 
 class Crashed(Batches):
@@ -48,7 +46,36 @@ class Meter:
 @each_case(("parts", "counted"), [([ONE, ONE], 2), ([ONE], 1)])
 def test_a_reply_that_a_defect_ends_is_metered_once(parts: list[bytes], counted: int) -> None:
     meter = Meter()
-    stream = UpstreamStream(Body(parts, broken=False), "chat-1", [FailingStage()], TARGET, meter=meter)
+    stream = UpstreamStream(Parts(parts, broken=False), "chat-1", [FailingStage()], TARGET, meter=meter)
     stream.start(Crashed())
     stream.close()
     assert meter.calls == [("stop", counted)]
+
+
+def read_compressed(parts: list[bytes], max_reply_bytes: int) -> tuple[list[Event], bool]:
+    """The events of a reply in gzip, and whether it was read to its end."""
+    received = Batches()
+    body = Parts(parts, broken=False, headers={"content-encoding": "gzip"})
+    UpstreamStream(body, "chat-1", [], replace(TARGET, max_reply_bytes=max_reply_bytes)).start(received)
+    return [event for batch in received.batches for event in batch], body.wanted
+
+
+@each_case("end", [b"", gzip.compress(ONE)])
+def test_a_corrupt_compressed_reply_is_a_failure_of_the_model_server(end: bytes) -> None:
+    first = gzip.compress(ONE)
+    *_, failed = read_compressed([first, b"\x1f\x8b\x08\x00" + b"\xff" * 40 + end], 1000)[0]
+    assert isinstance(failed, Failed)
+    assert (failed.fault.code, failed.fault.transient, failed.fault.upstream) == (
+        "upstream_protocol",
+        False,
+        "scripted",
+    )
+    assert "a body that cannot be decompressed" in failed.fault.message
+
+
+def test_the_limit_of_a_compressed_reply_is_that_of_its_text() -> None:
+    part = gzip.compress(ONE)
+    events, wanted = read_compressed([part, part, part], 2 * len(ONE))
+    failed = events[-1]
+    assert isinstance(failed, Failed) and "more than" in failed.fault.message
+    assert not wanted
