@@ -60,6 +60,7 @@ class RequestInProgress:
         "attempts",
         "caller",
         "id",
+        "in_background",
         "is_large",
         "lease",
         "live",
@@ -87,8 +88,9 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
-        self.record = RequestRecord(self.id, endpoint, self.caller.name)
-        self.record.trace = context.begin_trace(scope)
+        self.in_background = False
+        """The reply goes on without the client, and the request is reported at its end."""
+        self.record = RequestRecord(self.id, endpoint, self.caller.name, trace=context.begin_trace(scope))
         self.attempts = AttemptLog(self.record.trace)
 
 
@@ -155,18 +157,17 @@ class ChatEndpoint(Generic[Parsed]):
             except ParleyError as error:
                 rejected = RejectedRequest(error, None)
             if rejected is not None:
-                record.record_error(rejected.error)
-                self._record_attempts(record, (), rejected.error)
                 write_error = rejected.write_error or self.write_error
-                record.status = choose_status(write_error, rejected.error)
+                status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
+                record.record_rejection(rejected.error, status, failure)
                 await send_error(send, rejected.error, request.id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
         except Exception:
-            record.record_error(Internal("the gateway failed"))
+            record.record_rejection(Internal("the gateway failed"), Internal.status, None)
             raise
         finally:
-            if not record.in_background:
+            if not request.in_background:
                 context.finish_request(record)
 
     async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
@@ -180,7 +181,7 @@ class ChatEndpoint(Generic[Parsed]):
             raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
             if raw is None:
                 raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
-            request.record.received_at = time.perf_counter()
+            request.record.record_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
                 if len(raw) > server.max_json_values or len(raw) > LARGE_BYTES:
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
@@ -194,11 +195,12 @@ class ChatEndpoint(Generic[Parsed]):
                 if isinstance(parsed, RejectedRequest):
                     return parsed
                 record, settings = request.record, parsed.settings
-                record.stream, record.metadata = settings.stream, settings.metadata
+                record.record_settings(settings.stream, settings.metadata)
                 try:
-                    model = record.requested_model = settings.model or await gateway.resolve_model(None)
+                    model = settings.model or await gateway.resolve_model(None)
+                    record.record_model(model)
                     route = find_route(gateway, model, request.caller)
-                    record.model = route.model
+                    record.record_model(model, route.model)
                     request.caller.check_params(parsed.request.params, parsed.request.paths.extra_body)
                     if context.limiter is not None:
                         await self._reserve(context.limiter, request, parsed, route)
@@ -223,24 +225,18 @@ class ChatEndpoint(Generic[Parsed]):
                 context.settle_at_end(response.call, record, attempts)
         if response.answers is not None:
             await self._keep_reasoning(response, request.scope)
-        record.sent_at = attempts.sent_at
-        record.fallback_model = response.info.origin.fallback_model
-        record.record_response(response, response.info.origin.label)
-        record.record_usage(attempts.usage)
-        self._record_attempts(record, attempts.attempts, response.error)
+        failure = self._find_failure(attempts.attempts, response.error)
+        record.record_response(response, response.info.origin, attempts, failure)
 
-    def _record_attempts(self, record: RequestRecord, attempts: Sequence[Attempt], error: ParleyError | None) -> None:
-        """Record failures of upstreams, even if another upstream answered in the end."""
-        record.attempts = attempts
-        if error is None and len(attempts) == 1 and attempts[0].cause is None:
-            return
+    def _find_failure(self, attempts: Sequence[Attempt], error: ParleyError | None) -> Attempt | None:
+        """Return the failure of a model server that an operator should know of, even if another one answered in the
+        end."""
         fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
         failed = [attempt for attempt in attempts if attempt.cause]
         if fault is not None and fault.upstream is not None:
             address = self._context.registry.addresses().get(fault.upstream, "")
-            record.upstream_failure = Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
-        elif failed and (error is None or fault is not None):
-            record.upstream_failure = failed[-1]
+            return Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
+        return failed[-1] if failed and (error is None or fault is not None) else None
 
     def prepare(
         self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, *, keep: bool = False
@@ -269,7 +265,7 @@ class ChatEndpoint(Generic[Parsed]):
         prepared = None if waits else gateway.prepare(route, parsed.request)
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
-            request.record.content = CapturedContent(parsed.request.messages)
+            request.record.record_content(parsed.request.messages)
         create = context.create_event_stream if settings.stream else context.create_json_response
         response = create(request.writer, info, parsed.reply_format, settings.mode)
         response.attempts = request.attempts
@@ -296,7 +292,7 @@ class ChatEndpoint(Generic[Parsed]):
             DEFAULT_REPLY_TOKENS,
         )
         if reservation is not None:
-            request.record.reservation = reservation
+            request.record.record_reservation(reservation)
             request.scope["state"]["response_headers"].extend(reservation.headers)
 
     def _make_options(

@@ -33,9 +33,8 @@ from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
-from app.observe.ended_requests import EndedRequests
+from app.observe.ended_requests import EndedRequests, RecentRequests
 from app.observe.metrics import Metrics
-from app.observe.recent_requests import RecentRequests
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
 from app.routing import UpstreamStates
@@ -171,8 +170,7 @@ class AppContext:
     def settle_at_end(self, call: InFlightCall, record: RequestRecord, attempts: AttemptLog) -> None:
         """Give back what a request that ends did not use of its limits when its call, which goes on, has ended."""
         if self.limiter is not None and record.reservation is not None:
-            call.on_late_end = partial(self.limiter.settle_late, record.reservation, attempts)
-            record.reservation = None
+            call.on_late_end = partial(self.limiter.settle_late, record.take_reservation(), attempts)
 
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request, which was counted without it. `model` is the one

@@ -14,7 +14,7 @@ from app.api.openapi.components import Described, give_examples
 from app.api.openapi.errors import describe
 from app.errors import Responsible, find_responsible
 from app.limits.values import Kind
-from app.observe.recent_requests import RecentRequest
+from app.observe.request_record import RequestRecord
 from app.stores import StoreError
 from app.upstream.causes import NETWORK_WORDS
 
@@ -133,7 +133,7 @@ def _describe_load(context: AppContext) -> RequestLoad:
     )
 
 
-def _describe_request(row: RecentRequest) -> RequestStatus:
+def _describe_request(row: RequestRecord) -> RequestStatus:
     tokens, first = row.tokens, row.first_token_seconds
     return RequestStatus(
         ended_at=row.ended_at,
@@ -157,7 +157,7 @@ def _describe_request(row: RecentRequest) -> RequestStatus:
     )
 
 
-def _find_place(row: RecentRequest) -> FaultPlace | None:
+def _find_place(row: RequestRecord) -> FaultPlace | None:
     if row.error is None:
         return None
     if row.error_from_upstream and row.attempts and row.attempts[-1].cause in NETWORK_WORDS:

@@ -1,7 +1,8 @@
 """`RequestRecord`: what is known about one request for a model's reply when it has ended.
 
-The endpoint fills it. The limits are settled by it at once, or at the end of a call that goes on; the log, the metrics,
-the traces and the usage ledger read it soon afterwards, each as a `RequestObserver`.
+The endpoint reports to it what becomes known together, by its methods. The limits are settled by it at once, or at the
+end of a call that goes on; the log, the metrics, the traces and the usage ledger read it soon afterwards, each as a
+`RequestObserver`.
 """
 
 import time
@@ -11,7 +12,8 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from app.chat.events import Finish
-from app.chat.stream import Attempt
+from app.chat.messages import Message
+from app.chat.stream import Attempt, AttemptLog, Origin
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
 from app.observe.content import CapturedContent
@@ -97,8 +99,6 @@ class RequestRecord(Struct, eq=False):
     reservation: object | None = None
     """What the request has taken from its limits; only they read it. None, too, if that is given back at the end of a
     call that goes on."""
-    in_background: bool = False
-    """The reply goes on without the client, and is reported at its own end."""
 
     @property
     def answering_model(self) -> str:
@@ -117,29 +117,67 @@ class RequestRecord(Struct, eq=False):
             return None
         return self.sent_at - self.received_at + (self.send_seconds or 0.0)
 
-    def record_error(self, error: ParleyError) -> None:
-        self.status, self.error = error.status, error.code
-        self.error_from_upstream = isinstance(error, UpstreamFailed)
+    def record_body(self) -> None:
+        """Record that the whole body of the request has arrived now."""
+        self.received_at = time.perf_counter()
+
+    def record_settings(self, stream: bool, metadata: Mapping[str, str] | None) -> None:
+        self.stream, self.metadata = stream, metadata
+
+    def record_model(self, requested: str, model: str = "") -> None:
+        """Record the model as the caller named it, and its configured name once that is known."""
+        self.requested_model, self.model = requested, model
+
+    def record_content(self, messages: Sequence[Message]) -> None:
+        """Keep the messages of the request, and later those of the reply, for its spans."""
+        self.content = CapturedContent(messages)
+
+    def record_reservation(self, reservation: object) -> None:
+        self.reservation = reservation
+
+    def take_reservation(self) -> object | None:
+        """Return the reservation, which is no longer settled at the end of the request."""
+        reservation, self.reservation = self.reservation, None
+        return reservation
+
+    def record_rejection(self, error: ParleyError, status: int, failure: Attempt | None) -> None:
+        """Record an error that was found before the reply had begun. `status` is that of the response, and `failure`
+        the one of a model server that an operator should know of."""
+        self._record_error(error)
+        self.status, self.upstream_failure = status, failure
 
     def record_disconnect(self) -> None:
         self.disconnected = True
         self.status, self.error, self.error_from_upstream = DISCONNECTED_STATUS, DISCONNECTED_CODE, False
 
-    def record_response(self, response: ResponseOutcome, cache: str) -> None:
-        """Record how the response ended. An error in a stream that had begun leaves its status at 200."""
-        self.cache, self.first_token_at, self.send_seconds = cache, response.first_at, response.send_seconds
+    def record_response(
+        self, response: ResponseOutcome, origin: Origin, calls: AttemptLog, failure: Attempt | None
+    ) -> None:
+        """Record how the response ended. An error in a stream that had begun leaves its status at 200. `calls` are the
+        requests to model servers that were made for this one."""
+        self.cache, self.fallback_model = origin.label, origin.fallback_model
+        self.first_token_at, self.send_seconds, self.sent_at = response.first_at, response.send_seconds, calls.sent_at
+        self.attempts, self.upstream_failure = calls.attempts, failure
         if response.outcome is not None:
             self.finish_reason, self.usage = response.outcome.reason, response.outcome.usage
+        self._record_usage(calls.usage)
         if response.disconnected:
             self.record_disconnect()
             return
         if response.error is not None:
-            self.record_error(response.error)
+            self._record_error(response.error)
         self.status = response.status
 
-    def record_usage(self, call: CallUsage | None) -> None:
-        """Record what the reply used, after `record_response`. `call` is the usage of the call that was made for this
-        request; None if there was none, or it has not ended."""
+    def record_end(self) -> None:
+        """Record that the request ends now."""
+        self.ended_at, self.duration = time.time(), time.perf_counter() - self.started_at
+
+    def _record_error(self, error: ParleyError) -> None:
+        self.error, self.error_from_upstream = error.code, isinstance(error, UpstreamFailed)
+
+    def _record_usage(self, call: CallUsage | None) -> None:
+        """Record what the reply used. `call` is the usage of the call that was made for this request; None if there was
+        none, or it has not ended."""
         if self.cache in ("hit", "shared"):
             self.tokens, self.cost = read_token_usage(self.usage), 0.0
         elif call is not None:

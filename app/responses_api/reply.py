@@ -137,11 +137,11 @@ class _StoredReplies:
     async def _run(self, endpoint: Endpoint, request: RequestInProgress, run: BackgroundRun) -> None:
         """Start a background response, and send what its client wants of it. Raises ParleyError if the response cannot
         be stored."""
-        request.record.in_background = True
+        request.in_background = True
         self._background.start(run, lambda: self._produce(endpoint, request, run))
         await run.accepted.wait()
         if run.refused is not None:
-            request.record.in_background = False
+            request.in_background = False
             raise run.refused
         if not run.streamed:
             await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
