@@ -9,7 +9,7 @@ from tests.api import recorded_functions as functions
 from tests.formats import recorded_qwen_schema as schema
 from tests.goldens import cached_calls as cached
 from tests.recorded_token_counts import UNITS as COUNTS
-from tests.steps import recorded_media as media
+from tests.steps.media import recorded_media as media
 from tests.steps.prompted_tools import recorded_units as fncall
 from tests.steps.real_ranks import DIFFERENT_BY_RANKS
 from tests.steps.recorded_stop_words import CUT_OTHERWISE, MERGED_OTHERWISE, MERGES

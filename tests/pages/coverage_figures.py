@@ -44,6 +44,13 @@ def list_files(modules: list[str], root: Path = ROOT) -> list[str]:
     return [f"{path}/*" if (root / path).is_dir() else f"{path}.py" for path in paths]
 
 
+def list_tests(modules: list[str], root: Path = ROOT) -> list[str]:
+    """The files and folders of the tests of these modules and packages, where there are any."""
+    paths = (Path("tests", *module.split(".")[1:]) for module in modules)
+    tests = (path if (root / path).is_dir() else path.with_name(f"test_{path.name}.py") for path in paths)
+    return [str(path) for path in tests if (root / path).exists()]
+
+
 def add_up(report: dict[str, Any], modules: list[str]) -> dict[str, Figures]:
     """The figures of each of the modules, from coverage's report in JSON."""
     by_module = dict.fromkeys(modules, Figures())
@@ -86,5 +93,7 @@ def main(report: Path) -> int:
 if __name__ == "__main__":
     if sys.argv[1] == "--files":
         print(",".join(list_files(pure_modules())))
+    elif sys.argv[1] == "--tests":
+        print(" ".join(list_tests(pure_modules())))
     else:
         sys.exit(main(Path(sys.argv[1])))

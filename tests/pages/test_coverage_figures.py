@@ -12,6 +12,7 @@ from tests.pages.coverage_figures import (
     add_up,
     describe_pure,
     list_files,
+    list_tests,
     main,
     pure_modules,
 )
@@ -32,6 +33,12 @@ def test_the_pure_modules_are_those_of_the_import_contract() -> None:
     for pattern in list_files(modules):
         assert (ROOT / pattern.removesuffix("/*")).exists(), pattern
     assert list_files(["app.chat", "app.errors"]) == ["app/chat/*", "app/errors.py"]
+
+
+def test_the_tests_of_a_module_are_a_file_or_a_folder_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "tests/chat").mkdir(parents=True)
+    (tmp_path / "tests/test_params.py").touch()
+    assert list_tests(["app.chat", "app.params", "app.errors"], tmp_path) == ["tests/chat", "tests/test_params.py"]
 
 
 def test_the_files_of_a_package_are_added_up_and_others_do_not_count() -> None:

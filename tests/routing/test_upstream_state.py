@@ -7,10 +7,14 @@ from app.routing.upstream_state import (
     JITTER,
     MAX_COOLDOWN_SECONDS,
     MAX_OPEN_SECONDS,
+    MAX_SAMPLES,
     OPEN_SECONDS,
+    LatencyWindow,
     UpstreamState,
     is_failure,
 )
+
+from tests.each_case import each_case
 
 BROKEN = Fault("upstream_incomplete", "cut", True, 200)
 REFUSED = Fault("server_error", "down", True, cause="connection_refused")
@@ -151,3 +155,23 @@ def test_the_least_bad_upstream_is_the_one_that_is_back_first() -> None:
     late, soon, sick = opened(100), opened(99), opened(90)
     sick.on_health_check(False, 100)
     assert min((late, soon, sick), key=lambda state: state.badness(100)) is soon
+
+
+def test_without_a_time_there_is_no_quantile() -> None:
+    assert LatencyWindow().quantile(0.5) is None
+
+
+@each_case(("share", "seconds"), [(0.0, 1.0), (0.5, 3.0), (0.75, 4.0), (0.95, 4.0), (1.0, 4.0)])
+def test_a_quantile_is_a_time_that_was_measured(share: float, seconds: float) -> None:
+    window = LatencyWindow()
+    for one in (4.0, 1.0, 3.0, 2.0):
+        window.add(one)
+    assert window.quantile(share) == seconds
+
+
+def test_only_the_last_times_count() -> None:
+    window = LatencyWindow()
+    for one in range(MAX_SAMPLES + 10):
+        window.add(float(one))
+    assert len(window) == MAX_SAMPLES
+    assert window.quantile(0.0) == 10.0

@@ -6,11 +6,9 @@ import pytest
 from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
 from app.chat.stage import Stage
-from app.steps.partial_tag import partial_tag_length
 from app.steps.prompted_tools.nous import NousStage
 from app.steps.prompted_tools.qwen import QwenStage
 from app.steps.reasoning_parser import ReasoningStage, ThinkMode
-from app.steps.stop_words import StopWordStage
 from app.steps.tool_parsers.parser import ParseState
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,22 +83,3 @@ def _join(reads: list[list[Event]]) -> list[list[Event]]:
                 joined.append(event)
         out.append(joined)
     return out
-
-
-@given(
-    st.text(st.sampled_from("ab"), max_size=9),
-    st.lists(st.text(st.sampled_from("ab"), min_size=1, max_size=6), max_size=3),
-)
-def test_a_partial_tag_is_the_longest_end_that_begins_a_tag(text: str, tags: list[str]) -> None:
-    lengths = [size for tag in tags for size in range(1, len(tag)) if text.endswith(tag[:size])]
-    assert partial_tag_length(text, tags) == max(lengths, default=0)
-
-
-@given(st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=3), st.data())
-def test_a_stop_word_is_found_wherever_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
-    texts = data.draw(st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=8))
-    whole = "".join(texts)
-    starts = [place for place in (whole.find(word) for word in words) if place >= 0]
-    stage = StopWordStage(words)
-    out = [event for text in texts for event in stage.feed([TextDelta(text)])] + stage.feed([Finish("stop")])
-    assert "".join(event.text for event in out if type(event) is TextDelta) == whole[: min(starts, default=len(whole))]

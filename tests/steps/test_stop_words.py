@@ -296,3 +296,13 @@ def test_an_empty_stop_word_is_refused_by_its_place(params: dict[str, Any], plac
     [found] = stop_violations(params, Profile())
     assert found.path == place
     assert stop_violations({"stop": None, "extra_body": {"stop": ["END"]}}, Profile()) == []
+
+
+@given(st.lists(st.text(st.sampled_from("abc"), min_size=1, max_size=4), min_size=1, max_size=3), st.data())
+def test_a_stop_word_is_found_wherever_the_text_is_cut(words: list[str], data: st.DataObject) -> None:
+    texts = data.draw(st.lists(st.text(st.sampled_from("abcd"), max_size=5), max_size=8))
+    whole = "".join(texts)
+    starts = [place for place in (whole.find(word) for word in words) if place >= 0]
+    stage = StopWordStage(words)
+    out = [event for text in texts for event in stage.feed([TextDelta(text)])] + stage.feed([Finish("stop")])
+    assert "".join(event.text for event in out if type(event) is TextDelta) == whole[: min(starts, default=len(whole))]

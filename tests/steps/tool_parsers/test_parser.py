@@ -2,21 +2,7 @@
 
 import pytest
 from app.steps.tool_parsers.calls import NotACall
-from app.steps.tool_parsers.cursor import Cursor
 from app.steps.tool_parsers.parser import ParseState
-
-
-def test_a_position_alone_moves_back_over_text_that_was_looked_at() -> None:
-    cursor = Cursor()
-    steps = cursor.accept_tag("</a>")
-    for character in "  </":
-        cursor.add_text(character)
-        next(steps)
-    cursor.add_text("b")
-    with pytest.raises(StopIteration) as end:
-        next(steps)
-    assert end.value.value == ""
-    assert (cursor.position, cursor.text) == (0, "  </b")
 
 
 def test_no_call_begins_after_too_much_was_read_again() -> None:

@@ -1,7 +1,5 @@
 """JSON as models write it becomes JSON."""
 
-import json
-
 import pytest
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.json_scanner import loads, to_json_value, to_standard_json, write_json
@@ -39,21 +37,6 @@ def test_a_value_is_written_as_json(text: str, want: str) -> None:
 def test_what_is_no_value_is_refused(text: str) -> None:
     with pytest.raises(NotACall):
         loads(text)
-
-
-def test_a_text_stays_one_where_only_a_text_is_wanted() -> None:
-    assert to_typed_json("5", frozenset({"string"})) == '"5"'
-    assert to_typed_json("5", frozenset({"integer"})) == "5"
-
-
-@each_case(
-    "text",
-    ["1e999", "NaN", "-Infinity", "[1e999]", "[1e999,]", "{'a': -1e999}", "9" * 5000, "[" * 5000, "[-" * 900]
-    + ["[" * 3000 + "]" * 3000, "{1, 2}", "[b'a']", "[1j]", "(" * 150, "[...]", "[lambda: 1]"],
-)
-def test_a_value_that_is_no_json_stays_text(text: str) -> None:
-    assert to_typed_json(text, frozenset()) == json.dumps(text)
-    assert to_typed_json(text, frozenset({"array", "number"})) == json.dumps(text)
 
 
 def test_surrogates_are_joined_and_a_single_one_is_replaced() -> None:

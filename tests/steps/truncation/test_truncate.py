@@ -5,10 +5,7 @@ from typing import Any
 import pytest
 from app.chat.messages import (
     ChatRequest,
-    Media,
     Message,
-    Part,
-    Reasoning,
     Text,
     TokenCounter,
     Tool,
@@ -197,22 +194,6 @@ def test_what_cannot_be_too_long_is_not_counted() -> None:
     assert truncate(request, 7, Uncountable(), MEDIA) == (request, ())
 
 
-@pytest.mark.parametrize(
-    ("part", "tokens"),
-    [
-        (Text("a b"), 2),
-        (Reasoning("a b c"), 3),
-        (ToolCall("f", "a b"), 3),
-        (ToolResult((Text("a b"), Media("image", ("x",)))), 10),
-        (Media("image", ("x",)), 8),
-        (Media("video", ("x", "y"), frames=True), 16),
-        (Media("audio", ("x",)), 0),
-    ],
-)
-def test_everything_that_is_sent_counts(part: Part, tokens: int) -> None:
-    assert TokenMeasure(Words(), MEDIA).count_part(part) == tokens
-
-
 def test_a_turn_that_is_just_what_is_too_much_goes_whole() -> None:
     turns: list[dict[str, Any]] = [
         {"role": "user", "content": "a a a a"},
@@ -337,25 +318,6 @@ def test_warnings_name_everything_that_was_cut_and_nothing_else(request: ChatReq
         listed = warning.partition("): ")[2]
         named = ", ".join(paths) if len(paths) < 5 else f"{paths[0]}, {paths[1]}, … {paths[-1]} ({len(paths)} messages)"
         assert listed == f"{named} {done}"
-
-
-@given(conversations(), st.sampled_from([Words(), EstimatingCounter()]))
-def test_the_limit_from_above_is_one(request: ChatRequest, counter: TokenCounter) -> None:
-    assert size(request, counter) <= TokenMeasure(counter, MEDIA).upper_bound(request)
-
-
-def test_a_long_text_is_counted_once() -> None:
-    class Counting(Words):
-        counted = 0
-
-        def count(self, text: str) -> int:
-            self.counted += 1
-            return super().count(text)
-
-    counter = Counting()
-    measure = TokenMeasure(counter, MEDIA)
-    assert [measure.count_part(Text("a" + " a" * 49_999)) for _ in range(3)] == [50_000] * 3
-    assert counter.counted == 1
 
 
 def test_a_result_that_cannot_become_shorter_stays_as_it_is() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from app.chat.messages import Media, Text
 
-GOLDENS = Path(__file__).parent.parent / "goldens" / "qwen_agent"
+GOLDENS = Path(__file__).parents[2] / "goldens" / "qwen_agent"
 
 
 def golden(name: str) -> Any:

@@ -1,0 +1,100 @@
+"""Reasoning in the text of a reply: where it ends, and how long it takes to find it."""
+
+from collections.abc import Callable
+
+import pytest
+from app.chat.accumulator import MessageAccumulator
+from app.chat.events import Event, Finish, ReasoningDelta, TextDelta
+from app.chat.stage import Stage
+from app.steps.reasoning_parser import ReasoningStage, ThinkMode
+
+from tests.each_case import each_case
+from tests.linear_time import linear
+from tests.steps.stage_runner import run, texts
+
+CALL = "<tool_call>{}"
+
+
+@each_case("seed", [None, *range(6)])
+@each_case(
+    ("mode", "text", "want"),
+    [
+        ("forced_open", f"Need it.\n{CALL}", [("R", "Need it."), ("C", CALL)]),
+        ("forced_open", f"Need it.\r\n\r\n{CALL}", [("R", "Need it."), ("C", CALL)]),
+        ("forced_open", CALL, [("C", CALL)]),
+        ("forced_open", "<tool", [("R", "<tool")]),
+        ("forced_open", f"\n\n{CALL}", [("C", CALL)]),
+        ("forced_open", f"I use {CALL}", [("R", f"I use {CALL}")]),
+        ("forced_open", "a\n<tool box\nb", [("R", "a\n<tool box\nb")]),
+        ("forced_open", f"a\n</think>\n{CALL}", [("R", "a"), ("C", CALL)]),
+        ("forced_open", f"a {CALL}</think>b", [("R", f"a {CALL}"), ("C", "b")]),
+        ("leading", f"<think>\na\n{CALL}", [("R", "a"), ("C", CALL)]),
+        ("leading", f"a\n{CALL}", [("C", f"a\n{CALL}")]),
+        ("auto_close", "a\nb < c\n</think>\nd", [("R", "a\nb < c"), ("C", "d")]),
+        ("auto_close", "a < b", [("C", "a < b")]),
+        ("interleaved", f"<think>a\n{CALL}\n<think>b</think>", [("R", "a"), ("C", f"{CALL}\n"), ("R", "b")]),
+    ],
+)
+def test_a_thought_ends_before_a_call(
+    mode: ThinkMode, text: str, want: list[tuple[str, ...]], seed: int | None
+) -> None:
+    stage = ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>")
+    assert run([stage], texts(text, seed)).short() == want
+
+
+def test_without_an_interrupt_a_call_in_a_thought_is_a_thought() -> None:
+    stage = ReasoningStage("forced_open", ("<think>", "</think>"))
+    assert run([stage], texts(f"a\n{CALL}")).short() == [("R", f"a\n{CALL}")]
+
+
+def test_reasoning_in_a_field_after_text_ends_the_search_for_tags() -> None:
+    stage = ReasoningStage("interleaved", ("<think>", "</think>"))
+    field: list[Event] = [ReasoningDelta("c")]
+    found = run([stage], [*texts("<think>a</think>b"), field, *texts("<think>d</think>")]).short()
+    assert found == [("R", "a"), ("C", "b"), ("R", "c"), ("C", "<think>d</think>")]
+
+
+PIECE = "x" * 40
+
+
+def flooded(stage: Stage, first: str, piece: str, times: int) -> list[Event]:
+    out = stage.feed([TextDelta(first)])
+    for _ in range(times):
+        out += stage.feed([TextDelta(piece)])
+    return out + stage.feed([Finish("stop")])
+
+
+def thinking(mode: ThinkMode, first: str, piece: str) -> Callable[[int], object]:
+    return lambda n: flooded(ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>"), first, piece, n)
+
+
+def in_one_event(mode: ThinkMode, piece: str) -> Callable[[int], object]:
+    """The flood as one text, as a server sends it that does not stream."""
+    return lambda n: flooded(ReasoningStage(mode, ("<think>", "</think>"), "<tool_call>"), piece * 8 * n, "", 0)
+
+
+def blank(times: int) -> None:
+    segmenter = MessageAccumulator()
+    for _ in range(times):
+        segmenter.feed([TextDelta(" " * 40)])
+
+
+FLOODS: dict[str, Callable[[int], object]] = {
+    "blanks before a thought": thinking("leading", "", " " * 40),
+    "no sign of a thought": thinking("auto_close", "a", PIECE),
+    "line breaks in a thought": thinking("leading", "<think>a", "\n" * 40),
+    "a thought": thinking("leading", "<think>a", PIECE),
+    "text between thoughts": thinking("interleaved", "a", PIECE),
+    "blank content": blank,
+    "empty thoughts in one event": in_one_event("interleaved", "<think></think>"),
+    "thoughts with line breaks in one event": in_one_event("interleaved", "<think>\n\n\nx\n\n</think>\n\n\nx"),
+    "thoughts that calls end in one event": in_one_event("interleaved", "<think>x\n<tool_call>"),
+    "thoughts that begin with calls in one event": in_one_event("interleaved", "<think>\n<tool_call>"),
+    "line breaks in one event": in_one_event("interleaved", "\n"),
+}
+
+
+@pytest.mark.many_cases
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
+    assert linear(flood, 4000)
