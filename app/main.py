@@ -277,7 +277,6 @@ def create_app(
     for router in (_router, health.router, admin.router, status.router, usage.router, pages.router):
         app.router.routes += router.routes
     context.ended.observers.append(context.recent.observe)
-    context.transport = transport
     if settings.server.playground:
         app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
     if reporters.metrics is not None and settings.metrics.port is None:
@@ -367,6 +366,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
+        resources.client,
     )
     if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
         context.reasoning = KeptReasoning(context.state, settings.reasoning.store_seconds)

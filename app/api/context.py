@@ -42,7 +42,7 @@ from app.runtime.memory_budget import Lease, MemoryBudget
 from app.runtime.ticker import Ticker
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
-from app.upstream.http.transport import UpstreamTransport
+from app.upstream.http.client import UpstreamClient
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
@@ -67,6 +67,8 @@ class AppContext:
     """Keeps what later requests rely on."""
     upstreams: UpstreamStates
     admission: Admission
+    client: UpstreamClient
+    """Sends the requests to model servers."""
     limiter: Limiter | None = None
     """None: nothing is limited."""
     reasoning: KeptReasoning | None = None
@@ -87,8 +89,6 @@ class AppContext:
     """Reports the requests for a reply that have ended."""
     recent: RecentRequests = field(default_factory=RecentRequests)
     """The last requests that have ended."""
-    transport: UpstreamTransport | None = None
-    """Replaces the network in tests."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""
     reloader: Reloader | None = None

@@ -9,7 +9,7 @@ have had, and of the answer only the names of models and an error message are re
 from typing import cast
 
 from fastapi import APIRouter, Request
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
 from app.api.admin import check_admin
@@ -18,18 +18,27 @@ from app.api.asgi import Receive, read_body
 from app.api.context import AppContext
 from app.api.openapi.components import Described, give_examples, json_content
 from app.api.openapi.errors import describe
-from app.api.upstream_check_schema import UpstreamCheck
 from app.config.registry import targets
 from app.config.settings import Settings, Upstream
 from app.errors import Forbidden, InvalidInput
 from app.formats.json_object import invalid_json
-from app.upstream.check import Result, check_upstreams
+from app.upstream.check import Result, check_upstream
 from app.validation.violations import to_violations
 
 router = APIRouter()
 MAX_BODY_BYTES = 64 * 1024
 CONNECT_SECONDS = 5.0
 NAME = "server"
+
+
+class UpstreamCheck(BaseModel):
+    """The model server to be asked."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    base_url: str = Field(max_length=2000)
+    """Where it serves OpenAI's API, mostly with `/v1` at the end."""
+    api_key: str | None = Field(default=None, max_length=4000)
 
 
 class UpstreamCheckResult(Described):
@@ -69,12 +78,12 @@ async def check(request: Request) -> UpstreamCheckResult:
     _check_caller(request, context)
     upstream = _parse_upstream(await _read_small_body(request, context))
     target = targets(Settings(upstreams={NAME: upstream}))[NAME]
-    [report] = await check_upstreams([target], {}, context.transport)
+    report = await check_upstream(target, (), context.client)
     return UpstreamCheckResult(
         works=report.works,
         result=report.result,
         kind=report.likely_kind,
-        lines=[line.strip().removeprefix(f"upstream {NAME} at {upstream.base_url}: ") for line in report.lines],
+        lines=report.lines,
         models=list(report.models),
         working_url=report.working_url,
     )

@@ -4,9 +4,10 @@ import argparse
 import asyncio
 
 from app.commands.configuration import check_tokenizers, describe_models, load_settings
-from app.config.registry import targets
+from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
-from app.upstream.check import check_upstreams
+from app.upstream.check import UpstreamReport, check_all, check_upstream
+from app.upstream.http.client import Target, UpstreamClient
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -17,16 +18,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_online(settings: Settings) -> int:
+    async def check(target: Target, client: UpstreamClient) -> UpstreamReport:
+        return await check_upstream(target, [*list_served_models(settings, target.name).values()], client)
 
-    models = {
-        name: [
-            row.name or model
-            for model, row in settings.models.items()
-            if any(upstream.name == name for upstream in row.upstreams)
-        ]
-        for name in settings.upstreams
-    }
-    reports = asyncio.run(check_upstreams(targets(settings).values(), models))
-    for report in reports:
-        print("\n".join(report.lines))
+    servers = targets(settings).values()
+    reports = asyncio.run(check_all(servers, check))
+    for target, report in zip(servers, reports, strict=True):
+        print(f"upstream {target.name} at {target.base_url}: {report.text}")
+        for line in report.lines[1:]:
+            print(f"  {line}")
     return 0 if all(report.works for report in reports) else 1

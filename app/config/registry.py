@@ -194,6 +194,15 @@ def load_counters(settings: Settings, earlier: TokenCounters | None = None) -> T
         raise SettingsError(mistakes) from error
 
 
+def list_served_models(settings: Settings, upstream: str) -> dict[str, str]:
+    """Return the configured models of an upstream, each with its name there."""
+    return {
+        model: row.name or model
+        for model, row in settings.models.items()
+        if any(one.name == upstream for one in row.upstreams)
+    }
+
+
 def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:
     """Return the targets of the configured upstreams by name. They share a redactor that knows all keys."""
     redactor = _redactor(settings.upstreams.values())

@@ -1,18 +1,17 @@
 """Run all checks of a configuration, or of one server that is not configured yet."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from app.config.registry import targets
+from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
 from app.doctor.findings import Finding
 from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
 from app.profiles import KINDS
-from app.upstream.check import MAX_AT_ONCE, UpstreamReport
+from app.upstream.check import UpstreamReport, check_all
 from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import UpstreamTransport
 
@@ -59,17 +58,9 @@ async def examine_server(base_url: str, api_key: str | None, how: Examination) -
 
 async def _examine_upstreams(settings: Settings, how: Examination) -> list[Finding]:
     """Check all upstreams at the same time, and return their findings in the order of the configuration."""
-    client = UpstreamClient(how.transport)
-    semaphore = asyncio.Semaphore(MAX_AT_ONCE)
-
-    async def examine(server: ModelServer) -> list[Finding]:
-        async with semaphore:
-            return await _examine_server(server, how, client)
-
-    try:
-        found = await asyncio.gather(*(examine(server) for server in _list_servers(settings, how)))
-    finally:
-        await client.aclose()
+    found = await check_all(
+        _list_servers(settings, how), lambda server, client: _examine_server(server, how, client), how.transport
+    )
     return [finding for findings in found for finding in findings]
 
 
@@ -77,9 +68,8 @@ def _list_servers(settings: Settings, how: Examination) -> list[ModelServer]:
     servers: list[ModelServer] = []
     for name, target in targets(settings).items():
         deployments = [
-            Deployment(model, row.name or model, settings.profile(model, name), name, True)
-            for model, row in settings.models.items()
-            if any(upstream.name == name for upstream in row.upstreams)
+            Deployment(model, served, settings.profile(model, name), name, True)
+            for model, served in list_served_models(settings, name).items()
         ]
         kind, has_key = settings.upstreams[name].kind, settings.upstreams[name].api_key is not None
         servers.append(ModelServer(target, kind, deployments, has_key, how.seconds))

@@ -1,8 +1,11 @@
-"""Check that each configured upstream can be reached, for `parley check-config --online` and `parley doctor`."""
+"""Whether a model server is the right one: it can be reached, takes the key, and has the models that are configured.
+
+For `parley check-config --online`, `parley doctor`, and the page's form for a new server.
+"""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -15,6 +18,8 @@ from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import UpstreamTransport
 
 MAX_AT_ONCE = 16
+Server = TypeVar("Server")
+Found = TypeVar("Found")
 
 _KINDS_BY_OWNER = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama"}
 
@@ -24,8 +29,6 @@ Result: TypeAlias = Literal["works", "no_list", "wrong_base_url", "key_refused",
 class UpstreamReport(Struct, frozen=True):
     """The result of checking one upstream."""
 
-    address: str
-    """The beginning of the first line for the operator: the name and the base_url."""
     result: Result
     text: str
     advice: str = ""
@@ -49,44 +52,41 @@ class UpstreamReport(Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """The report for the operator."""
-        details = [*([self.advice] if self.advice else []), *self.missing]
-        return [f"{self.address}: {self.text}", *(f"  {line}" for line in details)]
+        """The report for the operator; what was found is the first line."""
+        return [self.text, *([self.advice] if self.advice else []), *self.missing]
 
 
-async def check_upstreams(
-    targets: Iterable[Target],
-    models: Mapping[str, Sequence[str]],
+async def check_all(
+    servers: Iterable[Server],
+    check: Callable[[Server, UpstreamClient], Awaitable[Found]],
     transport: UpstreamTransport | None = None,
-) -> list[UpstreamReport]:
-    """Return one report for each upstream, in order. `models` holds the model names configured for each upstream."""
+) -> list[Found]:
+    """Check servers with one client, at most `MAX_AT_ONCE` at the same time, and return the results in order."""
     client = UpstreamClient(transport)
     semaphore = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def check(target: Target) -> UpstreamReport:
+    async def check_one(server: Server) -> Found:
         async with semaphore:
-            return await check_upstream(target, models.get(target.name, ()), client)
+            return await check(server, client)
 
     try:
-        return await asyncio.gather(*(check(target) for target in targets))
+        return await asyncio.gather(*map(check_one, servers))
     finally:
         await client.aclose()
 
 
 async def check_upstream(target: Target, wanted: Sequence[str], client: UpstreamClient) -> UpstreamReport:
     """Ask one upstream for its models; `wanted` are the names that are configured for it."""
-    address = f"upstream {target.name} at {target.base_url}"
     try:
         rows = await client.models(target)
     except UpstreamFailed as error:
-        return await _report_failure(address, error.fault, target, client)
+        return await _report_failure(error.fault, target, client)
     names = tuple(row["id"] for row in rows if isinstance(row.get("id"), str))
     if not names:
-        return UpstreamReport(address, "works", "works; it lists no models")
+        return UpstreamReport("works", "works; it lists no models")
     missing = tuple(f"it does not list {name!r}{suggest_model(name, names)}" for name in wanted if name not in names)
     owner = rows[0].get("owned_by")
     return UpstreamReport(
-        address,
         "works",
         f"works; models: {join_names(names)}",
         models=names,
@@ -95,19 +95,19 @@ async def check_upstream(target: Target, wanted: Sequence[str], client: Upstream
     )
 
 
-async def _report_failure(address: str, fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:
+async def _report_failure(fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:
     if has_no_such_path(fault):
         suggestion = await BaseUrlCheck(client).find_working_url(target)
         if suggestion is not None:
             base_url, mistake = suggestion
             text = f"the server has no such path, but {base_url} works"
             advice = f"base_url probably {mistake}: set it to {base_url!r}"
-            return UpstreamReport(address, "wrong_base_url", text, advice, working_url=base_url)
+            return UpstreamReport("wrong_base_url", text, advice, working_url=base_url)
         text = f"answers, but has no list of models ({fault.status})"
-        return UpstreamReport(address, "no_list", text, "check that base_url is right")
+        return UpstreamReport("no_list", text, "check that base_url is right")
     if fault.code in ("authentication", "permission"):
         text = f"the server refuses the key ({fault.status}): {fault.message}"
-        return UpstreamReport(address, "key_refused", text, "correct api_key or headers")
+        return UpstreamReport("key_refused", text, "correct api_key or headers")
     cause = causes.find_by_word(fault.cause or "")
     text = causes.describe_fault(fault) if fault.status is None else fault.message
-    return UpstreamReport(address, "failed", text, cause.advice if cause is not None else "")
+    return UpstreamReport("failed", text, cause.advice if cause is not None else "")
