@@ -24,8 +24,6 @@ from app.api import admin, health, metrics, pages, playground, status, upstream_
 from app.api.application import ParleyApp, get_context
 from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
 from app.api.chat import ChatEndpoint
-from app.api.chat_schema import parse_chat_body
-from app.api.completions import COMPLETIONS, parse_completions_body
 from app.api.context import AppContext
 from app.api.convert import convert
 from app.api.kept_reasoning import KeptReasoning
@@ -57,7 +55,9 @@ from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
+from app.formats.chat_body import parse_chat_body
 from app.formats.openai import OPENAI
+from app.formats.openai.body import parse_completions_body
 from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
@@ -248,7 +248,7 @@ def create_app(
     chat_apply: Apply = "always" if apply == "auto" else apply
     completions_apply: Apply = "deterministic" if apply == "auto" else apply
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
-    completions = ChatEndpoint(context, parse_completions_body, "completions", COMPLETIONS.error, completions_apply)
+    completions = ChatEndpoint(context, parse_completions_body, "completions", OPENAI.error, completions_apply)
     messages = ChatEndpoint(
         context,
         parse_messages_body,

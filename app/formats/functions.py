@@ -8,7 +8,7 @@ OpenAI's Responses, or with an input schema as in Anthropic's Messages and MCP. 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from app.chat.messages import CacheMark, Tool
+from app.chat.messages import CacheMark, RequestPaths, Tool
 from app.errors import Violation
 from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_schema_tool
@@ -151,7 +151,7 @@ def _check_parameters(parameters: Any) -> tuple[str, str] | None:
 
 
 def choose_tools(
-    params: Mapping[str, Any], tools: tuple[Tool, ...]
+    params: Mapping[str, Any], tools: tuple[Tool, ...], paths: RequestPaths
 ) -> tuple[Mapping[str, Any], tuple[Tool, ...], list[Violation]]:
     """Return (params, tools, violations): of a request whose choice allows only some tools, those and the choice's
     mode."""
@@ -161,7 +161,7 @@ def choose_tools(
         return params, tools, []
     known = {tool.name for tool in tools}
     violations = [
-        Violation(f"generate_cfg.{field}.{allowed.path}[{number}]", f"names no function of this request: {name!r}")
+        Violation(f"{paths.param(field)}.{allowed.path}[{number}]", f"names no function of this request: {name!r}")
         for number, name in enumerate(allowed.names)
         if name not in known
     ]

@@ -1,7 +1,7 @@
 """Check the limits of one request that no type can express: the length of lists, the nesting, and numbers."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -24,7 +24,7 @@ class RequestLimits(Struct, frozen=True):
     max_nesting: int
 
 
-def find_long_lists(body: dict[str, Any], limits: RequestLimits) -> list[Violation]:
+def find_long_lists(body: Mapping[str, Any], limits: RequestLimits) -> list[Violation]:
     """Return a violation for each list that has too many entries."""
     found: list[Violation] = []
     messages = body.get("messages")

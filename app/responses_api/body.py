@@ -15,10 +15,11 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import ConfigDict, ValidationError
 
-from app.api.chat_schema import ChatRequestBody, find_list_violations, parse_messages
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
 from app.formats.body import NOTHING_STORED, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.chat_body import ChatRequestBody, parse_messages
+from app.formats.conversation import find_list_violations
 from app.formats.json_object import parse_object
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, limit_warnings
@@ -258,7 +259,7 @@ class _BodyReader:
             return parse_messages(_ResponsesBody.model_validate(given), self._limits)
         except ValidationError as error:
             self._violations += to_violations(error, given, schema=ChatRequestBody)
-            self._violations += find_list_violations(given, self._limits)
+            self._violations += find_list_violations(given, RESPONSES, self._limits)
         except InvalidInput as error:
             self._violations += error.violations
         return None

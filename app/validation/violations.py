@@ -130,13 +130,18 @@ _PYDANTIC_TYPES = frozenset(get_args(core_schema.ErrorType))
 
 
 def to_violations(
-    error: ValidationError, value: Any, prefix: str = "", schema: Any = None, hints: Mapping[str, str] = NO_HINTS
+    error: ValidationError,
+    value: Any,
+    prefix: str = "",
+    schema: Any = None,
+    hints: Mapping[str, str] = NO_HINTS,
+    names: Mapping[Any, str] = NO_HINTS,
 ) -> list[Violation]:
     """Return one violation for each JSON path in `error`; messages of several branches of a union are joined.
 
     With `schema`, the type that `value` was validated against, the message for an unknown key suggests a similar known
     key. `hints` maps the path of an unknown key to a text that follows the message instead. `prefix` is the path of
-    `value` itself.
+    `value` itself. `names` has the caller's names of keys of `value` that were renamed.
     """
     if error.error_count() > MAX_LISTED:
         return [Violation(prefix, f"has {error.error_count()} errors; at most {MAX_LISTED} can be listed")]
@@ -145,7 +150,8 @@ def to_violations(
     for item in error.errors(include_url=False, include_input=False)[:MAX_EXAMINED]:
         kind = item["type"]
         steps = list(_real_path(item["loc"], value, kind == "missing"))
-        errors = found.setdefault(json_path(steps, prefix), _PathErrors())
+        path = [names.get(step, step) for step in steps[:1]] + steps[1:] if names else steps
+        errors = found.setdefault(json_path(path, prefix), _PathErrors())
         if kind in _EXPECTED_TYPES:
             errors.expected_types[_EXPECTED_TYPES[kind]] = None
             given = _value_at(value, steps)

@@ -333,3 +333,16 @@ def test_the_error_of_a_result_without_a_call_says_how_to_fix_it() -> None:
     error = ask(messages=messages, tools=[TOOL]).json["error"]
     assert error["message"].startswith("messages[1]: tool result with the id 'x' has no matching call before it: add ")
     assert "None" not in error["message"]
+
+
+@each_case(
+    ("body", "warning"),
+    [
+        ({"max_tokens": 5, "max_completion_tokens": 6}, "max_tokens and max_completion_tokens are two names of one"),
+        ({"max_output_tokens": 50}, "max_output_tokens was lowered from 50 to 9"),
+        ({"top_k": 5}, "top_k was not sent"),
+    ],
+)
+def test_a_warning_names_the_fields_of_the_callers_body(body: Json, warning: str) -> None:
+    settings = profiled(max_output_tokens=9, lacks=["top_k"])
+    assert warning in str(ask(settings=settings, **body).json["warnings"])

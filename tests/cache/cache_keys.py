@@ -4,9 +4,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from app.api.chat_schema import parse_chat_body
-from app.api.completions import parse_completions_body
 from app.formats.body import ParsedRequest, RejectedRequest
+from app.formats.chat_body import parse_chat_body
+from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
 from app.profiles import Profile
 from app.routing import Deployment, ModelRoute, PreparedRequest

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.api.chat_schema import parse_chat_body
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput
 from app.formats.body import ParsedRequest
+from app.formats.chat_body import parse_chat_body
 from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile

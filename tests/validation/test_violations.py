@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import pytest
-from app.api.chat_schema import ChatRequestBody, parse_chat_body
 from app.api.convert import Conversion
 from app.cache.policy import MODES
 from app.config.settings import Settings
@@ -14,6 +13,7 @@ from app.errors import BadRequest, InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.formats.body import ParsedRequest, RejectedRequest
+from app.formats.chat_body import ChatRequestBody, parse_chat_body
 from app.formats.request_limits import RequestLimits
 from app.validation.violations import MAX_LISTED, describe_flag, json_path, known_keys, to_violations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError

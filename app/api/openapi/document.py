@@ -6,13 +6,13 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from app.api.chat_schema import ChatRequestBody
 from app.api.convert import Conversion, Converted
 from app.api.openapi import chat, completions, errors, frameworks, messages, responses
 from app.api.openapi.components import Components, Json, json_content, ref, walk
 from app.api.upstream_check import UpstreamCheck
 from app.formats import FORMATS
 from app.formats.anthropic.body import CountTokensRequest, MessagesRequest
+from app.formats.chat_body import ChatRequestBody
 
 _PREFIXES = {
     "qwen": "Qwen",
