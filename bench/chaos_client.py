@@ -17,8 +17,6 @@ DEADLINE_SECONDS = 120.0
 more on a busy machine. A reply that hangs never ends."""
 CANCEL_SECONDS = 0.5
 """After this time every gateway knows that a reply was cancelled."""
-CANNOT_CONTINUE = b"this gateway cannot continue the reply"
-"""What a gateway says that may have other frames than the one which followed another gateway's call (`shared`)."""
 TYPED_STATUSES = (429, 502, 503, 504)
 LOOK_UP = {
     "name": "look_up",
@@ -105,8 +103,6 @@ class Request:
     """What follows: resume, read, cancel, or nothing."""
     slow: bool = False
     """Whether it reads with pauses."""
-    cache: str = ""
-    """The header `x-parley-cache` of the response, without its parameters."""
     started: float = field(default_factory=time.monotonic)
 
 
@@ -203,7 +199,7 @@ class Client:
             return await self._refusal(request, head)
         if head.headers.get("x-request-id") != request.id:
             raise WrongReplyError(f"the response has the request id {head.headers.get('x-request-id')}")
-        cache = request.cache = head.headers.get("x-parley-cache", "").split(";")[0]
+        cache = head.headers.get("x-parley-cache", "").split(";")[0]
         if not request.stream:
             received = read_whole(json.loads(await self._connection.read_all(head)))
             self._connection.finish(head)
@@ -301,8 +297,6 @@ class Client:
         body = await self._connection.read_all(head)
         self._connection.finish(head)
         if head.status == 404:
-            if request.then == "resume" and request.cache == "shared" and CANNOT_CONTINUE in body:
-                return "resume: cannot be continued"
             self._results.not_found(request.id, request.started)
             return f"{request.then}: not found"
         if "x-request-id" not in head.headers:

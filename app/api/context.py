@@ -17,12 +17,11 @@ from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
     ResumeRecord,
-    make_other_frames_error,
     parse_record,
     reply_from_record,
     write_record,
 )
-from app.cache import ALL, UNKNOWN, Cache, EqualUntil, InFlightCall
+from app.cache import Cache, InFlightCall
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_usage import CallUsage
 from app.config.registry import ModelRegistry
@@ -50,8 +49,6 @@ PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
 """How long other gateways can find a reply by its record, in addition to the time it is kept after its end."""
-RECORD_DELAYS = (0.02, 0.05, 0.1, 0.2)
-"""The pauses before a record is read again that another gateway changes as soon as it notices that the client left."""
 
 
 @dataclass(slots=True)
@@ -83,7 +80,7 @@ class AppContext:
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
-    publishing: set[asyncio.Task[EqualUntil]] = field(default_factory=set)
+    publishing: set[asyncio.Task[None]] = field(default_factory=set)
     """Writes of records that no response waits for."""
     ended: EndedRequests = field(default_factory=EndedRequests)
     """Reports the requests for a reply that have ended."""
@@ -208,12 +205,11 @@ class AppContext:
         leaves. The memory of the request is released once the reply is open."""
         self.ticker.add(response)
         self.active.add(response)
-        published = ALL
         watcher = None if response.notices_disconnect else _watch_client(receive, response)
         try:
             await _start_when_open(response, opening, lease)
             if self.cache.is_shared:
-                published = await self._publish_record(response.info.response_id)
+                await self._publish_record(response.info.response_id)
                 response.on_keepalive = partial(self._publish_again, response.info.response_id)
             await response.done
         finally:
@@ -222,20 +218,14 @@ class AppContext:
             response.close()
             if watcher is not None:
                 watcher.cancel()
-        if published == UNKNOWN:  # now it may be known
-            await self._publish_record(response.info.response_id)
 
-    async def _publish_record(self, response_id: str) -> EqualUntil:
-        """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile. Returns
-        what the record says about the frames of the reply."""
+    async def _publish_record(self, response_id: str) -> None:
+        """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
         reply = self.resumable.find(response_id)
         location = None if reply is None else reply.source.location
-        if reply is None or location is None:
-            return ALL
-        equal_until = reply.source.equal_until
-        data = write_record(reply, location, equal_until)
-        await self.cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
-        return equal_until
+        if reply is not None and location is not None:
+            data = write_record(reply, location)
+            await self.cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
 
     def _publish_again(self, response_id: str) -> None:
         """Write the record again, which has changed, while the reply is sent."""
@@ -243,21 +233,13 @@ class AppContext:
         self.publishing.add(task)
         task.add_done_callback(self.publishing.discard)
 
-    async def find_resumable(self, response_id: str, owner: str, *, after: int = 0) -> ResumableReply | None:
+    async def find_resumable(self, response_id: str, owner: str) -> ResumableReply | None:
         """Return the reply to an earlier request of this caller, from this gateway or another one. A reply of another
-        gateway is followed only while it has a reader here. Raises NotFound if the client has read frames, and the
-        other gateway does not say in time how far its frames are equal to those that can be read here."""
+        gateway is followed only while it has a reader here."""
         reply = self.resumable.find(response_id)
-        record = None if reply is not None else await self.find_remote(response_id)
-        for delay in RECORD_DELAYS if after else ():
-            if record is None or record.equal_until != UNKNOWN:
-                break
-            await asyncio.sleep(delay)
-            record = await self.find_remote(response_id)
-        if after and record is not None and record.scope == owner and record.equal_until == UNKNOWN:
-            raise make_other_frames_error(response_id)
         if reply is not None:
             return reply if reply.owner == owner else None
+        record = await self.find_remote(response_id)
         if record is None or record.scope != owner:
             return None
         source = await self.cache.find_source(record.location)

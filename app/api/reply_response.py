@@ -19,6 +19,7 @@ from typing_extensions import override
 
 from app.api.response_writer import Headers, ResponseWriter
 from app.cache import InFlightCall, ReplaySource
+from app.calls.call import LOST
 from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stage import Stage, feed_to_end
@@ -400,13 +401,15 @@ class SkipFrames:
 
     def feed(self, events: list[Event]) -> bytes:
         data = self.encoder.feed(events)
-        return self._skip_but_last(data) if is_end(events) else self._skip_read(data)
+        if is_end(events):
+            return self._skip_end(data, unread=self._keep_last or events[-1] == Failed(LOST))
+        return self._skip_read(data)
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        return self._skip_but_last(self.encoder.fail(error))
+        return self._skip_end(self.encoder.fail(error), unread=self._keep_last)
 
-    def _skip_but_last(self, data: bytes) -> bytes:
-        if self._keep_last:
+    def _skip_end(self, data: bytes, *, unread: bool) -> bytes:
+        if unread:
             self._after = min(self._after, data.count(b"\n\n") - 1)
         return self._skip_read(data)
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from app.cache import ALL, UNKNOWN, EqualUntil, PackedReply, ReplaySource, ReplyLocation
+from app.cache import PackedReply, ReplaySource, ReplyLocation
 from app.chat.stream import Label, Origin
-from app.errors import NotFound
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
 from app.runtime.turn_queue import TurnBudget
@@ -21,12 +20,6 @@ SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
 MAX_REPLIES = 100_000
 _NOWHERE: ReplyLocation = ("flight", "")
-
-
-def make_other_frames_error(response_id: str) -> NotFound:
-    """Return the error for a client that has read frames which this gateway may not have."""
-    text = f"this gateway cannot continue the reply {response_id!r} exactly where its client stopped"
-    return NotFound(f"{text}: read all of it from its start, or send the request again")
 
 
 @dataclass(slots=True, eq=False)
@@ -41,8 +34,6 @@ class ResumableReply:
     source: ReplaySource
     unread_seconds: float = 0.0
     """How long the upstream call goes on after its last client has disconnected, up to infinity."""
-    equal_until: EqualUntil = ALL
-    """How far `source` is equal to what the client has read."""
 
     def release(self) -> None:
         """End the call if only this reply keeps it running: the reply can no longer be resumed."""
@@ -156,7 +147,6 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     options: Options
     label: Label
     age_seconds: int | None
-    equal_until: EqualUntil = UNKNOWN
     keepalives: list[int] = []
 
 
@@ -181,13 +171,12 @@ def _pack(reply: ResumableReply) -> _PackedReply | None:
     if source is None:
         return None
     try:
-        return _PackedReply(write_record(reply, source.location or _NOWHERE, ALL), source)
+        return _PackedReply(write_record(reply, source.location or _NOWHERE), source)
     except UnicodeEncodeError:
         return None
 
 
-def write_record(reply: ResumableReply, location: ReplyLocation, equal_until: EqualUntil) -> bytes:
-    """`equal_until` says how far the log at `location` is equal to what the client reads."""
+def write_record(reply: ResumableReply, location: ReplyLocation) -> bytes:
     info = reply.info
     record = ResumeRecord(
         location=location,
@@ -203,7 +192,6 @@ def write_record(reply: ResumableReply, location: ReplyLocation, equal_until: Eq
         options=info.options,
         label=info.origin.label,
         age_seconds=info.origin.age_seconds,
-        equal_until=equal_until,
         keepalives=info.keepalives,
     )
     return msgspec.json.encode(record)
@@ -220,9 +208,7 @@ def parse_record(data: bytes) -> ResumeRecord | None:
 
 def reply_from_record(record: ResumeRecord, response_id: str, source: ReplaySource) -> ResumableReply:
     info = info_from_record(record, response_id)
-    return ResumableReply(
-        info, FORMATS[record.format], record.mode, record.scope, source, equal_until=record.equal_until
-    )
+    return ResumableReply(info, FORMATS[record.format], record.mode, record.scope, source)
 
 
 def info_from_record(record: ResumeRecord, response_id: str) -> ReplyInfo:

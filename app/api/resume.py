@@ -1,6 +1,5 @@
 """Endpoints for a reply that was requested before: resume its stream, read it whole, or cancel it."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,16 +12,13 @@ from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.reply_response import add_reply_stage
 from app.api.response_writer import Send, make_send_queue
-from app.api.resumable import ResumableReply, make_other_frames_error
+from app.api.resumable import ResumableReply
 from app.api.unknown_paths import describe_wrong_method
-from app.cache import ALL, UNKNOWN
+from app.calls.call import LOST
 from app.calls.reply_consumer import ReplyConsumer
 from app.chat.events import Event, Failed
 from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
-
-COUNT_SECONDS = 5.0
-"""How long the frames that a client has read at another gateway may take to arrive here."""
 
 
 class ResumeEndpoint:
@@ -40,26 +36,20 @@ class ResumeEndpoint:
             after = _parse_last_event_id(scope)
             context = self._context
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                resumable = await self._context.find_resumable(_id(scope), self._context.owner(scope), after=after)
+                resumable = await context.find_resumable(_id(scope), context.owner(scope))
                 if resumable is None or not resumable.source.complete:
                     raise _not_found(scope)
-                if not after or (resumable.equal_until == ALL and not await _has_ended(self._context, resumable)):
+                if not after or not await _has_ended(context, resumable):
                     await self._stream_rest(resumable, after, scope, receive, send)
                     return
-                async with keep_open(resumable):
-                    if not await has_read_frames(resumable, after):
-                        raise make_other_frames_error(_id(scope))
-                    if not await _has_ended(self._context, resumable):
+                async with _keep_open(resumable):
+                    frames, lost = await _count_frames(resumable)
+                    if after < frames:
                         await self._stream_rest(resumable, after, scope, receive, send)
-                        return
-                    frames, failed = await _count_frames(resumable)
-                    read_elsewhere = frames - 1 if _is_failure_unread(resumable) else frames
-                    if failed and after > read_elsewhere:  # the client has more of it than is left here
-                        raise make_other_frames_error(_id(scope))
-                    if after >= frames:
-                        await send_no_content(send)
+                    elif lost and context.resumable.find(_id(scope)) is None:
+                        raise _make_lost_error(_id(scope))
                     else:
-                        await self._stream_rest(resumable, after, scope, receive, send)
+                        await send_no_content(send)
         except ParleyError as error:
             scope["state"]["error_code"] = error.code
             await send_error(send, error, scope["state"]["request_id"])
@@ -155,7 +145,7 @@ async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:
 
 
 @asynccontextmanager
-async def keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
+async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
     """Keep a reader on the reply while its frames are counted and sent: a call of another gateway is followed only
     while it has a reader here."""
     listening = None if resumable.source.ended else await resumable.source.open()
@@ -166,78 +156,47 @@ async def keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
             listening.close()
 
 
-async def has_read_frames(resumable: ResumableReply, after: int) -> bool:
-    """Whether the first `after` frames that can be read here are those that the client has read at another gateway.
-
-    That gateway may have sent more than it wrote to Redis. If another one then made the rest of the reply, its frames
-    are different, although their text continues the same."""
-    if resumable.equal_until == ALL:
-        return True
-    counting = _FrameCounter(resumable.format.reply_encoder(resumable.info, resumable.mode), enough=after)
-    reply = await resumable.source.open()
-    try:
-        reply.start(add_reply_stage(resumable.format, counting))
-        async with asyncio.timeout(COUNT_SECONDS):
-            await counting.ended
-    except TimeoutError:
-        return False
-    finally:
-        reply.close()
-    different = [at for fence, at in resumable.source.leaders if fence > resumable.equal_until]
-    return not any(at < counting.batches for at in different) and (counting.frames >= after or not counting.failed)
-
-
 async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
-    """The number of frames in the whole stream of a reply that has ended, and whether it failed."""
+    """Return the number of frames in the whole stream of a reply that has ended, and whether its end was lost with
+    another gateway."""
     encoder = resumable.format.reply_encoder(resumable.info, resumable.mode)
     counting = _FrameCounter(encoder)
     try:
         reply = await resumable.source.open()
     except ParleyError as error:  # it failed before its first event
-        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), True
+        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), False
     try:
         reply.start(add_reply_stage(resumable.format, counting))
         await counting.ended
     finally:
         reply.close()
-    return counting.frames, counting.failed
-
-
-def _is_failure_unread(resumable: ResumableReply) -> bool:
-    """Whether no client can have read the failure of a reply that has failed: it was received by another gateway, and
-    failed only here, because that gateway is lost."""
-    return resumable.equal_until != ALL and resumable.source.equal_until == UNKNOWN
+    return counting.frames, counting.lost
 
 
 class _FrameCounter(ReplyConsumer):
-    """Receives a whole reply, or its beginning with `enough` frames, and counts its batches and frames."""
+    """Receives a whole reply and counts its frames."""
 
-    def __init__(self, encoder: Encoder, enough: int | None = None) -> None:
+    def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self._encoder = encoder
-        self._enough = enough
-        self.batches = 0
         self.frames = encoder.open().count(b"\n\n")
-        self.failed = False
-        self._end_if_enough()
+        self.lost = False
 
     @override
     def add_events(self, events: list[Event]) -> None:
-        self.batches += 1
-        if not events:
-            return
-        self.frames += self._encoder.feed(events).count(b"\n\n")
-        self.failed = isinstance(events[-1], Failed)
-        self._end_if_enough()
-
-    def _end_if_enough(self) -> None:
-        if self._enough is not None and self.frames >= self._enough:
-            self.ended.set_result(None)
+        if events:
+            self.frames += self._encoder.feed(events).count(b"\n\n")
+            self.lost = events[-1] == Failed(LOST)
 
 
 def _id(scope: Scope) -> str:
     id_: str = scope["path_params"]["response_id"]
     return id_
+
+
+def _make_lost_error(response_id: str) -> NotFound:
+    text = f"this gateway cannot continue the reply {response_id!r} exactly where its client stopped"
+    return NotFound(f"{text}: read all of it from its start, or send the request again")
 
 
 def _not_found(scope: Scope) -> NotFound:

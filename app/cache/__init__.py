@@ -4,18 +4,15 @@ from app.cache.cache import Cache
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
 from app.cache.values import CacheRequest, CacheRules, FoundReply
 from app.calls.call import InFlightCall
-from app.calls.log import ALL, UNKNOWN, EqualUntil, ReplyLocation
+from app.calls.log import ReplyLocation
 from app.calls.stored_reply import PackedReply
 from app.calls.types import ReplaySource
 
 __all__ = [
-    "ALL",
     "MODES",
-    "UNKNOWN",
     "Apply",
     "Cache",
     "CachePolicy",
-    "EqualUntil",
     "Mode",
     "PackedReply",
     "ReplyLocation",

@@ -199,24 +199,12 @@ class Cache:
         return call
 
     async def _open_call(self, request: CacheRequest, open_upstream: OpenUpstream, call: InFlightCall) -> Reply:
-        """Return the source of the call. If the identical call of another gateway fails, try once more."""
+        """Return the source of the call."""
         if self._coordinator is None:
             return await open_upstream()
-        if not (request.policy.share and request.policy.read):
-            return await self._coordinator.open_private_call(call, open_upstream)
-        led = False
-
-        async def lead() -> Reply:
-            nonlocal led
-            led = True
-            return await open_upstream()
-
-        try:
-            return await self._coordinator.open_call(call, request.key, lead)
-        except UpstreamFailed as error:
-            if led or not error.retryable:
-                raise
-        return await self._coordinator.open_call(call, request.key, open_upstream)
+        if request.policy.share and request.policy.read:
+            return await self._coordinator.open_call(call, request.key, open_upstream)
+        return await self._coordinator.open_private_call(call, open_upstream)
 
     def _new_call(
         self,

@@ -12,26 +12,21 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from app.calls.log import (
-    ALL,
-    LOG_LIMITS,
-    UNKNOWN,
-    EqualUntil,
-    LogLimits,
-    LogReader,
-    LogSubscriber,
-    ReplyLocation,
-    ReplyLog,
-)
+from app.calls.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
 from app.calls.stored_reply import PackedReply, pack_log
 from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
-from app.chat.stage import Stage, feed_to_end
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
 
 log = logging.getLogger("parley.flight")
 
 CANCELLED = Fault("cancelled", "the reply was cancelled: its client disconnected or cancelled it", transient=False)
+LOST = Fault(
+    "upstream_incomplete",
+    "the gateway that received this reply stopped, or can no longer be followed: send the request again",
+    transient=True,
+)
+"""The end of a reply here, of which more may be in another process."""
 
 
 class TickRegistry(Protocol):
@@ -74,13 +69,6 @@ class InFlightCall:
         """Another process makes the call, and this one follows it."""
         self.id = ""
         """The call's id for other processes."""
-        self.leaders: list[tuple[int, int]] = []
-        """The fencing tokens of the leaders whose events the log has, as far as this process followed them, each with
-        the number of batches before its first."""
-        self._fence = 0
-        """The fencing token with which this process leads the call, or has led it."""
-        self._has_own_events = False
-        """The log has events that the shared log does not have, although this process followed that."""
         self.fallback_model: str | None = None
         """The model that answers in place of the one that was requested."""
         self.aborted = False
@@ -93,7 +81,6 @@ class InFlightCall:
         self.on_late_end: Callable[[], None] | None = None
         """Set when the request for which the call was started has ended: called once, after `on_end`."""
         self._publisher: CallPublisher | None = None
-        self._splice: Stage | None = None
         self._ahead_bytes = 0
         """How many bytes have arrived since all readers of this process paused."""
         self._on_end = on_end
@@ -150,16 +137,6 @@ class InFlightCall:
         return ("flight", self.id) if self.id and self._opened.is_set() else None
 
     @property
-    def equal_until(self) -> EqualUntil:
-        """How far the log at `location` is equal to this one. While this process follows another one, that is
-        unknown: if Redis fails, this process continues with a call of its own, which it cannot record in Redis."""
-        if self._has_own_events:
-            return UNKNOWN
-        if self._fence:
-            return self._fence
-        return ALL if self.followed and self.ended else UNKNOWN
-
-    @property
     def complete(self) -> bool:
         """Whether the log still has every event of the reply so far."""
         return self.log.complete
@@ -168,8 +145,8 @@ class InFlightCall:
         if not self.ended or self.error is not None or not self.complete:
             return None
         if self.entry is not None:
-            return PackedReply(self.entry, self.location, self.equal_until)
-        return pack_log(self.log, self.size, self.location, self.equal_until)
+            return PackedReply(self.entry, self.location)
+        return pack_log(self.log, self.size, self.location)
 
     def keep_for_resume(self) -> None:
         self.resumable = True
@@ -259,9 +236,9 @@ class InFlightCall:
 
     # Other processes.
 
-    def publish(self, publisher: CallPublisher, call_id: str, fence: int) -> None:
-        """Let other processes follow the call by this id. This process leads it with this fencing token."""
-        self._publisher, self.id, self._fence = publisher, call_id, fence
+    def publish(self, publisher: CallPublisher, call_id: str) -> None:
+        """Let other processes follow the call by this id."""
+        self._publisher, self.id = publisher, call_id
         self.log.subscribe(publisher)
 
     def unpublish(self, publisher: CallPublisher) -> None:
@@ -280,30 +257,6 @@ class InFlightCall:
         """Undo `follow`: the other process's reply failed before it began."""
         self.followed, self.id = False, ""
 
-    def mark_own_events(self) -> None:
-        """From now on the log may differ from the shared one."""
-        self._has_own_events = True
-
-    def mark_leader(self, fence: int) -> None:
-        """The process with this fencing token leads the call from here on."""
-        self.leaders.append((fence, self.log.end_position))
-
-    def take_over(self, source: Reply, splice: Stage, *, shared: bool) -> None:
-        """Go on with a new source, a second call to the model. `splice` drops the part of its reply that is in the log.
-        Without `shared`, other processes cannot follow it."""
-        if self.ended:
-            source.close()
-            return
-        self.followed = False
-        if not shared:
-            self.mark_own_events()
-        if not shared and not self._opened.is_set():
-            self.id = ""
-        self._source, self._splice = source, splice
-        if self._source_paused:
-            source.pause()
-        source.start(self)
-
     # The source.
 
     async def _open(self) -> None:
@@ -321,7 +274,7 @@ class InFlightCall:
             self._opened.set()
             if self.ended:
                 source.close()
-            elif self._source is None:  # else the call was taken over before it began
+            else:
                 self._source = source
                 source.start(self)
         self._opening = None
@@ -349,11 +302,11 @@ class InFlightCall:
 
     def on_events(self, events: list[Event]) -> None:
         if not self.log.ended:
-            self._append((events if self._splice is None else self._splice.feed(events),))
+            self._append((events,))
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if not self.log.ended:
-            self._append(batches if self._splice is None else feed_to_end(self._splice, batches))
+            self._append(batches)
 
     def _append(self, batches: Sequence[list[Event]]) -> None:
         reply_log, last = self.log, batches[-1]

@@ -22,14 +22,6 @@ ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
 """A call by its id, or a stored reply by its key and the time of its end."""
 
 
-EqualUntil: TypeAlias = int
-"""How far the log that processes share is equal, batch by batch, to what the clients of one process read: until a
-leader with a higher fencing token writes to it. UNKNOWN: it may be different from the first event on."""
-UNKNOWN: EqualUntil = 0
-ALL: EqualUntil = 2**53 - 1
-"""Everything that the clients have read is in the shared log."""
-
-
 @dataclass(frozen=True, slots=True)
 class LogLimits:
     max_bytes: int = 32 * 1024 * 1024

@@ -7,7 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.calls.codec import LARGE_ENTRY, Batch, NotEncodable, StoredEntry, dump, load, plain_size
-from app.calls.log import ALL, EVENT_BYTES, UNKNOWN, EqualUntil, ReplyLocation, ReplyLog, events_size
+from app.calls.log import EVENT_BYTES, ReplyLocation, ReplyLog, events_size
 from app.calls.replay import Pace, PacedReplay, Replay, Turns
 from app.chat.events import Event, Finish, is_end
 from app.chat.stream import Reply
@@ -23,13 +23,8 @@ class PackedReply(Struct, frozen=True, gc=False):
 
     data: bytes
     location: ReplyLocation | None
-    equal_until: EqualUntil = UNKNOWN
     cached: bool = False
     """It was read from the store, so its usage is marked as cached."""
-
-    @property
-    def leaders(self) -> Sequence[tuple[int, int]]:
-        return ()
 
     @property
     def size(self) -> int:
@@ -61,8 +56,6 @@ class StoredReply:
     """A reply from the store, under the key of its request. Any number of readers may read it."""
 
     ended = complete = True
-    equal_until: EqualUntil = ALL
-    leaders: Sequence[tuple[int, int]] = ()
 
     def __init__(self, key: str, entry: StoredEntry, data: bytes | None = None, pace: Pace = "fast") -> None:
         """`data` is the reply as it was stored, if that is known. `pace` is that of `add_reader`."""
@@ -94,30 +87,26 @@ class StoredReply:
         if not self._whole:
             return None
         if self.data is not None:
-            return PackedReply(self.data, self.location, self.equal_until, cached=True)
+            return PackedReply(self.data, self.location, cached=True)
         entry = StoredEntry(self.created, list(self._batches))
-        return _pack(partial(dump, entry), self.size, self.location, self.equal_until)
+        return _pack(partial(dump, entry), self.size, self.location)
 
 
-def pack_log(
-    log: ReplyLog, size: int, location: ReplyLocation | None, equal_until: EqualUntil = UNKNOWN
-) -> PackedReply | None:
+def pack_log(log: ReplyLog, size: int, location: ReplyLocation | None) -> PackedReply | None:
     """Pack a log; None if it has no last event, is large, or cannot be encoded."""
     if log.defect is not None or not log.batches:
         return None
-    return _pack(log.dump, size, location, equal_until)
+    return _pack(log.dump, size, location)
 
 
-def _pack(
-    encode: Callable[[], bytes], size: int, location: ReplyLocation | None, equal_until: EqualUntil
-) -> PackedReply | None:
+def _pack(encode: Callable[[], bytes], size: int, location: ReplyLocation | None) -> PackedReply | None:
     if size > LARGE_ENTRY:
         return None
     try:
         data = encode()
     except NotEncodable:
         return None
-    return PackedReply(data, location, equal_until)
+    return PackedReply(data, location)
 
 
 def _estimate_size(events: Sequence[list[Event]], data: bytes | None) -> int:

@@ -1,10 +1,10 @@
 """The protocols of replies that are shared: who opens one, who can be read more than once, who joins gateways."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeAlias
 
 from app.calls.call import InFlightCall
-from app.calls.log import EqualUntil, ReplyLocation
+from app.calls.log import ReplyLocation
 from app.calls.stored_reply import PackedReply
 from app.chat.stream import Reply
 
@@ -25,14 +25,6 @@ class ReplaySource(Protocol):
     @property
     def location(self) -> ReplyLocation | None:
         """Where other processes find the reply; None if they cannot."""
-
-    @property
-    def equal_until(self) -> EqualUntil:
-        """How far the log at `location` is equal to what the readers of this process read."""
-
-    @property
-    def leaders(self) -> Sequence[tuple[int, int]]:
-        """The fencing tokens of the processes that made the reply, each with the number of batches before its first."""
 
     @property
     def complete(self) -> bool:
@@ -59,7 +51,8 @@ class CallCoordinator(Protocol):
         """Whether Redis answers. While it does not, requests are served without it."""
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
-        """Return the source of a call: a new call or that of another gateway. Raises UpstreamFailed."""
+        """Return the source of a call: a new call or that of another gateway. If that fails before its reply begins,
+        try once more. Raises UpstreamFailed."""
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
         """Like `open_call`, for a call that no other request may join."""

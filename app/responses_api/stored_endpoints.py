@@ -10,8 +10,7 @@ from app.api.asgi import Receive, Scope, send_error, send_json
 from app.api.context import AppContext
 from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
 from app.api.response_writer import Send, make_send_queue
-from app.api.resumable import ResumableReply, info_from_record, make_other_frames_error
-from app.api.resume import has_read_frames, keep_open
+from app.api.resumable import ResumableReply, info_from_record
 from app.api.unknown_paths import describe_wrong_method
 from app.cache import ReplaySource
 from app.chat.stream import Reply
@@ -225,16 +224,13 @@ class StoredResponseHandlers:
         await send({"type": "http.response.body", "body": _write_stored(record, after)})
 
     async def _find_reply(self, stream: "_Stream") -> ResumableReply | None:
-        reply = await self._context.find_resumable(stream.id, stream.caller, after=stream.skip)
+        reply = await self._context.find_resumable(stream.id, stream.caller)
         return None if reply is None or not reply.source.complete else reply
 
     async def _stream_reply(self, reply: ResumableReply, stream: "_Stream") -> None:
-        async with keep_open(reply):
-            if stream.skip and not await has_read_frames(reply, stream.skip):
-                raise make_other_frames_error(stream.id)
-            response = self._create_response(stream, reply.info)
-            response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
-            await self._context.run_response(response, self._open_kept(reply.source, response, stream), stream.receive)
+        response = self._create_response(stream, reply.info)
+        response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
+        await self._context.run_response(response, self._open_kept(reply.source, response, stream), stream.receive)
 
     async def _open_kept(self, source: ReplaySource, response: ReplyResponse, stream: "_Stream") -> Reply:
         """Open a reply to send it again. Its last event has the Response that is stored."""

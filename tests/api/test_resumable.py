@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 from app.api.resumable import ResumableReplies, ResumableReply
-from app.cache import ALL, EqualUntil, PackedReply, ReplyLocation
+from app.cache import PackedReply, ReplyLocation
 from app.chat.stream import Reply
 from app.formats import FORMATS
 from app.formats.base import ReplyInfo
@@ -25,8 +25,6 @@ class EndedSource:
 
     size, ended, complete = 100, True, True
     location: ReplyLocation | None = None
-    equal_until: EqualUntil = ALL
-    leaders: Sequence[tuple[int, int]] = ()
 
     def __init__(self, clock: WorkClock) -> None:
         self._clock = clock

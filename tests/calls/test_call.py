@@ -6,7 +6,6 @@ import time
 import pytest
 from app.calls.call import InFlightCall
 from app.calls.log import LOG_LIMITS, LogLimits, events_size
-from app.calls.shared.splice import Splice
 from app.chat.events import Event, Failed, Fault, Finish
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError, UpstreamFailed
@@ -561,7 +560,7 @@ class Publisher:
         self.has_followers = has_followers
         self.calls: list[str] = []
         self._scene = call
-        call.in_flight.publish(self, "k.1", 1)
+        call.in_flight.publish(self, "k.1")
 
     def advance(self) -> None:
         self.position = self._scene.in_flight.log.end_position
@@ -609,36 +608,5 @@ def test_paused_readers_hold_the_server_back_unless_others_follow_and_are_not_fa
         caller.resume()
         caller.pause()
         assert not is_held_back(), "the reader has read what was ahead"
-
-    run(scenario)
-
-
-def test_a_call_that_is_taken_over_goes_on_in_the_same_log_where_the_old_source_stopped() -> None:
-    async def scenario(loop: Clocked) -> None:
-        call = await CallUnderTest().opened()
-        call.in_flight.follow("k.1")
-        caller, rest = call.caller(), Source()
-        call.source.push(*say("one, ", "tw"))
-        caller.pause()
-        splice = Splice([batch.events for batch in call.in_flight.log.batches])
-        call.in_flight.take_over(rest, splice, shared=True)
-        assert rest.paused, "the new source is held back as the old one was"
-        caller.resume()
-        late = call.caller()
-        rest.push(*say("one, two"))
-        rest.push(*say(", three"), [DONE])
-        assert caller.batches == late.batches == [*say("one, ", "tw", "o", ", three"), [DONE]]
-        assert not call.in_flight.followed, "this process stores it"
-        assert call.in_flight.location == ("flight", "k.1")
-
-    run(scenario)
-
-
-def test_a_source_that_takes_over_a_call_that_has_ended_is_closed() -> None:
-    async def scenario(loop: Clocked) -> None:
-        call, rest = await CallUnderTest().opened(), Source()
-        call.source.push([DONE])
-        call.in_flight.take_over(rest, Splice([]), shared=True)
-        assert (rest.closes, rest.over) == (1, False)
 
     run(scenario)

@@ -31,9 +31,9 @@ LONG_SECONDS = 30.0
 class Call:
     """One request that the model server got: nothing is said before `go`, and then the words come at a pace."""
 
-    def __init__(self, question: str, number: int) -> None:
+    def __init__(self, question: str) -> None:
         self.question = question
-        self.words = words(question, number)
+        self.words = words(question)
         self.word_sent = [asyncio.Event() for _ in self.words]
         self.begin = asyncio.Event()
 
@@ -67,7 +67,7 @@ class Model(ScriptedServer):
             return self.replies.pop(0)
         text = json.loads(request.body)["messages"][-1]["content"]
         again = self.asked[text]
-        call = Call(text, again)
+        call = Call(text)
         self.calls.append(call)
         if self.pace is not None or again:
             call.go(self.pace or 0.0)
@@ -84,15 +84,9 @@ class Model(ScriptedServer):
         return Counter(call.question for call in self.calls)
 
 
-FICKLE, BRIEF = "fickle", "brief"
-"""A question that begins so is answered in another way each time, or later in less words."""
-
-
-def words(question: str, number: int = 0) -> list[str]:
-    pick = random.Random(f"{question} {number}" if question.startswith(FICKLE) else question)
-    count = pick.randint(6, 40)
-    chosen = [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(count)]
-    return chosen[:4] if question.startswith(BRIEF) and number else chosen
+def words(question: str) -> list[str]:
+    pick = random.Random(question)
+    return [pick.choice("abcdefgh") * pick.randint(1, 3) + " " for _ in range(pick.randint(6, 40))]
 
 
 def question(text: str) -> dict[str, Any]:

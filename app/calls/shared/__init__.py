@@ -1,4 +1,4 @@
-"""Single-flight across all gateways that share a Redis: one gateway leads a call, others follow it or take it over."""
+"""Single-flight across all gateways that share a Redis: one gateway leads a call, others follow it."""
 
 from app.calls.shared.coordinator import Coordinator
 

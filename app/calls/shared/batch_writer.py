@@ -37,9 +37,9 @@ class BatchWriter:
         self._wake_event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def begin(self, keys: CallKeys, fence: int, last_record: int = 0) -> CallLease:
-        """Start to write the records of a call. `last_record` is the number of the last record that is written."""
-        lease = CallLease(keys, fence, last_record, self._wake_event.set, self._loop.time())
+    def begin(self, keys: CallKeys) -> CallLease:
+        """Start to write the records of a call."""
+        lease = CallLease(keys, self._wake_event.set, self._loop.time())
         self.leases.add(lease)
         self._by_id[keys.id] = lease
         if self._task is None:
@@ -51,7 +51,7 @@ class BatchWriter:
         return len(self.leases)
 
     async def aclose(self) -> None:
-        """Release the leases, so that other gateways can take the calls over."""
+        """Release the leases, so that other gateways learn at once that the calls end here."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""All operations on the shared calls in Redis. Writes carry a fencing token. Every method raises RedisUnavailable, or
+"""All operations on the shared calls in Redis. Every method raises RedisUnavailable, or
 its subclass RedisUnanswered if Redis may have executed the operation."""
 
 import asyncio
@@ -16,11 +16,11 @@ from app.redis.breaker import Client, RedisCircuitBreaker
 Arguments: TypeAlias = Sequence[str | bytes | int]
 State: TypeAlias = Literal["missing", "led", "leaderless", "ended", "given up"]
 """The state of a call. `missing`: Redis has no such call; `led`: a gateway holds its lease and writes it; `leaderless`:
-the lease is free, and another gateway may take the call over; `ended`: the reply is complete; `given up`: no gateway
-followed the call, so its leader ended it early."""
+the lease has expired or was released; `ended`: the reply is complete; `given up`: no gateway followed the call, so its
+leader ended it early."""
 After: TypeAlias = Literal["", "end", "end_unless_followed", "release"]
 """What a write does to the call: renew the lease, end the call, end it unless another gateway follows, or release the
-lease so that another gateway can take the call over."""
+lease because nothing more is written."""
 
 PREFIX = f"parley:{{commons-{VERSION}}}"
 """The prefix of all keys. It has the version of the events: gateways with different versions share no calls."""
@@ -80,7 +80,6 @@ class WriteRequest(Struct, frozen=True):
     """One write of a leader: its next record, or none, to renew the lease."""
 
     keys: CallKeys
-    fence: int
     record_number: int = 0
     record: bytes = b""
     after: After = ""
@@ -105,8 +104,8 @@ class CallStore:
         self._keep_ms = int(max(keep_seconds, lease_seconds * 4) * 1000)
 
     async def claim(self, keys: CallKeys, *, resumable: bool = True) -> str | None:
-        """Claim the lead of a call. Returns None when this process leads it now, under this number with fencing token
-        1; else the number of the call to follow. With `resumable`, other gateways can follow the call by its id from
+        """Claim the lead of a call. Returns None when this process leads it now, under this number; else the number of
+        the call to follow. With `resumable`, other gateways can follow the call by its id from
         now on; else when one has joined it or it was written."""
         lease_ms = self._lease_ms
         if not resumable and await self._breaker.execute("SET", keys.pointer, keys.number, "PX", lease_ms, "NX"):
@@ -122,15 +121,9 @@ class CallStore:
         for request in requests:
             keys = request.keys
             redis_keys += (keys.pointer, keys.listen, keys.state, keys.lease, keys.stream)
-            arguments += (keys.number, request.fence, request.record_number, request.record)
-            arguments += (request.after, request.joinable_ms)
+            arguments += (keys.number, request.record_number, request.record, request.after, request.joinable_ms)
         results = await self._run(scripts.WRITE, redis_keys, arguments)
         return [WriteResult(code, bool(followed)) for code, followed in results]
-
-    async def take_over(self, keys: CallKeys) -> int:
-        """Take over a call. Returns the new fencing token; 0 if another gateway leads it; -1 if it has ended."""
-        redis_keys = [keys.pointer, keys.state, keys.lease]
-        return int(await self._run(scripts.TAKE_OVER, redis_keys, [keys.number, self._lease_ms, self._keep_ms]))
 
     async def watch(self, calls: Sequence[CallKeys]) -> list[State]:
         """Return the states of these calls, and mark those in progress as followed."""

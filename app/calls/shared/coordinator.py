@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from app.calls.call import InFlightCall
+from app.calls.call import LOST, InFlightCall
 from app.calls.shared.batch_writer import BatchWriter
 from app.calls.shared.call_store import JOINED, KEEP_SECONDS, LEASE_SECONDS, PREFIX, CallKeys, CallStore, to_text
-from app.calls.shared.follower import ORPHANED, Follower
+from app.calls.shared.follower import Follower
 from app.calls.shared.lease import JOINABLE_AFTER_END_MS, CallLease, Publisher
-from app.calls.shared.splice import Splice
 from app.calls.shared.tailer import StreamTailer
 from app.calls.types import OpenUpstream
 from app.chat.stream import Reply
@@ -114,31 +113,30 @@ class Coordinator:
         of this process, which other gateways can follow. If Redis is down, the call is not shared.
 
         Raises UpstreamFailed, even when the call of the other gateway fails."""
-        keys = CallKeys.new(key)
-        try:
-            number = await self._calls.claim(keys, resumable=call.resumable)
-        except asyncio.CancelledError:
-            self._release_claim(keys)
-            raise
-        except RedisUnavailable as error:
-            if isinstance(error, RedisUnanswered):
+        for is_last in (False, True):
+            keys = CallKeys.new(key)
+            try:
+                number = await self._calls.claim(keys, resumable=call.resumable)
+            except asyncio.CancelledError:
                 self._release_claim(keys)
-            return await open_upstream()
-        if number is None:
-            self._read_notices()
-            return await self._lead(call, self.writer.begin(keys, 1), open_upstream)
-        follower = self._new_follower(call, CallKeys(key, number), open_upstream)
-        try:
-            await self._catch_up(follower)
-            await follower.started
-        except BaseException:
-            follower.close()
-            raise
-        return follower
+                raise
+            except RedisUnavailable as error:
+                if isinstance(error, RedisUnanswered):
+                    self._release_claim(keys)
+                break
+            if number is None:
+                self._read_notices()
+                return await self._lead(call, self.writer.begin(keys), open_upstream)
+            try:
+                return await self._join(call, CallKeys(key, number))
+            except UpstreamFailed as error:
+                if not error.retryable or (is_last and error.fault != LOST):
+                    raise
+        return await open_upstream()
 
     def _release_claim(self, keys: CallKeys) -> None:
         """Release a claim that Redis may have executed, so that identical requests need not wait until it expires."""
-        self.writer.begin(keys, 1).release_claim()
+        self.writer.begin(keys).release_claim()
 
     async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
         """Like `open_call`, for a call that no other request may join; a gateway can follow it only by its id."""
@@ -156,7 +154,7 @@ class Coordinator:
 
     async def follow(self, call: InFlightCall, call_id: str) -> Reply:
         """Return a source that follows the call of another gateway from its first event."""
-        follower = self._new_follower(call, CallKeys.from_id(call_id), None)
+        follower = self._begin_to_follow(call, CallKeys.from_id(call_id))
         follower.mark_started()
         await self._catch_up(follower)
         return follower
@@ -199,7 +197,7 @@ class Coordinator:
             self._cancel(reply_id)
 
     async def aclose(self) -> None:
-        """Release the leases, so that other gateways can take the calls over at once. It aborts no call."""
+        """Release the leases. It aborts no call."""
         if self._notices is not None:
             await self._notices.aclose()
         await self.tailer.aclose()
@@ -217,49 +215,28 @@ class Coordinator:
 
     # Following a call.
 
-    def _new_follower(self, call: InFlightCall, keys: CallKeys, open_upstream: OpenUpstream | None) -> Follower:
-        return Follower(call, keys, self.tailer, self._take_over, open_upstream, self._calls.lease_seconds)
+    def _begin_to_follow(self, call: InFlightCall, keys: CallKeys) -> Follower:
+        call.follow(keys.id)
+        return Follower(keys, self.tailer, self._calls.lease_seconds)
+
+    async def _join(self, call: InFlightCall, keys: CallKeys) -> Follower:
+        """Follow the call of another gateway for an identical request. Raises UpstreamFailed if its reply fails, or its
+        leader is gone, before it has begun."""
+        follower = self._begin_to_follow(call, keys)
+        try:
+            await self._catch_up(follower)
+            await follower.started
+            if follower.is_lost:
+                raise UpstreamFailed(LOST)
+        except BaseException:
+            follower.close()
+            call.unfollow()
+            raise
+        return follower
 
     async def _catch_up(self, follower: Follower) -> None:
         with suppress(RedisUnavailable):
-            found = await self._calls.read_history(follower.keys, follower.last_record)
-            if follower.wants_records:  # meanwhile the follower may have taken the call over
-                follower.on_records(found)
-
-    async def _take_over(self, follower: Follower, open_upstream: OpenUpstream, *, shared: bool) -> bool:
-        call, fence = follower.call, -1
-        _check_complete(call)
-        try:
-            if shared:
-                fence = await self._calls.take_over(follower.keys)
-            if fence == 0:
-                return False
-            complete = shared and await self._read_to_end(follower)
-        except RedisUnavailable:
-            if fence <= 0:
-                return False
-            complete = False
-        if follower.over:
-            return False
-        leads = complete and fence > 0
-        lease = self.writer.begin(follower.keys, fence, follower.last_record) if leads else None
-        try:
-            _check_complete(call)
-        except UpstreamFailed:
-            if lease is not None:
-                lease.resign()
-            raise
-        source = await open_upstream() if lease is None else await self._lead(call, lease, open_upstream)
-        call.take_over(source, Splice([batch.events for batch in call.log.batches]), shared=leads)
-        return True
-
-    async def _read_to_end(self, follower: Follower) -> bool:
-        while found := await self._calls.read_history(follower.keys, follower.last_record):
-            last_record = follower.last_record
-            follower.on_records(found)
-            if follower.last_record == last_record:
-                return False
-        return True
+            follower.on_records(await self._calls.read_history(follower.keys, follower.last_record))
 
 
 @contextmanager
@@ -271,12 +248,6 @@ def _redis_needed() -> Iterator[None]:
         raise StoreDown(
             "the state of the reply cannot be read, because Redis does not answer: try again later"
         ) from error
-
-
-def _check_complete(call: InFlightCall) -> None:
-    """Raise UpstreamFailed if the beginning of the log was dropped: a new reply cannot be compared with it then."""
-    if not call.complete:
-        raise UpstreamFailed(ORPHANED)
 
 
 def _record_key(reply_id: str) -> str:

@@ -36,13 +36,13 @@ class LeaseHolder(Protocol):
         """The call has ended, as `end_unless_followed` demanded: no other gateway follows it."""
 
     def on_lost(self) -> None:
-        """Nothing more is written: another gateway leads the call, or the reply is too large to share."""
+        """Nothing more is written: Redis has lost the call, or the reply is too large to share."""
 
 
 class CallLease:
     """The records of a call, and its lease. It calls `wake` when there is something to write at once."""
 
-    def __init__(self, keys: CallKeys, fence: int, last_record: int, wake: Callable[[], object], now: float) -> None:
+    def __init__(self, keys: CallKeys, wake: Callable[[], object], now: float) -> None:
         self.keys = keys
         self._holder: LeaseHolder | None = None
         self.has_followers = False
@@ -51,8 +51,7 @@ class CallLease:
         self.over = False
         self.urgent = False
         self.written_at = now
-        self.fence = fence
-        self._last_record = last_record
+        self._last_record = 0
         """The number of the last record that is known to be written."""
         self._written = False
         """Redis has answered a write of this lease."""
@@ -76,7 +75,7 @@ class CallLease:
         self._holder = None
 
     def write_started(self, fallback_model: str | None = None) -> None:
-        self._complete_records.append(records.write(records.CallStarted(fallback_model, self.fence)))
+        self._complete_records.append(records.write(records.CallStarted(fallback_model)))
         self._wake_writer()
 
     def set_resumable(self) -> None:
@@ -127,7 +126,7 @@ class CallLease:
             self._after = ""
 
     def resign(self) -> None:
-        """Release the lease, so that another gateway can take the call over. Waiting records are dropped."""
+        """Release the lease before the end of the reply. Waiting records are dropped."""
         if not self.over and self._after not in ("end", "release"):
             self._complete_records.clear()
             self._batches.clear()
@@ -156,7 +155,7 @@ class CallLease:
     def unneeded(self) -> bool:
         """Whether the call has ended and its records need not be written to Redis: identical requests find the reply in
         the store. If another gateway has joined the call before that, the records are written."""
-        ended = self._after == "end" and self._joinable_ms > 0 and self.fence == 1
+        ended = self._after == "end" and self._joinable_ms > 0
         return ended and not (self.has_followers or self.resumable or self._written or self._sent)
 
     @property
@@ -166,7 +165,7 @@ class CallLease:
             return True
         if self._after:
             return not self.unneeded
-        return not self._written and (self.resumable or self.fence > 1)
+        return not self._written and self.resumable
 
     def due_at(self, lease_seconds: float) -> float:
         """Return the time of the next write: of records, or to renew the lease."""
@@ -180,7 +179,7 @@ class CallLease:
             record = self._next_record()
             more = bool(self._complete_records or self._batches)
             self._sent = WriteRequest(
-                self.keys, self.fence, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
+                self.keys, self._last_record + 1, record, "" if more else self._after, self._joinable_ms
             )
         return self._sent
 
@@ -255,18 +254,18 @@ CRASHED = Fault("upstream_protocol", "the gateway that received this reply could
 
 
 class Publisher:
-    """Writes the log of a call to Redis, from its present end on: Redis has the part before. It does not count as a
-    reader, but a call without readers goes on while another gateway follows it."""
+    """Writes the log of a call to Redis. It does not count as a reader, but a call without readers goes on while
+    another gateway follows it."""
 
     def __init__(self, call: InFlightCall, lease: CallLease, joinable_ms: int = JOINABLE_AFTER_END_MS) -> None:
         self._call = call
         self._lease = lease
         self._joinable_ms = joinable_ms
-        self.position = call.log.end_position
+        self.position = 0
         if call.resumable:
             lease.set_resumable()
         lease.attach(self)
-        call.publish(self, lease.keys.id, lease.fence)
+        call.publish(self, lease.keys.id)
         if call.ended:
             self.advance()
 
@@ -281,7 +280,7 @@ class Publisher:
         self._lease.cancel_end_unless_followed()
 
     def advance(self) -> None:
-        """Write what is new. If that raises, another gateway can take the call over."""
+        """Write what is new. If that raises, other gateways get no more of the reply."""
         call = self._call
         try:
             if call.resumable:

@@ -14,8 +14,6 @@ class CallStarted(msgspec.Struct, array_like=True, frozen=True, tag="begun"):
 
     fallback_model: str | None = None
     """The model that answers in place of the one that was requested."""
-    fence: int = 1
-    """The fencing token of the leader that writes what follows."""
 
 
 class BatchesWritten(msgspec.Struct, array_like=True, frozen=True, tag="spoken"):
@@ -29,7 +27,7 @@ class CallFailed(msgspec.Struct, array_like=True, frozen=True, tag="refused"):
 
 
 class LeaseReleased(msgspec.Struct, array_like=True, frozen=True, tag="left"):
-    """The leader has released its lease: another gateway may take the call over at once."""
+    """The leader has released its lease. Nothing follows."""
 
 
 Record: TypeAlias = CallStarted | BatchesWritten | CallFailed | LeaseReleased

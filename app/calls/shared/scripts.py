@@ -5,7 +5,7 @@ The number in the tag is the version of the events.
 
     parley:{commons-1}:<cache key>                  the number of the call to join; expires with its lease
     parley:{commons-1}:<cache key>:listen           exists while another gateway follows the call
-    parley:{commons-1}:<cache key>:<number>         fencing token (`fence`), state (live, ended, given up)
+    parley:{commons-1}:<cache key>:<number>         state (live, ended, given up); `fence`, which is 1
     parley:{commons-1}:<cache key>:<number>:lease   exists while a gateway leads the call
     parley:{commons-1}:<cache key>:<number>:stream  records, numbered from 1 without gaps
     parley:{commons-1}:notices                      cancelled replies
@@ -41,10 +41,11 @@ CLAIM = Script("""
 -- Returns the number of the call to follow; false when the new call was claimed.
 local function begin(number, lease_ms)
     local state = KEYS[1] .. ':' .. number
-    if redis.call('EXISTS', state) == 1 then return end
+    if redis.call('EXISTS', state) == 1 then return false end
     redis.call('HSET', state, 'fence', 1, 'state', 'live')
     redis.call('PEXPIRE', state, ARGV[3])
     redis.call('SET', state .. ':lease', 1, 'PX', lease_ms)
+    return true
 end
 
 local held = redis.call('GET', KEYS[1])
@@ -53,9 +54,10 @@ if not held then
     if ARGV[6] == '1' then begin(ARGV[1], ARGV[2]) end
     return false
 end
-begin(held, math.max(1, redis.call('PTTL', KEYS[1])))
+local begun = begin(held, math.max(1, redis.call('PTTL', KEYS[1])))
 local listen = KEYS[1] .. ':listen'
-if redis.call('EXISTS', listen) == 0 then
+-- The followers of an earlier call for the same key may have left `listen`.
+if begun or redis.call('EXISTS', listen) == 0 then
     redis.call('XADD', KEYS[2], 'MAXLEN', '~', 1000, '*', 'id', ARGV[5] .. '.' .. held)
     redis.call('PEXPIRE', KEYS[2], ARGV[3])
 end
@@ -64,8 +66,8 @@ return held
 """)
 
 WRITE = Script("""
--- For each call, keys: pointer, listen, state, lease, stream; arguments: number of the call, fence, number of the
--- record, record, after ('', end, end_unless_followed, release), joinable_ms. Before them: lease, keep (milliseconds).
+-- For each call, keys: pointer, listen, state, lease, stream; arguments: number of the call, number of the record,
+-- record, after ('', end, end_unless_followed, release), joinable_ms. Before them: lease, keep (milliseconds).
 -- Returns for each call: code (0 lease lost, 1 written, 2 ended because no gateway follows), whether others follow.
 local lease_ms, keep_ms = ARGV[1], ARGV[2]
 
@@ -85,19 +87,20 @@ local function release(pointer, lease, number, joinable_ms)
     end
 end
 
-local function renew(pointer, lease, number, fence)
-    redis.call('SET', lease, fence, 'PX', lease_ms)
+local function renew(pointer, lease, number)
+    redis.call('SET', lease, 1, 'PX', lease_ms)
     local held = redis.call('GET', pointer)
     if not held or held == number then redis.call('SET', pointer, number, 'PX', lease_ms) end
 end
 
-local function write(pointer, listen, state, lease, stream, number, fence, record_number, record, after, joinable_ms)
+local function write(pointer, listen, state, lease, stream, number, record_number, record, after, joinable_ms)
     local known = redis.call('HMGET', state, 'fence', 'state')
-    if not known[1] and fence == '1' and record_number == '1' then
+    if not known[1] and record_number == '1' then
         redis.call('HSET', state, 'fence', 1, 'state', 'live')
         known = {'1', 'live'}
     end
-    if known[1] ~= fence or known[2] ~= 'live' then return {0, 0} end
+    -- A gateway of version 0.1 counts `fence` up when it takes a call over.
+    if known[1] ~= '1' or known[2] ~= 'live' then return {0, 0} end
     local others = redis.call('EXISTS', listen)
     if record ~= '' then
         local last = last_number(stream)
@@ -120,30 +123,18 @@ local function write(pointer, listen, state, lease, stream, number, fence, recor
         release(pointer, lease, number, 0)
         return {2, 0}
     else
-        renew(pointer, lease, number, fence)
+        renew(pointer, lease, number)
     end
     return {1, others}
 end
 
 local answers = {}
 for i = 0, #KEYS / 5 - 1 do
-    local k, a = i * 5, i * 6 + 2
+    local k, a = i * 5, i * 5 + 2
     answers[i + 1] = write(KEYS[k + 1], KEYS[k + 2], KEYS[k + 3], KEYS[k + 4], KEYS[k + 5],
-        ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5], ARGV[a + 6])
+        ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], ARGV[a + 5])
 end
 return answers
-""")
-
-TAKE_OVER = Script("""
--- keys: pointer, state, lease; arguments: number of the call, lease, keep (milliseconds)
--- Returns the new fence; 0: another gateway leads the call; -1: the call has ended.
-if redis.call('HGET', KEYS[2], 'state') ~= 'live' then return -1 end
-if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
-local fence = redis.call('HINCRBY', KEYS[2], 'fence', 1)
-redis.call('PEXPIRE', KEYS[2], ARGV[3])
-redis.call('SET', KEYS[3], fence, 'PX', ARGV[2])
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2], 'NX')
-return fence
 """)
 
 WATCH = Script("""

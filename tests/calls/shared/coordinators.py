@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from app.calls.call import InFlightCall
+from app.calls.call import LOST, InFlightCall
 from app.calls.log import LOG_LIMITS, LogLimits, LogReader
 from app.calls.shared import Coordinator
 from app.calls.shared.batch_writer import BatchWriter
@@ -163,6 +163,11 @@ class ReplyReader:
     async def more(self) -> None:
         self._news.clear()
         await self._news.wait()
+
+
+def is_lost(received: list[Event], whole: list[Event]) -> bool:
+    """Whether these are the first events of the whole reply, and the failure that says so."""
+    return received[-1] == Failed(LOST) and received[:-1] == whole[: len(received) - 1]
 
 
 async def until(true: Callable[[], object]) -> None:

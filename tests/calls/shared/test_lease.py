@@ -26,7 +26,7 @@ class Leading:
 
 
 def make_lease() -> tuple[CallLease, Leading]:
-    one, leading = CallLease(CallKeys("q", "1"), 1, 0, lambda: None, 0.0), Leading()
+    one, leading = CallLease(CallKeys("q", "1"), lambda: None, 0.0), Leading()
     one.attach(leading)
     return one, leading
 

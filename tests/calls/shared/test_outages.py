@@ -1,4 +1,4 @@
-"""Redis away, full, empty or slow, and gateways killed at any moment: every reply comes to its end."""
+"""Redis is down, full or slow, and gateways are killed: each reply is complete, or says that it is not."""
 
 import asyncio
 import contextlib
@@ -7,9 +7,9 @@ import time
 from functools import partial
 
 import pytest
-from app.calls.log import LogLimits
+from app.calls.call import LOST
 from app.calls.shared.call_store import CallKeys, CallStore, WriteRequest
-from app.calls.shared.follower import ORPHANED, Follower
+from app.calls.shared.follower import Follower
 from app.calls.shared.lease import MAX_WAITING_BYTES
 from app.calls.shared.records import Record
 from app.chat.events import Event, Failed, TextDelta
@@ -24,6 +24,7 @@ from tests.calls.shared.coordinators import (
     ReplyReader,
     SharingGateway,
     gateway,
+    is_lost,
     listen,
     play,
     sleep,
@@ -39,7 +40,9 @@ SEEDS = 50
 ADDED_SECONDS = 1.0
 
 
-def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: RedisServer) -> None:
+def test_a_leader_that_dies_at_any_moment_leaves_its_followers_a_whole_reply_or_a_failure(
+    shared_redis: RedisServer,
+) -> None:
     async def one_death(seed: int, follower: SharingGateway) -> None:
         pick = random.Random(seed)
         batches = long_reply(seed)
@@ -55,7 +58,8 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
             await asyncio.sleep(pick.random() / 20)
             if pick.random() < 0.8:
                 sleep(leader)
-        assert await late.end() == flat(batches)
+        received = await late.end()
+        assert received == flat(batches) or is_lost(received, flat(batches))
         model.calls[0].push()
         assert await reader.end() == flat(batches)
         reply.close()
@@ -68,7 +72,7 @@ def test_any_moment_at_which_a_leader_dies_leaves_an_equal_reply(shared_redis: R
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer, seed: int) -> None:
+def test_the_followers_of_a_killed_process_are_told(shared_redis: RedisServer, seed: int) -> None:
     """Each of its flights is at a moment of its own."""
 
     async def followed(follower: SharingGateway, at: int) -> tuple[ReplyReader, Model]:
@@ -86,10 +90,13 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
                 callers = await asyncio.gather(*(followed(follower, at) for at in range(SEEDS)))
                 await callers[0][0].reach(random.Random(seed).randint(1, 30))
                 process.kill()
+                lost = 0
                 for at, (reader, model) in enumerate(callers):
-                    assert await reader.end() == flat(long_reply(at))
-                    assert len(model.calls) <= 1
-                assert sum(len(model.calls) for _, model in callers) > SEEDS / 2
+                    received, whole = await reader.end(), flat(long_reply(at))
+                    assert received == whole or is_lost(received, whole)
+                    assert not model.calls
+                    lost += received != whole
+                assert lost > SEEDS / 2
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -99,7 +106,7 @@ def test_a_process_that_is_killed_leaves_equal_replies(shared_redis: RedisServer
 
 
 @pytest.mark.parametrize("how", ["pause", "kill"])
-def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, how: str) -> None:
+def test_redis_going_away_in_the_middle_fails_only_the_replies_of_followers(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
         async with (
             gateway(own_redis.url, QUICK, RedisCircuitBreaker) as one,
@@ -115,8 +122,8 @@ def test_redis_going_away_in_the_middle_fails_no_reply(own_redis: RedisServer, h
             model.calls[0].push()
             assert reader.over and time.monotonic() - began < ADDED_SECONDS
             assert reader.batches == REPLY
-            assert await late.end() == WHOLE
-            assert len(other.calls) == 1
+            assert is_lost(await late.end(), WHOLE)
+            assert not other.calls
             if how == "pause":
                 own_redis.go_on()
 
@@ -208,7 +215,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
-def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
+def test_followers_are_told_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)
@@ -224,8 +231,8 @@ def test_followers_make_their_own_calls_when_redis_loses_a_call(shared_redis: Re
                     client.delete(names.stream if gone == "the stream" else names.state)
             model.calls[0].push()
             assert reader.batches == REPLY
-            assert await late.end() == WHOLE
-            assert len(other.calls) == 1
+            assert is_lost(await late.end(), WHOLE)
+            assert not other.calls
 
     play(scene())
 
@@ -253,34 +260,9 @@ def test_a_call_whose_beginning_is_lost_is_not_joined(shared_redis: RedisServer)
     play(scene())
 
 
-def test_a_new_leader_has_read_all_records_before_it_writes(shared_redis: RedisServer) -> None:
-    async def scene() -> None:
-        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two, gateway(shared_redis.url) as six:
-            model, other = Model(), Model(own=True)
-            reply, _, id = await one.claim_or_follow("q", model.lead)
-            listen(reply)
-            slow, _, _ = await two.claim_or_follow("q", other.lead)
-            (follower,) = two.tailer.followers
-            assert isinstance(follower, Follower)
-            reader = listen(slow)
-            slow.pause()
-            third = listen((await six.claim_or_follow("q", model.lead))[0])
-            model.calls[0].push(4)
-            await third.reach(len(flat(REPLY[:4])))
-            sleep(one)
-            with shared_redis.client() as client:
-                client.delete(CallKeys.from_id(id).lease)
-            slow.resume()
-            follower.on_state("leaderless")
-            assert await reader.end() == await third.end() == WHOLE
-            assert (len(model.calls), len(other.calls)) == (1, 1)
-
-    play(scene())
-
-
 def test_a_late_answer_of_redis_repeats_no_event(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        async with gateway(shared_redis.url) as two:
+        async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model()
             asked = asyncio.Event()
             history = two.coordinator._calls.read_history
@@ -291,62 +273,22 @@ def test_a_late_answer_of_redis_repeats_no_event(shared_redis: RedisServer) -> N
                 return await history(keys, after)
 
             two.coordinator._calls.read_history = late_once  # type: ignore[method-assign]
-            async with gateway(shared_redis.url) as one:
-                await one.claim_or_follow("q", model.lead)
-                joining = asyncio.create_task(two.claim_or_follow("q", other.lead))
-                await until(lambda: len(two.tailer))
-            await until(lambda: other.calls and other.calls[0].started)
-            (own,) = two.writer.leases
-            await until(lambda: not own.urgent)
-            place = own.next_write().record_number
-            other.calls[0].push(2)
-            await until(lambda: own.next_write().record_number > place)
+            await one.claim_or_follow("q", model.lead)
+            joining = asyncio.create_task(two.claim_or_follow("q", other.lead))
+            await until(lambda: len(two.tailer))
+            (follower,) = two.tailer.followers
+            model.calls[0].push(3)
+            await until(lambda: follower.last_record > 1)
             asked.set()
             reader = listen((await joining)[0])
-            other.calls[0].push()
+            model.calls[0].push()
             assert await reader.end() == WHOLE
-
-    play(scene())
-
-
-def test_a_log_whose_beginning_was_dropped_is_not_taken_over(shared_redis: RedisServer) -> None:
-    async def scene() -> None:
-        async with (
-            gateway(shared_redis.url, QUICK) as one,
-            gateway(shared_redis.url, QUICK, limits=LogLimits(max_bytes=10)) as two,
-        ):
-            model, other = Model(), Model(own=True)
-            listen((await one.claim_or_follow("q", model.lead))[0])
-            late = listen((await two.claim_or_follow("q", other.lead))[0])
-            model.calls[0].push(2)
-            await late.reach(len(flat(REPLY[:2])))
-            sleep(one)
-            assert await late.end() == [*flat(REPLY[:2]), Failed(ORPHANED)]
             assert not other.calls
 
     play(scene())
 
 
-def test_a_new_leader_may_store_the_reply(shared_redis: RedisServer) -> None:
-    async def scene() -> None:
-        async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
-            model, other = Model(), Model(own=True)
-            listen((await one.claim_or_follow("q", model.lead))[0])
-            reply, led, _ = await two.claim_or_follow("q", other.lead)
-            late = listen(reply)
-            model.calls[0].push(2)
-            await late.reach(len(flat(REPLY[:2])))
-            followed = [two.calls[0].followed]
-            sleep(one)
-            assert await late.end() == WHOLE
-            followed.append(two.calls[0].followed)
-            assert not led and followed == [True, False]
-            assert flat(batch.events for batch in two.calls[0].log.batches) == WHOLE
-
-    play(scene())
-
-
-def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> None:
+def test_a_follower_that_paused_reads_the_rest_after_the_end(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model, other = Model(), Model(own=True)
@@ -362,7 +304,6 @@ def test_a_call_that_has_ended_is_not_taken_over(shared_redis: RedisServer) -> N
             slow.resume()
             follower.on_state("leaderless")
             assert await late.end() == WHOLE
-            await until(lambda: follower._takeover is None or follower._takeover.done())
             assert not other.calls
 
     play(scene())
@@ -381,14 +322,10 @@ def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: R
             model.calls[0].push()
             assert reader.batches == batches
             assert sum(len(event.text) for event in reader.events if isinstance(event, TextDelta)) > MAX_WAITING_BYTES
-            await until(lambda: other.calls)
             async with asyncio.timeout(20):
                 while not late.over:
                     await late.more()
-            assert (
-                sum(len(event.text) for event in late.events if isinstance(event, TextDelta))
-                == 5 * MAX_WAITING_BYTES // 4
-            )
+            assert late.events[-1] == Failed(LOST) and not other.calls
 
     play(scene())
 
@@ -400,9 +337,9 @@ def test_a_record_whose_answer_was_lost_is_written_once(shared_redis: RedisServe
         names = CallKeys.new("q")
         assert await ledger.claim(names) is None
         for place, record in ((1, b"a"), (1, b"a"), (2, b"b"), (2, b"b"), (1, b"a")):
-            (answer,) = await ledger.write([WriteRequest(names, 1, place, record)])
+            (answer,) = await ledger.write([WriteRequest(names, place, record)])
             assert answer.code == 1
-        (gap,) = await ledger.write([WriteRequest(names, 1, 4, b"d")])
+        (gap,) = await ledger.write([WriteRequest(names, 4, b"d")])
         assert gap.code == 0
         with shared_redis.client() as client:
             assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"b"]
@@ -411,23 +348,25 @@ def test_a_record_whose_answer_was_lost_is_written_once(shared_redis: RedisServe
     play(scene())
 
 
-def test_only_the_latest_leader_writes(shared_redis: RedisServer) -> None:
+def test_a_call_has_one_leader(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         link = RedisCircuitBreaker(shared_redis.url)
         ledger = CallStore(link)
-        names = CallKeys.new("q")
+        names, other = CallKeys.new("q"), CallKeys.new("p")
         assert await ledger.claim(names) is None
         assert await ledger.claim(CallKeys.new("q")) == names.number
-        assert await ledger.take_over(names) == 0
-        await ledger.write([WriteRequest(names, 1, 1, b"a", "release")])
-        assert await ledger.take_over(names) == 2
-        old, new = await ledger.write([WriteRequest(names, 1, 2, b"old"), WriteRequest(names, 2, 2, b"new")])
-        assert (old.code, new.code) == (0, 1)
-        await ledger.write([WriteRequest(names, 2, 3, b"end", "end", 1000)])
-        assert await ledger.watch([names, CallKeys.new("q")]) == ["ended", "missing"]
-        assert await ledger.take_over(names) == -1
+        assert await ledger.watch([names]) == ["led"]
+        await ledger.write([WriteRequest(names, 1, b"a", "release")])
+        assert await ledger.watch([names]) == ["leaderless"]
+        assert await ledger.claim(CallKeys.new("q")) is None
+        assert await ledger.claim(other) is None
         with shared_redis.client() as client:
-            assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"new", b"end"]
+            client.hincrby(other.state, "fence", 1)  # as a gateway of version 0.1 that takes the call over
+        refused, _ = await ledger.write([WriteRequest(other, 1, b"old"), WriteRequest(names, 2, b"end", "end", 1000)])
+        assert refused.code == 0
+        assert await ledger.watch([names, CallKeys.new("q")]) == ["ended", "missing"]
+        with shared_redis.client() as client:
+            assert [fields[b"r"] for _, fields in client.xrange(names.stream)] == [b"a", b"end"]
             assert all(client.pttl(key) > 0 for key in client.keys("parley:*"))
         await link.aclose()
 

@@ -33,7 +33,7 @@ def test_a_defect_while_writing_for_others_releases_the_call_and_leaves_its_read
 
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest().opened()
-        lease = BrokenLease(CallKeys("q", "1"), 1, 0, lambda: None, 0.0)
+        lease = BrokenLease(CallKeys("q", "1"), lambda: None, 0.0)
         Publisher(call.in_flight, lease)
         reader = call.caller()
         reply: list[list[Event]] = [*say("one", "two", "three"), [DONE]]

@@ -24,7 +24,7 @@ BATCH = Batch(0.5, [TextDelta("a")])
 @each_case(
     "record",
     [
-        CallStarted("other", 3),
+        CallStarted("other"),
         BatchesWritten([BATCH]),
         CallFailed(Fault("overloaded", "busy", True, 503)),
         LeaseReleased(),
