@@ -32,7 +32,6 @@ from app.api.metrics import MetricsService
 from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
 from app.api.models import ModelEntry, ModelList, get_model, list_models
 from app.api.openapi import install_openapi
-from app.api.openapi.errors import OpenAIErrorBody
 from app.api.origins import OriginRules
 from app.api.reply_response import ResponseLimits
 from app.api.resumable import ResumableReplies
@@ -58,6 +57,7 @@ from app.formats.base import WriteError, choose_status, list_error_headers, wrap
 from app.formats.chat_body import parse_chat_body
 from app.formats.openai import OPENAI
 from app.formats.openai.body import parse_completions_body
+from app.formats.openapi import OpenAIErrorBody
 from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits

@@ -10,9 +10,8 @@ from fastapi import APIRouter, Request
 
 from app.api.application import get_context
 from app.api.context import AppContext
-from app.api.openapi.components import Described, give_examples
-from app.api.openapi.errors import describe
 from app.errors import Forbidden, StoreDown
+from app.formats.openapi import Described, describe, give_examples
 from app.routing.upstream_state import BreakerState, UpstreamState
 from app.stores import EntryTotals, StoreError
 from app.usage.ledger import OTHER_MODELS

@@ -7,7 +7,7 @@ from fastapi.responses import JSONResponse
 
 from app import __version__
 from app.api.application import get_context
-from app.api.openapi.components import Described, give_examples
+from app.formats.openapi import Described, give_examples
 
 router = APIRouter()
 

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 from app.api.admin import check_admin
 from app.api.application import ParleyApp
 from app.api.context import AppContext
-from app.api.openapi.errors import describe
 from app.config.reload import Reloader
 from app.config.settings import MetricsSettings, Server
+from app.formats.openapi import describe
 from app.observe.ended_requests import EndedRequests
 from app.observe.metrics import LabelValues, LoopLagSampler, Metrics
 from app.observe.worker_group import WorkerGroup

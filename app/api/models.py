@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from app.access import Caller
-from app.api.openapi.components import Described, give_examples
 from app.chat.messages import MediaKind
 from app.config.registry import ModelRegistry
 from app.errors import UnknownModel, UpstreamFailed
+from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
 

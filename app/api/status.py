@@ -10,9 +10,8 @@ from app import __version__
 from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
 from app.api.application import get_context
 from app.api.context import AppContext
-from app.api.openapi.components import Described, give_examples
-from app.api.openapi.errors import describe
 from app.errors import Responsible, find_responsible
+from app.formats.openapi import Described, describe, give_examples
 from app.limits.values import Kind
 from app.observe.request_record import RequestRecord
 from app.stores import StoreError

@@ -16,12 +16,11 @@ from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.asgi import Receive, read_body
 from app.api.context import AppContext
-from app.api.openapi.components import Described, give_examples, json_content
-from app.api.openapi.errors import describe
 from app.config.registry import targets
 from app.config.settings import Settings, Upstream
 from app.errors import Forbidden, InvalidInput
 from app.formats.json_object import invalid_json
+from app.formats.openapi import Described, describe, give_examples, json_content
 from app.upstream.check import Result, check_upstream
 from app.validation.violations import to_violations
 

@@ -11,9 +11,8 @@ from app.access.caller import Caller
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.context import AppContext
-from app.api.openapi.components import Described, give_examples
-from app.api.openapi.errors import describe
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
+from app.formats.openapi import Described, describe, give_examples
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query, report_usage

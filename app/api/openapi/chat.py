@@ -4,11 +4,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from app.api.openapi import errors
-from app.api.openapi.components import Described, Json, give_examples, json_content, ref
+from app.formats import openapi as errors
+from app.formats.openapi import (
+    Described,
+    FinishReason,
+    Json,
+    TokenNumbers,
+    event_stream,
+    give_examples,
+    json_content,
+)
 from app.formats.qwen.schema import QwenMessage
 
-FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 Kind: TypeAlias = Literal["reasoning_content", "content", "function_call"]
 
 _ID = "chat-5dfeb033230794166d0c3c3788218c67"
@@ -74,25 +81,6 @@ class CustomTool(Described):
 
     type: Literal["custom"]
     custom: CustomToolBody
-
-
-class TokenNumbers(Described):
-    """What the reply used. It may have more of the server's own fields."""
-
-    model_config = give_examples(_USAGE)
-
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    """Those of `completion_tokens` that are reasoning; in OpenAI's format only in `completion_tokens_details`."""
-    cached_tokens: int | None = None
-    """Those of `prompt_tokens` that the model server read from its own cache; in OpenAI's format only in
-    `prompt_tokens_details`."""
-    cost: float | None = None
-    """If the model has a price, or the model server reports it."""
-    estimated: bool | None = None
-    """True if one of the totals is an estimate, because the model server sent only the others."""
 
 
 class ChatReply(Described):
@@ -327,20 +315,6 @@ REPLIES = ("ChatReply", "ChatCompletion", "AnthropicReply", "ResponseObject", "A
 SCOPED_REPLIES = ("AgentScopeReply", "AgentScope2Reply")
 FRAMES = ("ChatFrame", "ChatCompletionFrame", "AnthropicEvent", "ResponseEvent", "AutogenFrame", "AgentScopeFrame")
 """The frames of each format, in the order of the replies."""
-
-
-def event_stream(*names: str) -> Json:
-    """Return the content of a stream. Its schema is that of one event, whose data are JSON of one of these components
-    (the reading of OpenAPI 3.2, "Server-Sent Events")."""
-    data = ref(names[0]) if len(names) == 1 else {"anyOf": [*map(ref, names)]}
-    properties = {
-        "id": {"type": "string", "description": "The number of the event, from 1; only in the format `qwen`."},
-        "event": {"type": "string", "description": "The `type` of the data, in formats with named events."},
-        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
-    }
-    event = {"type": "object", "description": "One event.", "properties": properties, "required": ["data"]}
-    text = {"type": "string", "description": "The whole stream, for clients that read it at once."}
-    return {"text/event-stream": {"schema": {"anyOf": [event, text]}}}
 
 
 _STREAM = event_stream(*FRAMES, "AgentScope2Event")

@@ -4,11 +4,10 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from app.api.openapi import errors
-from app.api.openapi.chat import FinishReason, TokenNumbers, event_stream
-from app.api.openapi.components import Described, Json, give_examples, json_content
+from app.formats import openapi as errors
 from app.formats.body import CacheChoice
 from app.formats.openai.schema import OpenAIMessage
+from app.formats.openapi import Described, FinishReason, Json, TokenNumbers, event_stream, give_examples, json_content
 
 _ID = "chat-4cf44623d4a142697be04792c5bd1e7f"
 _USAGE: Json = {"prompt_tokens": 11, "completion_tokens": 21, "total_tokens": 32}

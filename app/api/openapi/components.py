@@ -6,37 +6,16 @@ a default for one that is always there, so defaults are in the descriptions.
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 from pydantic.json_schema import GenerateJsonSchema
 from typing_extensions import override
 
-Json: TypeAlias = dict[str, Any]
+from app.formats.openapi import REF, Json
 
 _NOTHING: Json = {"not": {}}
 """The schema of a branch that only makes an error message."""
-_REF = "#/components/schemas/{model}"
-
-
-class Described(BaseModel):
-    """A model for the document alone. The docstrings of its fields are their descriptions."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-
-def give_examples(*examples: Any) -> ConfigDict:
-    """Return the configuration of a model with examples."""
-    return ConfigDict(json_schema_extra={"examples": list(examples)})
-
-
-def ref(name: str) -> Json:
-    return {"$ref": _REF.format(model=name)}
-
-
-def json_content(*names: str) -> Json:
-    """Return the content of a body that is one of these components."""
-    return {"application/json": {"schema": ref(names[0]) if len(names) == 1 else {"anyOf": [*map(ref, names)]}}}
 
 
 class _SchemaWriter(GenerateJsonSchema):
@@ -57,7 +36,7 @@ class Components:
     def add(self, type_: Any, name: str | None = None, prefixes: Mapping[str, str] | None = None, **fields: Any) -> str:
         """Add a type, and all models that it uses, and return its name. `prefixes` are for the names of models that
         other formats also have, by the name. `fields` are added to the schema."""
-        schema = TypeAdapter(type_).json_schema(ref_template=_REF, schema_generator=_SchemaWriter)
+        schema = TypeAdapter(type_).json_schema(ref_template=REF, schema_generator=_SchemaWriter)
         names = dict(prefixes or {})
         models = schema.pop("$defs", {})
         for own, model in models.items():
@@ -69,7 +48,7 @@ class Components:
     def add_format(self, prefix: str, type_: Any) -> tuple[str, dict[str, str]]:
         """Add the models of a format, under names that begin with the prefix. `type_` is that of its list of messages.
         Return the name of one message's component, and the new names by the old ones."""
-        schema = TypeAdapter(type_).json_schema(ref_template=_REF, schema_generator=_SchemaWriter)
+        schema = TypeAdapter(type_).json_schema(ref_template=REF, schema_generator=_SchemaWriter)
         names = {own: own if own.startswith(prefix) else prefix + own for own in schema.get("$defs", {})}
         for own, model in schema.get("$defs", {}).items():
             self._put(names[own], model, names)
@@ -80,7 +59,7 @@ class Components:
         return f"{prefix}Item", names
 
     def _put(self, name: str, schema: Json, names: Mapping[str, str]) -> None:
-        _rename(schema, {_REF.format(model=old): _REF.format(model=new) for old, new in names.items()})
+        _rename(schema, {REF.format(model=old): REF.format(model=new) for old, new in names.items()})
         _finish(schema, name)
         known = self.schemas.setdefault(name, schema)
         assert known == schema, f"two different schemas have the name {name}"

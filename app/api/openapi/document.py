@@ -7,12 +7,14 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.convert import Conversion, Converted
-from app.api.openapi import chat, completions, errors, frameworks, messages, responses
-from app.api.openapi.components import Components, Json, json_content, ref, walk
+from app.api.openapi import chat, completions, frameworks, messages, responses
+from app.api.openapi.components import Components, walk
 from app.api.upstream_check import UpstreamCheck
 from app.formats import FORMATS
+from app.formats import openapi as errors
 from app.formats.anthropic.body import CountTokensRequest, MessagesRequest
 from app.formats.chat_body import ChatRequestBody
+from app.formats.openapi import Json, json_content, ref
 
 _PREFIXES = {
     "qwen": "Qwen",

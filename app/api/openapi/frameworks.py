@@ -4,11 +4,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from app.api.openapi.components import Described, Json, give_examples
-from app.api.openapi.errors import AgentScopeErrorBody, AutogenErrorBody
 from app.formats.agentscope.v1.schema import AgentScopeMsg
 from app.formats.agentscope.v2.schema import AgentScope2Msg
 from app.formats.autogen.schema import AutogenMessage
+from app.formats.openapi import AgentScopeErrorBody, AutogenErrorBody, Described, Json, give_examples
 
 _HEAD: Json = {"source": "assistant", "models_usage": None, "metadata": {}, "created_at": "2026-11-22T16:28:02Z"}
 _TEXT: Json = {"id": "chat-6ab7e333-1", **_HEAD, "content": "Hello!", "type": "TextMessage"}

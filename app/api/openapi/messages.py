@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from app.api.openapi import errors
-from app.api.openapi.chat import event_stream
-from app.api.openapi.components import Described, Json, give_examples, json_content
+from app.formats import openapi as errors
+from app.formats.openapi import Described, Json, event_stream, give_examples, json_content
 
 _USAGE: Json = {"input_tokens": 11, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 21}
 _QUESTION: Json = {"role": "user", "content": "What is the weather in Paris?"}

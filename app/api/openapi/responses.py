@@ -4,10 +4,9 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from app.api.openapi import errors
-from app.api.openapi.chat import event_stream
-from app.api.openapi.components import Described, Json, give_examples, json_content
+from app.formats import openapi as errors
 from app.formats.body import CacheChoice
+from app.formats.openapi import Described, Json, event_stream, give_examples, json_content
 from app.formats.responses.schema import ResponsesItems
 
 _ID = "resp_5dfeb033230794166d0c3c3788218c67"

@@ -1,8 +1,64 @@
-"""The errors of all endpoints, in the form of each face (docs/reference/errors.md)."""
+"""What the descriptions of all formats in the OpenAPI document share, and the errors (docs/reference/errors.md)."""
 
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
-from app.api.openapi.components import Described, Json, give_examples, json_content
+from pydantic import BaseModel, ConfigDict
+
+Json: TypeAlias = dict[str, Any]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+REF = "#/components/schemas/{model}"
+
+
+class Described(BaseModel):
+    """A model for the document alone. The docstrings of its fields are their descriptions."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
+
+
+def give_examples(*examples: Any) -> ConfigDict:
+    """Return the configuration of a model with examples."""
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+def ref(name: str) -> Json:
+    return {"$ref": REF.format(model=name)}
+
+
+def json_content(*names: str) -> Json:
+    """Return the content of a body that is one of these components."""
+    return {"application/json": {"schema": ref(names[0]) if len(names) == 1 else {"anyOf": [*map(ref, names)]}}}
+
+
+def event_stream(*names: str) -> Json:
+    """Return the content of a stream. Its schema is that of one event, whose data are JSON of one of these components
+    (the reading of OpenAPI 3.2, "Server-Sent Events")."""
+    data = ref(names[0]) if len(names) == 1 else {"anyOf": [*map(ref, names)]}
+    properties = {
+        "id": {"type": "string", "description": "The number of the event, from 1; only in the format `qwen`."},
+        "event": {"type": "string", "description": "The `type` of the data, in formats with named events."},
+        "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+    }
+    event = {"type": "object", "description": "One event.", "properties": properties, "required": ["data"]}
+    text = {"type": "string", "description": "The whole stream, for clients that read it at once."}
+    return {"text/event-stream": {"schema": {"anyOf": [event, text]}}}
+
+
+class TokenNumbers(Described):
+    """What the reply used. It may have more of the server's own fields."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    """Those of `completion_tokens` that are reasoning; in OpenAI's format only in `completion_tokens_details`."""
+    cached_tokens: int | None = None
+    """Those of `prompt_tokens` that the model server read from its own cache; in OpenAI's format only in
+    `prompt_tokens_details`."""
+    cost: float | None = None
+    """If the model has a price, or the model server reports it."""
+    estimated: bool | None = None
+    """True if one of the totals is an estimate, because the model server sent only the others."""
+
 
 _DETAIL: Json = {
     "code": "invalid_request",
