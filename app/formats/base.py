@@ -19,16 +19,6 @@ class ResponsesOptions(Struct, frozen=True):
 
     fields: dict[str, Any] = {}
     """The fields of the request that the Response repeats."""
-    reads_settings: bool = False
-    """The endpoint reads the tools and settings that items of the input have."""
-    first_item: int = 0
-    """How many messages precede the caller's own `input`; JSON paths in warnings are moved by as many."""
-    has_instructions: bool = False
-    """The first message is the request's `instructions`."""
-    param_names: dict[str, str] = {}
-    """The caller's names of parameters of `generate_cfg`, where they are not the usual ones."""
-    tool_paths: tuple[str, ...] = ()
-    """The JSON path of each offered function in the caller's request."""
     summary: bool = False
     """Reasoning is written as a summary instead of as reasoning text."""
     sealed: bool = False

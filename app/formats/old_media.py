@@ -7,12 +7,12 @@ go on. So the model gets words in its place, and the caller a warning. In the ne
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.messages import MediaKind, Message, Text
+from app.chat.messages import FormatName, MediaKind, Message, Text
 from app.errors import Violation
 from app.formats.base import Format, Options, ParsedMessages
 from app.steps.media import basename, find_required, write_placeholder
@@ -43,21 +43,34 @@ class _Refused(Struct, frozen=True):
     violation: Violation
 
 
+Conversation: TypeAlias = dict[str, list[Any]]
+"""The lists of messages of a request, in their order, by their JSON paths."""
+
+
 def parse_with_old_media(message_format: Format, messages: list[Any], options: Options) -> ParsedMessages:
     """Parse messages. Media of the history that the format's schema refuses become texts, with warnings; those of the
     newest message are violations."""
-    parsed = message_format.parse(messages, options)
+    return parse_lists(
+        lambda lists: message_format.parse(lists["messages"], options), {"messages": messages}, message_format.name
+    )
+
+
+def parse_lists(
+    parse: Callable[[Conversation], ParsedMessages], conversation: Conversation, format_name: FormatName
+) -> ParsedMessages:
+    """Parse a conversation that may be in several lists."""
+    parsed = parse(conversation)
     if not parsed.violations:
         return parsed
     refused: dict[_Steps, _Refused] = {}
     marked = parsed
     for _ in range(_MAX_PASSES):
-        found = [_find_part(messages, violation) for violation in marked.violations]
+        found = [_find_part(conversation, violation) for violation in marked.violations]
         new = {one.steps: one for one in found if one is not None and one.steps not in refused}
         if not new:
             break
         refused |= new
-        marked = message_format.parse(_replace_parts(message_format, messages, refused, _MARK.format), options)
+        marked = parse(_replace_parts(format_name, conversation, refused, _MARK.format))
     if marked.violations or not refused:
         return parsed  # there are other mistakes, which are reported with these
     required = _find_required(marked.messages)
@@ -65,25 +78,25 @@ def parse_with_old_media(message_format: Format, messages: list[Any], options: O
     if violations:
         return replace(parsed, violations=violations)
     texts = [_describe(one) for one in refused.values()]
-    written = message_format.parse(_replace_parts(message_format, messages, refused, texts.__getitem__), options)
+    written = parse(_replace_parts(format_name, conversation, refused, texts.__getitem__))
     lost = [f"{one.violation.path} was not sent: {one.violation.message}" for one in refused.values()]
     return replace(written, warnings=[*written.warnings, *lost])
 
 
-def _find_part(messages: Sequence[Any], violation: Violation) -> _Refused | None:
+def _find_part(conversation: Conversation, violation: Violation) -> _Refused | None:
     """Return the innermost content part on the path of a violation that is a medium; None if the violation is about the
     part as such, which may not be in this place."""
     steps: list[str | int] = []
-    value: Any = messages
+    value: Any = conversation
     found = None
-    for name, number in _STEP.findall(violation.path.removeprefix("messages")):
+    for name, number in _STEP.findall(violation.path):
         step = int(number) if number else name
         steps.append(step)
         try:
             value = value[step]
         except (LookupError, TypeError):
             break
-        if number and len(steps) > 1 and isinstance(value, dict) and _find_kind(value) is not None:
+        if number and len(steps) > 2 and isinstance(value, dict) and _find_kind(value) is not None:
             found = _Refused(tuple(steps), value, violation)
     is_about_content = found is not None and (len(steps) > len(found.steps) or _NO_CONTENT in violation.message)
     return found if is_about_content else None
@@ -128,12 +141,12 @@ def _find_required(messages: Sequence[Message]) -> set[int]:
 
 
 def _replace_parts(
-    message_format: Format, messages: Sequence[Any], refused: dict[_Steps, _Refused], write: Callable[[int], str]
-) -> list[Any]:
-    """Return the messages with a text in the place of each part; `write` returns the text by its number."""
-    result = list(messages)
+    format_name: FormatName, conversation: Conversation, refused: dict[_Steps, _Refused], write: Callable[[int], str]
+) -> Conversation:
+    """Return the conversation with a text in the place of each part; `write` returns the text by its number."""
+    result = conversation
     for number, one in enumerate(refused.values()):
-        result = _replace_at(result, one.steps, _make_part(message_format, one.part, write(number)))
+        result = _replace_at(result, one.steps, _make_part(format_name, one.part, write(number)))
     return result
 
 
@@ -145,11 +158,11 @@ def _replace_at(value: Any, steps: _Steps, new: Any) -> Any:
     return copied
 
 
-def _make_part(message_format: Format, part: dict[str, Any], text: str) -> Any:
+def _make_part(format_name: FormatName, part: dict[str, Any], text: str) -> Any:
     """Return a text as a content part of the format, with the mark for the prompt cache of the medium."""
-    if message_format.name == "autogen":
+    if format_name == "autogen":
         return text
-    if message_format.name == "qwen":
+    if format_name == "qwen":
         return {"text": text}
     mark = {} if part.get("cache_control") is None else {"cache_control": part["cache_control"]}
     return {"type": "text", "text": text, **mark}

@@ -24,15 +24,15 @@ class RequestLimits(Struct, frozen=True):
     max_nesting: int
 
 
-def find_long_lists(body: Mapping[str, Any], limits: RequestLimits) -> list[Violation]:
-    """Return a violation for each list that has too many entries."""
+def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation: str = "messages") -> list[Violation]:
+    """Return a violation for each list that has too many entries. `conversation` is the field of the messages."""
     found: list[Violation] = []
-    messages = body.get("messages")
+    messages = body.get(conversation)
     if isinstance(messages, list):
         if len(messages) > limits.max_messages:
-            found.append(Violation("messages", f"more than {limits.max_messages} messages"))
+            found.append(Violation(conversation, f"more than {limits.max_messages} messages"))
         elif sum(map(_count_items, messages)) > limits.max_content_items:
-            found.append(Violation("messages", f"more than {limits.max_content_items} content items"))
+            found.append(Violation(conversation, f"more than {limits.max_content_items} content items"))
     for field in ("functions", "tools"):
         functions = body.get(field)
         if isinstance(functions, list) and len(functions) > limits.max_functions:

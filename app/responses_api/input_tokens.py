@@ -17,7 +17,7 @@ from app.api.response_writer import Send
 from app.errors import MethodNotAllowed, ParleyError
 from app.formats.body import RejectedRequest, UnresolvedRequest
 from app.formats.responses import RESPONSES
-from app.responses_api.body import parse_responses_body
+from app.formats.responses.body import parse_responses_body
 from app.responses_api.record import InputMemory, StoredResponses
 
 

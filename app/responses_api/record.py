@@ -17,8 +17,8 @@ from app.api.asgi import LARGE_BYTES, call_in_thread, wait_for_parse_memory
 from app.config.settings import Server
 from app.errors import StoreDown, TooLarge
 from app.formats.body import StoredItems
+from app.formats.responses.body import ResponsesRequest
 from app.formats.responses.stream import find_response_id
-from app.responses_api.body import ResponsesRequest
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.throttled_log import ThrottledLog
 from app.stores import NotKept, StateStore, StoreError

@@ -19,9 +19,9 @@ from app.errors import InvalidInput, StoreDown, Violation
 from app.formats.body import RejectedRequest, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
+from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.formats.responses.stream import describe_unstored
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
-from app.responses_api.body import ResponsesRequest, parse_responses_body
 from app.responses_api.kept_reply import KeptEnd, find_response_encoder
 from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
 from app.routing import ModelRoute

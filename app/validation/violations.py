@@ -245,7 +245,7 @@ def _suggest_form(value: Any, expected: Mapping[str, None], steps: Sequence[int 
         return ": put it into a list"
     if _OBJECT in expected and steps and steps[-1] in _OBJECT_FORMS:
         return f": write {_OBJECT_FORMS[steps[-1]]}"
-    if prefix == "messages" and len(steps) == 1 and _OBJECT in expected:
+    if prefix in ("messages", "input") and len(steps) == 1 and _OBJECT in expected:
         return ': write {"role": "user", "content": "…"}'
     if steps == ["messages"] and _LIST in expected:
         return ': send [{"role": "user", "content": "…"}]'

@@ -15,9 +15,9 @@ from app.errors import Cancelled
 from app.formats.base import ReplyInfo
 from app.formats.request_limits import RequestLimits
 from app.formats.responses import RESPONSES
+from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.responses_api import background
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
-from app.responses_api.body import ResponsesRequest, parse_responses_body
 from app.responses_api.record import KeptRequest, ResponseRecord, StoredResponses
 from app.responses_api.reply import make_endpoint
 from app.runtime.memory_budget import MemoryBudget

@@ -10,7 +10,7 @@ from app.config.settings import Server
 from app.errors import Busy, TooLarge
 from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
-from app.responses_api.body import parse_responses_body
+from app.formats.responses.body import parse_responses_body
 from app.responses_api.record import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget
 from app.stores.base import StoredValue

@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from app.chat.messages import Message
 from app.formats.base import (
     Encoder,
@@ -20,18 +18,10 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import ResponsesItems
 from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, error_body
 from app.formats.responses.write import write_items
-from app.validation.violations import to_violations
-
-_adapter: TypeAdapter[Any] = TypeAdapter(ResponsesItems)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
-    try:
-        items = _adapter.validate_python(messages)
-    except ValidationError as error:
-        return ParsedMessages((), to_violations(error, messages, "messages", ResponsesItems))
-    parsed, warnings = parse_items(items, settings_are_read=options.responses.reads_settings)
-    return ParsedMessages(parsed, warnings=warnings)
+    return parse_items({"messages": messages})
 
 
 def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:

@@ -6,31 +6,41 @@ part of the conversation: `POST /v1/responses` reads them, and elsewhere they ha
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
+from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.turns import Turn
-from app.formats.base import make_summary
+from app.errors import Violation
+from app.formats.base import ParsedMessages, make_summary
 from app.formats.media_urls import is_remote
 from app.formats.responses import schema as wire
 from app.formats.responses.tools import SEARCH_NAME, join_name
 from app.formats.seal import read_seal
-from app.validation.violations import find_unknown_keys
+from app.validation.violations import find_unknown_keys, to_violations
 
+_adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
 _ROLES: dict[str, Role] = {"developer": "system"}
 
 
-def parse_items(items: Sequence[Any], *, settings_are_read: bool = False) -> tuple[tuple[Message, ...], list[str]]:
-    """Return (messages, warnings). `settings_are_read`: the caller of this function reads the tools and settings that
-    items have, so that no warning says that they have no effect."""
+def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = False) -> ParsedMessages:
+    """Parse the items of one conversation, from the lists at these JSON paths. `settings_are_read`: the caller of this
+    function reads the tools and settings that items have, so that no warning says that they have no effect."""
     parser = _ItemParser(settings_are_read)
-    for number, item in enumerate(items):
-        parser.add(f"messages[{number}]", item)
-    return parser.finish(), parser.warnings
+    violations: list[Violation] = []
+    for path, items in lists.items():
+        try:
+            parsed = _adapter.validate_python(items)
+        except ValidationError as error:
+            violations += to_violations(error, items, path, wire.ResponsesItems)
+            continue
+        for number, item in enumerate(parsed):
+            parser.add(f"{path}[{number}]", item)
+    return ParsedMessages((), violations) if violations else ParsedMessages(parser.finish(), (), parser.warnings)
 
 
 class _ItemParser:
@@ -113,7 +123,9 @@ class _ItemParser:
         """End the assistant's turn."""
         if not self._turn:
             return
-        turn = [replace(one, parts=tuple(map(self._sign, one.parts))) for one in self._turn]
+        turn = self._turn
+        if self._signatures:
+            turn = [replace(one, parts=tuple(map(self._sign, one.parts))) for one in turn]
         if not _are_one_turn(turn):
             turn = [replace(one, turn=turn[0].path) for one in turn]
         self._messages += turn

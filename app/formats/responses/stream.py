@@ -24,12 +24,12 @@ from app.chat.events import Event, Failed, Finish
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
-from app.formats.responses.paths import rename_error_paths, rename_paths
-from app.formats.responses.tools import SEARCH_NAME, read_object, unwrap_input
+from app.formats.responses.tools import SEARCH_NAME, read_object
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json as _json
 from app.formats.sse import escape_line_separators
+from app.openai_messages.custom_tools import unwrap_input
 
 _UNFINISHED = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """`incomplete_details.reason` by finish reason."""
@@ -271,7 +271,7 @@ class ResponseEventEncoder(DeltaEncoder):
         out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
         usage = write_usage(finish.usage or finish.estimated_usage)
         fields: dict[str, Any] = {"usage": usage, "completed_at": self.completed_at}
-        warnings = [rename_paths(text, self._options) for text in self._info.warnings_with(finish)]
+        warnings = self._info.warnings_with(finish)
         if is_usage_estimated(finish):
             warnings.append(USAGE_ESTIMATED)
         if warnings:
@@ -291,7 +291,6 @@ class ResponseEventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         if self._ahead is not None:
             return self._ahead
-        error = rename_error_paths(error, self._options)
         fields = {key: value for key, value in error.items() if key not in ("code", "message", "status", "usage")}
         failure = {
             "code": find_code(error["code"]).failed_response_code,
@@ -503,7 +502,7 @@ class ResponseEncoder(ResponseEventEncoder):
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
-        return _json(error_body(rename_error_paths(error, self._options)))
+        return _json(error_body(error))
 
 
 def write_event(body: dict[str, Any]) -> bytes:

@@ -7,13 +7,15 @@ send them with every request.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
+from app.chat.messages import Tool
 from app.errors import Violation
+from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_choice, read_function_tool, read_schema_tool
 
 SEARCH_NAME = "tool_search"
@@ -48,10 +50,7 @@ def join_name(namespace: str | None, name: str) -> str:
 class OfferedTools(Struct, frozen=True):
     """The functions of a request, and how calls of them are written."""
 
-    functions: list[dict[str, Any]] = []
-    """Tool objects of OpenAI's chat completions."""
-    paths: list[str] = []
-    """The JSON path of each in the caller's request."""
+    tools: tuple[Tool, ...] = ()
     custom: frozenset[str] = frozenset()
     """The functions that are custom tools."""
     namespaces: dict[str, tuple[str, str]] = {}
@@ -82,8 +81,7 @@ def parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
         parser.add_source(source)
     offered = parser.offered
     return OfferedTools(
-        [one.function for one in offered.values()],
-        [one.path for one in offered.values()],
+        tuple(one.tool for one in offered.values()),
         frozenset(name for name, one in offered.items() if one.kind == "custom"),
         {name: (one.namespace, one.name) for name, one in offered.items() if one.namespace},
         any(one.kind == "tool_search" for one in offered.values()),
@@ -100,8 +98,7 @@ class _OfferedTool(Struct, frozen=True):
     namespace: str
     name: str
     source: ToolSource
-    path: str
-    function: dict[str, Any]
+    tool: Tool
 
 
 class _ToolParser:
@@ -170,13 +167,12 @@ class _ToolParser:
             return name
         return None
 
-    def _offer(self, kind: _Kind, path: str, namespace: str, name: str, function: dict[str, Any]) -> None:
+    def _offer(self, kind: _Kind, namespace: str, name: str, function: dict[str, Any]) -> None:
         full = join_name(namespace, name)
         self._names.add(full)
         known, source = self.offered.get(full), self._source
         if known is None or known.source.stored or not source.stored:
-            wrapped = {"type": "function", "function": {"name": full, **function}}
-            self.offered[full] = _OfferedTool(kind, namespace, name, source, path, wrapped)
+            self.offered[full] = _OfferedTool(kind, namespace, name, source, Tool(full, {"name": full, **function}))
 
     def _add_function(self, tool: dict[str, Any], path: str, namespace: str) -> None:
         name = self._check_name(tool, path, namespace)
@@ -187,7 +183,7 @@ class _ToolParser:
             return
         if tool.get("strict") is True:
             function["strict"] = True
-        self._offer("function", path, namespace, name, function)
+        self._offer("function", namespace, name, function)
 
     def _read_function(self, tool: dict[str, Any], path: str) -> dict[str, Any] | None:
         """Return the description and the parameters of a tool."""
@@ -203,22 +199,14 @@ class _ToolParser:
             return
         function = self._read_function(tool, path)
         if function is not None:
-            self._offer("tool_search", path, "", SEARCH_NAME, function)
+            self._offer("tool_search", "", SEARCH_NAME, function)
 
     def _add_custom(self, tool: dict[str, Any], path: str, namespace: str) -> None:
         name = self._check_name(tool, path, namespace)
         if name is None:
             return
-        description = [tool["description"]] if tool.get("description") else []
-        description += _describe_grammar(tool.get("format"))
-        function: dict[str, Any] = {"description": "\n\n".join(description)} if description else {}
-        function["parameters"] = {
-            "type": "object",
-            "properties": {"input": {"type": "string"}},
-            "required": ["input"],
-            "additionalProperties": False,
-        }
-        self._offer("custom", path, namespace, name, function)
+        function = make_function(tool.get("description"), tool.get("format"))
+        self._offer("custom", namespace, name, function)
 
     def _add_namespace(self, tool: dict[str, Any], path: str) -> None:
         name = self._read_name(tool, path)
@@ -240,11 +228,6 @@ def _read_tool_form(tool: Any) -> Any:
     return tool if function is None else {"type": "function", **function}
 
 
-def _describe_grammar(format_: Any) -> Iterator[str]:
-    if isinstance(format_, dict) and format_.get("type") == "grammar":
-        yield f"The input must match this {format_.get('syntax', '')} grammar:\n{format_.get('definition', '')}"
-
-
 class ToolChoice(Struct, frozen=True):
     value: str | dict[str, Any] | None = None
     """`tool_choice` of OpenAI's chat completions."""
@@ -254,7 +237,7 @@ class ToolChoice(Struct, frozen=True):
 
 
 def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
-    names = {function["function"]["name"] for function in tools.functions}
+    names = {tool.name for tool in tools.tools}
     choice = _read_choice_form(given, names)
     match choice:
         case None:
@@ -349,16 +332,3 @@ def read_object(arguments: str) -> Any:
         return msgspec.json.decode(arguments, type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         return arguments
-
-
-class _CustomInput(Struct, frozen=True):
-    input: str
-
-
-def unwrap_input(arguments: str) -> str:
-    """Return the one string of a custom tool's arguments; the arguments as they are if they have another form."""
-    try:
-        found = msgspec.json.decode(arguments, type=_CustomInput)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
-        return arguments
-    return found.input

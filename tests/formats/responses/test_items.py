@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
-from app.formats.base import Options, ParsedMessages, ResponsesOptions
+from app.formats.base import Options, ParsedMessages
 from app.formats.media_urls import describe_wrong_url
 from app.formats.responses import RESPONSES
-from app.formats.responses.paths import rename_error_paths, rename_paths
+from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import STORED_FILE
 from app.formats.seal import Seal, write_seal
 
@@ -50,55 +50,6 @@ def test_a_file_is_bare_base64_a_data_uri_or_a_url(part: Json, url: str) -> None
 def test_a_part_without_content_is_refused_at_its_place(part: Json, message: str) -> None:
     [violation] = parse(of_user(part)).violations
     assert (violation.path, violation.message) == ("messages[0].content[0]", message)
-
-
-def test_paths_are_those_of_the_callers_request() -> None:
-    stored = ResponsesOptions(first_item=3, tool_paths=("tools[1]",))
-    assert rename_paths("messages[1].content", stored) == "previous_response_id.content"
-    assert rename_paths("messages[0]", ResponsesOptions(first_item=2, has_instructions=True)) == "instructions"
-    assert rename_paths("messages[0]", ResponsesOptions(first_item=1)) == "previous_response_id"
-    assert rename_paths("messages[3].content", stored) == "input[0].content"
-    assert rename_paths("messages", stored) == "input"
-    assert rename_paths("functions[0].function.name", stored) == "tools[1].name"
-    assert rename_paths("functions[1].function.name", stored) == "functions[1].function.name"
-    assert rename_paths("generate_cfg.max_tokens", stored) == "max_output_tokens"
-
-
-def test_names_of_the_caller_and_words_that_are_no_paths_stay() -> None:
-    options = ResponsesOptions(
-        first_item=1, tool_paths=("tools[1]",), param_names={"reasoning_effort": "reasoning_effort"}
-    )
-    for text in (
-        "max_tokens is not known here and was ignored",
-        "messages is not known here and was ignored",
-        "the oldest messages were left out",
-        "tools[0].type: is not supported here",
-        "input[0]: an item of type messages[",
-    ):
-        assert rename_paths(text, options) == text
-    assert rename_paths("generate_cfg.reasoning_effort was not sent", options) == "reasoning_effort was not sent"
-    assert rename_paths("generate_cfg.reasoning_effort", ResponsesOptions()) == "reasoning.effort"
-    assert rename_paths("messages: more than 3 messages", options) == "input: more than 3 messages"
-    assert rename_paths("functions: more than 3 functions", options) == "tools: more than 3 functions"
-    assert rename_paths("generate_cfg.response_format.json_schema.schema.x", options) == "text.format.schema.x"
-    assert rename_paths("generate_cfg.extra_body.chat_template_kwargs.a", options) == "chat_template_kwargs.a"
-
-
-def test_the_paths_of_an_error_are_those_of_the_callers_request() -> None:
-    options = ResponsesOptions(first_item=1)
-    error = {"code": "invalid_request", "message": "messages[1]: is empty", "param": "messages[1]"}
-    renamed = {"code": "invalid_request", "message": "input[0]: is empty", "param": "input[0]"}
-    assert rename_error_paths(error, options) == renamed
-    violations = [{"param": "messages[2]", "message": "is empty"}, {"param": None, "message": "is wrong"}]
-    assert rename_error_paths({**error, "violations": violations}, options) == {
-        **renamed,
-        "violations": [{"param": "input[1]", "message": "is empty"}, {"param": None, "message": "is wrong"}],
-    }
-
-
-def test_the_words_of_a_model_server_stay() -> None:
-    error = {"message": "messages[1].content: is required", "param": None, "upstream": {"status": 400}}
-    assert rename_error_paths(error, ResponsesOptions(first_item=1)) == error
 
 
 CALL: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
@@ -156,10 +107,8 @@ CALL: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments":
 def test_a_call_that_the_client_has_run_is_a_call_with_its_result(
     call: Json, output: Json, name: str, arguments: Json, texts: list[str]
 ) -> None:
-    parsed = RESPONSES.parse(
-        [of_user(), {**call, "call_id": "c"}, {**output, "call_id": "c"}],
-        Options(responses=ResponsesOptions(reads_settings=True)),
-    )
+    items = [of_user(), {**call, "call_id": "c"}, {**output, "call_id": "c"}]
+    parsed = parse_items({"input": items}, settings_are_read=True)
     assert not parsed.violations and not parsed.warnings
     called, answered = parsed.messages[1].parts[0], parsed.messages[2].parts[0]
     assert isinstance(called, ToolCall) and isinstance(answered, ToolResult)
@@ -244,7 +193,7 @@ def test_tools_and_settings_are_no_part_of_the_conversation(item: Json) -> None:
     """They stand between the parts of one turn without ending it."""
     text = {"type": "message", "role": "assistant", "content": "So:"}
     items = [of_user({"type": "input_text", "text": "Hi"}), text, item, CALL]
-    parsed = RESPONSES.parse(items, Options(responses=ResponsesOptions(reads_settings=True)))
+    parsed = parse_items({"input": items}, settings_are_read=True)
     assert [message.role for message in parsed.messages] == ["user", "assistant"]
     assert not parsed.warnings and not parsed.violations
     assert [warning.partition(":")[0] for warning in parse(*items).warnings] == ["messages[2]"]

@@ -29,31 +29,30 @@ TOOLS = parse_tools([FUNCTION, CUSTOM, NAMESPACE])
 
 
 def names(tools: OfferedTools) -> list[str]:
-    return [tool["function"]["name"] for tool in tools.functions]
+    return [tool.name for tool in tools.tools]
 
 
 def refused(found: OfferedTools | ToolChoice) -> list[str]:
     return [violation.path for violation in found.violations]
 
 
-def test_functions_custom_tools_and_those_of_a_namespace_are_functions_with_their_paths() -> None:
+def test_functions_custom_tools_and_those_of_a_namespace_are_functions() -> None:
     assert names(TOOLS) == ["f", "patch", "crm__find"]
-    assert TOOLS.paths == ["tools[0]", "tools[1]", "tools[2].tools[0]"]
     assert TOOLS.custom == {"patch"}
     assert TOOLS.namespaces == {"crm__find": ("crm", "find")}
     assert not refused(TOOLS) and not TOOLS.warnings
 
 
 def test_a_function_without_parameters_takes_none() -> None:
-    [tool] = parse_tools([{"type": "function", "name": "f"}]).functions
-    assert tool["function"] == {"name": "f", "parameters": {"type": "object", "properties": {}}}
+    [tool] = parse_tools([{"type": "function", "name": "f"}]).tools
+    assert tool.schema == {"name": "f", "parameters": {"type": "object", "properties": {}}}
 
 
 def test_the_grammar_of_a_custom_tool_is_described_to_the_model() -> None:
     grammar = {"type": "grammar", "syntax": "lark", "definition": "start: 'x'"}
-    [tool] = parse_tools([CUSTOM | {"description": "Edits.", "format": grammar}]).functions
-    assert tool["function"]["description"] == "Edits.\n\nThe input must match this lark grammar:\nstart: 'x'"
-    assert tool["function"]["parameters"]["required"] == ["input"]
+    [tool] = parse_tools([CUSTOM | {"description": "Edits.", "format": grammar}]).tools
+    assert tool.schema["description"] == "Edits.\n\nThe input must match this lark grammar:\nstart: 'x'"
+    assert tool.schema["parameters"]["required"] == ["input"]
 
 
 @each_case(
@@ -79,7 +78,7 @@ def test_a_tool_is_refused_at_its_place(tool: Any, path: str, message: str) -> N
     tools = parse_tools([tool])
     assert refused(tools) == [path]
     assert tools.violations[0].message.startswith(message)
-    assert not tools.functions
+    assert not tools.tools
 
 
 def test_a_name_that_two_tools_have_is_refused_also_across_namespaces() -> None:
@@ -106,8 +105,7 @@ def test_tools_of_several_places_are_offered_once_each_as_they_were_named_last()
     ]
     tools = parse_sources(places)
     assert names(tools) == ["f", "crm__find", "patch", "g"]
-    assert tools.functions[0]["function"]["description"] == "Newer."
-    assert tools.paths == ["input[2].tools[0]", "input[0].tools[0].tools[0]", "input[0].tools[1]", "input[2].tools[1]"]
+    assert tools.tools[0].schema["description"] == "Newer."
     assert not refused(tools)
 
 
@@ -119,7 +117,7 @@ def test_tools_of_an_earlier_request_replace_none_of_this_one_but_each_other() -
     ours = ToolSource("tools", describe("Ours."))
     for places, description in ((stored, "Two."), ([ours, *stored], "Ours."), ([*stored, ours], "Ours.")):
         tools = parse_sources(places)
-        assert [tool["function"]["description"] for tool in tools.functions] == [description]
+        assert [tool.schema["description"] for tool in tools.tools] == [description]
         assert not refused(tools)
 
 
@@ -143,14 +141,14 @@ SEARCH: Json = {
 
 def test_a_search_that_the_client_runs_is_a_function() -> None:
     tools = parse_tools([SEARCH, FUNCTION])
-    assert tools.functions[0]["function"] == {
+    assert tools.tools[0].schema == {
         "name": "tool_search",
         "description": "Finds tools.",
         "parameters": SEARCH["parameters"],
     }
     assert tools.client_search and not tools.warnings
-    [tool] = parse_tools([{"type": "tool_search", "execution": "client"}]).functions
-    assert tool["function"]["parameters"] == {"type": "object", "properties": {}}
+    [tool] = parse_tools([{"type": "tool_search", "execution": "client"}]).tools
+    assert tool.schema["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_a_search_that_openai_runs_is_left_out() -> None:

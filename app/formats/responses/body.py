@@ -1,36 +1,46 @@
-"""Parses the body of `POST /v1/responses` into a request of `POST /v1/chat`.
+"""The body of `POST /v1/responses` and of its count of input tokens.
 
 The instructions become the first system message, and the items of an earlier response follow them; the caller's own
-items come last. Tools and settings that items have count like those of the body. Errors and warnings name places in
-the caller's body (`formats.responses.paths`).
+items come last. Tools and settings that items have count like those of the body.
 
 Fields that say something to OpenAI's servers only are repeated in the Response and not sent. What the caller would
 miss in the reply is refused. Any other unknown field is ignored with a warning, because clients add new ones monthly.
 """
 
-from collections.abc import Iterator
-from typing import Any
+import math
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from app.chat.messages import ChatRequest, Message, RequestPaths, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
-from app.formats.base import ErrorWriter, Format, Options, ResponsesOptions
-from app.formats.body import NOTHING_STORED, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
-from app.formats.chat_body import ChatRequestBody, parse_messages
-from app.formats.conversation import find_list_violations
+from app.formats.base import Options, ParsedMessages, ReplyMode, ResponsesOptions
+from app.formats.body import (
+    NOTHING_STORED,
+    CacheChoice,
+    ParsedRequest,
+    RejectedRequest,
+    ReplySettings,
+    StoredItems,
+    UnresolvedRequest,
+)
+from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
+from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
-from app.formats.request_limits import RequestLimits, find_invalid_values, limit_warnings
+from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.formats.responses import RESPONSES
-from app.formats.responses.paths import PARAM_NAMES, rename_error_paths, rename_paths
+from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
+from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
-from app.params import GenerateCfg
-from app.validation.violations import describe_flag, describe_given, json_path, to_violations
+from app.params import GenerateCfg, max_entries
+from app.validation.violations import describe_given, json_path, to_violations
 
 Json = dict[str, Any]
 
@@ -87,22 +97,47 @@ Write a summary of this conversation, from which another model will go on with i
 - what has been done and found out, with the names, paths, values and errors that are needed later,
 - what was being done last, and what remains to be done.
 Write the summary only."""
-"""The question that stands for a `compaction_trigger`."""
+"""The question for a summary."""
 _STORED = "previous_response_id"
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
 _LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
+_SETTINGS = frozenset({"tool_search_output", "additional_tools", "configuration_update", "compaction_trigger"})
+"""Types of items that have tools or settings, or say what the reply shall be."""
+_OPEN_FIELDS = ("input", "tools", "tool_choice", "text", "response_format", "chat_template_kwargs", "logit_bias")
+"""The fields whose values no type describes."""
 
 
-class _ResponsesBody(ChatRequestBody):
-    """The request as `POST /v1/chat` would have it, with the options of the reply."""
+_QUESTION = {"type": "message", "role": "user", "content": _SUMMARIZE}
+"""Stands for a `compaction_trigger`."""
 
-    reply_options: Options = Options()
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+class _SettingItem(NamedTuple):
+    path: str
+    item: Json
+    stored: bool
 
-    @property
-    def options(self) -> Options:
-        return self.reply_options
+
+class ResponsesBody(BaseModel):
+    """A request of OpenAI's Responses API. Unknown fields are ignored with a warning."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, use_attribute_docstrings=True)
+
+    model: str = Field(min_length=1, max_length=512)
+    input: Any = None
+    """The user's message, or items; needed unless `previous_response_id` is given."""
+    instructions: str | None = None
+    """The system message of this request."""
+    previous_response_id: str | None = None
+    """Continue this stored response."""
+    store: bool | None = True
+    """Keep the response, to be read, continued and streamed again."""
+    background: bool | None = False
+    """Answer at once, and go on without the client."""
+    stream: bool | None = False
+    parallel_tool_calls: bool | None = None
+    metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = None
+    cache: CacheChoice = None
+    """An extension of Parley: how to use the cache."""
 
 
 class ResponsesRequest(ParsedRequest, frozen=True):
@@ -158,23 +193,10 @@ def _is_empty_reasoning(item: Json) -> bool:
 
 
 def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesRequest | RejectedRequest:
-    reader = _BodyReader(body, limits, stored)
     try:
-        return reader.read()
+        return _BodyReader(body, limits, stored).read()
     except ParleyError as error:
-        return RejectedRequest(error, reader.format.error)
-
-
-def make_format(options: ResponsesOptions) -> Format:
-    """Return the format with errors and warnings that name places in this request's body."""
-
-    def write_error(error: Json) -> Json:
-        return RESPONSES.error(rename_error_paths(error, options))
-
-    assert isinstance(RESPONSES.error, ErrorWriter)
-    return replace(
-        RESPONSES, error=replace(RESPONSES.error, body=write_error), warning=lambda text: rename_paths(text, options)
-    )
+        return RejectedRequest(error, RESPONSES.error)
 
 
 class _BodyReader:
@@ -186,126 +208,94 @@ class _BodyReader:
         self._stored = stored
         self._violations: list[Violation] = []
         self._warnings: list[str] = renamed.list_warnings()
-        self._context = self._read_context()
-        self._items = self._read_items()
-        self._system = self._read_instructions()
-        self._tools = self._read_tools()
-        self._compacts = self._check_trigger()
-        self._options = ResponsesOptions(
-            reads_settings=True,
-            first_item=len(self._system) + len(self._context),
-            has_instructions=bool(self._system),
-            param_names=self._find_param_names(),
-            tool_paths=tuple(self._tools.paths),
-        )
-        self.format = make_format(self._options)
+        self._names = {
+            "function_choice": "tool_choice",
+            "max_tokens": renamed.names.get("max_output_tokens", "max_output_tokens"),
+        }
+        """The caller's paths of parameters that this body has under another name."""
 
     def read(self) -> ResponsesRequest:
         """Return the request. Raises InvalidInput with every violation."""
-        body = self._body
-        params = self._read_params()
+        head = self._read_head()
+        context, items = self._read_context(), self._read_items()
+        settings = [*_find_settings(context, _STORED), *_find_settings(items, "input")]
+        compacts = self._check_triggers(settings, context, items)
+        tools = self._read_tools(settings)
+        params = self._read_params(settings, tools, compacts)
         self._find_unknown_fields()
-        chat_body = {
-            "model": self._read_model(),
-            "messages": [*self._system, *self._context, *self._list_own_messages()],
-            "format": "responses",
-            "functions": self._tools.functions or None,
-            "generate_cfg": params,
-            "stream": body.get("stream") is True or body.get("background") is True,
-            "metadata": body.get("metadata"),
-            "cache": body.get("cache"),
-            "cancel_on_disconnect": body.get("background") is not True,
-            "reply_options": Options(responses=self._options),
-        }
-        parsed = None
-        if not chat_body["messages"] and not self._violations:
-            self._refuse("input", "must not be empty: send a text or a list of items")
-        if chat_body["messages"]:
-            parsed = self._parse_chat(chat_body)
-        if self._violations or parsed is None:
+        parsed = self._parse_conversation(context, [*items[:-1], _QUESTION] if compacts else items, tools)
+        for field in _OPEN_FIELDS:
+            self._violations += find_invalid_values(self._body.get(field), field, self._limits.max_nesting)
+        if self._violations or head is None:
+            if tools.tools and not parsed.violations:
+                self._violations += find_call_violations(parsed.messages)
             raise self._renamed.restore(InvalidInput(self._violations))
-        store = body.get("store") is not False
-        input_items = [*self._context, *self._items]
+        background, streamed, store = head.background is True, head.stream is True, head.store is not False
+        stream, input_items = streamed or background, [*context, *items]
+        mode: ReplyMode = "delta" if stream else "whole"
         return ResponsesRequest(
-            settings=parsed.settings,
-            reply_format=self.format,
-            request=parsed.request,
-            warnings=limit_warnings([*self._warnings, *parsed.warnings]),
-            options=Options(responses=self._make_options(store)),
-            input_items=input_items,
-            context_length=len(self._context),
-            input_bytes=len(msgspec.json.encode(input_items)) if store else 0,
-            store=store,
-            background=body.get("background") is True,
-            streamed=body.get("stream") is True,
+            ReplySettings(
+                head.model,
+                stream,
+                mode,
+                unread_seconds=math.inf if background else 0.0,
+                cache=head.cache,
+                metadata=head.metadata,
+            ),
+            RESPONSES,
+            ChatRequest(
+                model=head.model,
+                messages=parsed.messages,
+                tools=tools.tools,
+                params=params,
+                text_joiner=RESPONSES.text_joiner,
+                policy=RESPONSES.policy,
+                stream=stream,
+                paths=RequestPaths("", "", "input", self._names),
+            ),
+            limit_warnings([*self._warnings, *parsed.warnings]),
+            Options(responses=self._make_options(tools, store=store, background=background, compacts=compacts)),
+            input_items,
+            len(context),
+            len(msgspec.json.encode(input_items)) if store else 0,
+            store,
+            background,
+            streamed,
         )
-
-    def _find_param_names(self) -> dict[str, str]:
-        """Return the caller's names of parameters whose names are not the usual ones."""
-        body = self._body
-        names = {"max_input_tokens": "truncation"} if body.get("truncation") == "disabled" else {}
-        if body.get("enable_thinking") is None:
-            names["enable_thinking"] = "reasoning.effort"
-        if "max_output_tokens" in self._renamed.names:
-            names["max_tokens"] = self._renamed.names["max_output_tokens"]
-        return names | {key: key for key in PARAM_NAMES if key in _PASSED and body.get(key) is not None}
 
     def _refuse(self, path: str, message: str) -> None:
         self._violations.append(Violation(path, message))
 
-    def _parse_chat(self, chat_body: Json) -> ParsedRequest | None:
-        given = {key: value for key, value in chat_body.items() if value is not None}
-        try:
-            return parse_messages(_ResponsesBody.model_validate(given), self._limits)
-        except ValidationError as error:
-            self._violations += to_violations(error, given, schema=ChatRequestBody)
-            self._violations += find_list_violations(given, RESPONSES, self._limits)
-        except InvalidInput as error:
-            self._violations += error.violations
-        return None
-
-    def _make_options(self, store: bool) -> ResponsesOptions:
+    def _make_options(self, tools: OfferedTools, *, store: bool, background: bool, compacts: bool) -> ResponsesOptions:
         body = self._body
         fields = {key: body[key] for key in _ECHOED if body.get(key) is not None}
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
         fields["reasoning"] = {"effort": None, "summary": None} | reasoning
         fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
-        fields |= {"store": store, "background": body.get("background") is True}
-        return replace(
-            self._options,
-            fields=fields,
+        fields |= {"store": store, "background": background}
+        return ResponsesOptions(
+            fields,
             summary=bool(reasoning.get("summary") or reasoning.get("generate_summary")),
             sealed=not store or "reasoning.encrypted_content" in (body.get("include") or ()),
-            custom=tuple(sorted(self._tools.custom)),
-            namespaces=self._tools.namespaces,
-            client_search=self._tools.client_search,
-            compacts=self._compacts,
+            custom=tuple(sorted(tools.custom)),
+            namespaces=tools.namespaces,
+            client_search=tools.client_search,
+            compacts=compacts,
         )
 
     # The parts of the body.
 
-    def _read_model(self) -> str | None:
-        model = self._body.get("model")
-        if model is None or model == "":
-            self._refuse("model", "is required: a name of GET /v1/models" if model is None else "must not be empty")
+    def _read_head(self) -> ResponsesBody | None:
+        given = {key: value for key, value in self._body.items() if value is not None}
+        try:
+            return ResponsesBody.model_validate(given)
+        except ValidationError as error:
+            self._violations += to_violations(error, given, schema=ResponsesBody)
             return None
-        if not isinstance(model, str):
-            self._refuse("model", f"must be a string{describe_given(model)}")
-            return None
-        return model
-
-    def _read_instructions(self) -> list[Any]:
-        text = self._body.get("instructions")
-        if text is not None and not isinstance(text, str):
-            self._refuse("instructions", "must be a string")
-        return [{"type": "message", "role": "system", "content": text}] if isinstance(text, str) and text else []
 
     def _read_context(self) -> list[Any]:
         id_ = self._body.get("previous_response_id")
-        if id_ is None:
-            return []
         if not isinstance(id_, str):
-            self._refuse("previous_response_id", "must be a string")
             return []
         items = self._stored.responses.get(id_)
         if items is None:
@@ -343,71 +333,79 @@ class _BodyReader:
             return self._stored.items[item["id"]]
         return self._stored.items.get(item["id"], item) if _is_empty_reasoning(item) else item
 
-    def _list_own_messages(self) -> list[Any]:
-        """Return the caller's items; in the place of a trigger, the question for a summary."""
-        if not self._compacts:
-            return self._items
-        return [*self._items[:-1], {"type": "message", "role": "user", "content": _SUMMARIZE}]
-
-    def _check_trigger(self) -> bool:
+    def _check_triggers(self, settings: list[_SettingItem], context: list[Any], items: list[Any]) -> bool:
         """Return whether the caller wants a summary of the conversation instead of a reply."""
-        triggers = [number for number, item in enumerate(self._items) if _has_type(item, "compaction_trigger")]
-        for number in triggers:
-            if number < len(self._items) - 1:
-                self._refuse(f"input[{number}]", "a compaction_trigger must be the last item")
-        if triggers and not self._context and len(self._items) == 1:
+        triggers = [one for one in settings if one.item["type"] == "compaction_trigger" and not one.stored]
+        for one in triggers:
+            if one.item is not items[-1]:
+                self._refuse(one.path, "a compaction_trigger must be the last item")
+        if triggers and not context and len(items) == 1:
             self._refuse("input", "has nothing that could be summarized")
         return bool(triggers)
 
-    def _read_tools(self) -> OfferedTools:
+    def _read_tools(self, settings: list[_SettingItem]) -> OfferedTools:
         tools = self._body.get("tools")
         if not isinstance(tools, list | None):
             hint = ": put it into a list" if isinstance(tools, dict) else ""
             self._refuse("tools", f"must be a list of tools{describe_given(tools)}{hint}")
             return OfferedTools()
-        stored = _find_tool_sources(self._context, _STORED, stored=True)
-        own = _find_tool_sources(self._items, "input", stored=False)
-        found = parse_tools([ToolSource("tools", tools or []), *stored, *own])
+        brought = (
+            ToolSource(f"{one.path}.tools", one.item["tools"], one.item["type"] == "tool_search_output", one.stored)
+            for one in settings
+            if isinstance(one.item.get("tools"), list)
+        )
+        found = parse_tools([ToolSource("tools", tools or []), *brought])
         self._violations += (one for one in found.violations if not one.path.startswith(_STORED))
-        self._violations += find_invalid_values(tools, "tools", self._limits.max_nesting)
         self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
-        return self._choose_tools(found)
-
-    def _choose_tools(self, tools: OfferedTools) -> OfferedTools:
-        """Leave only the tools that `tool_choice` allows."""
-        allowed = parse_tool_choice(self._body.get("tool_choice"), tools).allowed
+        allowed = parse_tool_choice(self._body.get("tool_choice"), found).allowed
         if allowed is None:
-            return tools
-        kept = [
-            (function, path)
-            for function, path in zip(tools.functions, tools.paths, strict=True)
-            if function["function"]["name"] in allowed
-        ]
-        return replace(tools, functions=[one for one, _ in kept], paths=[path for _, path in kept])
+            return found
+        return replace(found, tools=tuple(tool for tool in found.tools if tool.name in allowed))
 
-    def _read_params(self) -> Json:
+    def _parse_conversation(self, context: list[Any], items: list[Any], tools: OfferedTools) -> ParsedMessages:
+        instructions = self._body.get("instructions")
+        system: tuple[Message, ...] = ()
+        if isinstance(instructions, str) and instructions:
+            system = (Message("system", (Text(instructions),), path="instructions"),)
+        lists = {path: one for path, one in ((_STORED, context), ("input", items)) if one}
+        if not lists and not system and not self._violations:
+            self._refuse("input", "must not be empty: send a text or a list of items")
+        long = find_long_lists({"input": [*context, *items], "tools": [*tools.tools]}, self._limits, "input")
+        self._violations += long
+        if long:
+            return ParsedMessages(())
+        parsed = parse_lists(lambda lists: parse_items(lists, settings_are_read=True), lists, RESPONSES.name)
+        self._violations += parsed.violations
+        return replace(parsed, messages=(*system, *parsed.messages))
+
+    def _read_params(self, settings: list[_SettingItem], tools: OfferedTools, compacts: bool) -> Mapping[str, Any]:
         body = self._body
         params = {key: body[key] for key in body if key in _PASSED}
         if body.get("max_output_tokens") is not None:
             params["max_tokens"] = body["max_output_tokens"]
-        choice = parse_tool_choice(body.get("tool_choice"), self._tools)
+        choice = parse_tool_choice(body.get("tool_choice"), tools)
         self._violations += choice.violations
-        if self._compacts and self._tools.functions:
+        if compacts and tools.tools:
             params["function_choice"] = "none"
         elif choice.value is not None:
             params["function_choice"] = choice.value
-        if not self._tools.functions:
+        if not tools.tools:
             params.pop("parallel_tool_calls", None)
-        self._read_reasoning(params)
-        self._read_text(params)
+        updates = [one for one in settings if one.item["type"] == "configuration_update"]
+        self._read_reasoning(params, updates)
+        self._read_text(params, updates, compacts)
         self._check_flags()
         if body.get("truncation") == "disabled":
-            params["max_input_tokens"] = 0
+            params["max_input_tokens"], self._names["max_input_tokens"] = 0, "truncation"
         if body.get("chat_template_kwargs") is not None:
             params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
-        return params
+        try:
+            return GenerateCfg.model_validate(params).given_params()
+        except ValidationError as error:
+            self._violations += to_violations(error, params, schema=GenerateCfg, names=self._names)
+            return {}
 
-    def _read_reasoning(self, params: Json) -> None:
+    def _read_reasoning(self, params: Json, updates: list[_SettingItem]) -> None:
         reasoning = self._body.get("reasoning")
         if not isinstance(reasoning, dict | None):
             self._refuse("reasoning", 'must be an object, such as {"effort": "low"}')
@@ -415,29 +413,19 @@ class _BodyReader:
         fields = reasoning or {}
         self._warn_unknown(fields, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
         path, effort = "reasoning", fields.get("effort")
-        for place, update in self._find_updates("reasoning"):
+        for place, update in _find_updates(updates, "reasoning"):
             self._warn_unknown(update, place, {"effort"})
             if "effort" in update:
                 path, effort = place, update["effort"]
+        path = f"{path}.effort"
         if not isinstance(effort, str | None):
-            self._refuse(f"{path}.effort", "must be a string")
+            self._refuse(path, "must be a string")
         elif effort == "none":
-            params["enable_thinking"] = False
+            params["enable_thinking"], self._names["enable_thinking"] = False, path
         elif effort is not None:
-            params["reasoning_effort"] = effort
+            params["reasoning_effort"], self._names["reasoning_effort"] = effort, path
 
-    def _find_updates(self, key: str) -> Iterator[tuple[str, Json]]:
-        """Yield the settings `key` of each `configuration_update`, with its path."""
-        for path, item in self._list_items():
-            if _has_type(item, "configuration_update") and isinstance(item.get(key), dict):
-                yield f"{path}.{key}", item[key]
-
-    def _list_items(self) -> Iterator[tuple[str, Any]]:
-        """Yield all items of the conversation, each with its path."""
-        yield from ((_STORED, item) for item in self._context)
-        yield from ((f"input[{number}]", item) for number, item in enumerate(self._items))
-
-    def _read_text(self, params: Json) -> None:
+    def _read_text(self, params: Json, updates: list[_SettingItem], compacts: bool) -> None:
         text = self._body.get("text")
         if not isinstance(text, dict | None):
             self._refuse("text", 'must be an object, such as {"format": {"type": "json_object"}}')
@@ -445,7 +433,7 @@ class _BodyReader:
         fields = text or {}
         self._warn_unknown(fields, "text", {"format", "verbosity"})
         path, format_ = "text", fields.get("format")
-        for place, update in self._find_updates("text"):
+        for place, update in _find_updates(updates, "text"):
             self._warn_unknown(update, place, {"format"})
             if "format" in update:
                 path, format_ = place, update["format"]
@@ -453,8 +441,8 @@ class _BodyReader:
         if format_ is None and self._body.get("response_format") is not None:
             format_, place = self._body["response_format"], "response_format"
         response_format = self._read_format(format_, place)
-        if response_format is not None and not self._compacts:
-            params["response_format"] = response_format
+        if response_format is not None and not compacts:
+            params["response_format"], self._names["response_format"] = response_format, place
 
     def _read_format(self, format_: Any, path: str) -> Json | None:
         if format_ is None:
@@ -475,9 +463,6 @@ class _BodyReader:
 
     def _check_flags(self) -> None:
         body = self._body
-        for key in ("store", "stream", "background", "parallel_tool_calls"):
-            if not isinstance(body.get(key), bool | None):
-                self._refuse(key, describe_flag(body[key]))
         if body.get("truncation") not in (None, "auto", "disabled"):
             self._refuse("truncation", "must be auto or disabled")
         if body.get("top_logprobs"):
@@ -513,12 +498,17 @@ def _has_type(item: Any, kind: str) -> bool:
     return isinstance(item, dict) and item.get("type") == kind
 
 
-def _find_tool_sources(items: list[Any], path: str, *, stored: bool) -> Iterator[ToolSource]:
-    """Yield the tools that items bring."""
+def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
     for number, item in enumerate(items):
-        found = _has_type(item, "tool_search_output")
-        if (found or _has_type(item, "additional_tools")) and isinstance(item.get("tools"), list):
-            yield ToolSource(f"{path}[{number}].tools", item["tools"], found, stored)
+        if isinstance(item, dict) and item.get("type") in _SETTINGS:
+            yield _SettingItem(f"{path}[{number}]", item, path == _STORED)
+
+
+def _find_updates(updates: list[_SettingItem], key: str) -> Iterator[tuple[str, Json]]:
+    """Yield the settings `key` of the items, each with its path."""
+    for one in updates:
+        if isinstance(one.item.get(key), dict):
+            yield f"{one.path}.{key}", one.item[key]
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:
