@@ -76,7 +76,7 @@ from app.responses_api.stored_endpoints import StoredResponseEndpoint, StoredRes
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.memory_budget import MemoryBudget
 from app.runtime.ticker import Ticker
-from app.stores import StateStore, Store, StoreLimits, open_state_store, open_store
+from app.stores import StateStore, StoreLimits, open_state_store, open_store
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import Catalog
 from app.upstream.http.client import GRACE_SECONDS, UpstreamClient
@@ -92,6 +92,7 @@ STORE_LINGER_SECONDS = 0.05
 this time."""
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter, TracedUpstream
+    from app.redis.connection import RedisConnection
 
 _DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses")
 """These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
@@ -101,6 +102,15 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "model": OpenAIErrorBody}
     for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
 }
+
+
+class Storage(Struct, frozen=True):
+    """Where replies are kept, what later requests rely on, and the counters of limits."""
+
+    cache: Cache
+    state: StateStore
+    redis: "RedisConnection | None"
+    """The only one of the process; None if the cache is not in Redis. The counters of limits are there, too."""
 
 
 class _Resources(Struct, frozen=True):
@@ -113,7 +123,7 @@ class _Resources(Struct, frozen=True):
     loader: AttachmentLoader
     base_urls: BaseUrlCheck
     ticker: Ticker
-    cache: Cache
+    storage: Storage
     upstreams: UpstreamStates
     health_checks: HealthChecks
     retry_seconds: float
@@ -128,33 +138,32 @@ class _Reporters(Struct, frozen=True):
     spans: "SpanWriter | None"
 
 
-MakeCache: TypeAlias = Callable[[CacheSettings, Ticker], Cache]
-ConnectRedis: TypeAlias = Callable[[RedisUrl, StoreLimits, float], tuple[Store, CallCoordinator]]
+OpenStorage: TypeAlias = Callable[[CacheSettings, Ticker], Storage]
+ConnectRedis: TypeAlias = "Callable[[RedisUrl, float], tuple[RedisConnection, CallCoordinator]]"
 
 
-def connect_redis(address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
-    """Return the store and the coordinator for one Redis. Its packages are imported here, because that takes time."""
+def connect_redis(address: RedisUrl, keep_seconds: float) -> "tuple[RedisConnection, CallCoordinator]":
+    """Return a connection, and the coordinator that uses it. Its packages are imported here: that takes time."""
     from app.calls.shared import Coordinator
-    from app.redis.breaker import RedisCircuitBreaker
-    from app.stores.redis import RedisStore
+    from app.redis.connection import RedisConnection
 
-    link = RedisCircuitBreaker(address)
-    return RedisStore(link, limits), Coordinator(link, keep_seconds=keep_seconds)
+    redis = RedisConnection(address)
+    return redis, Coordinator(redis, keep_seconds=keep_seconds)
 
 
-def make_cache(
+def open_storage(
     settings: CacheSettings, ticker: Ticker, rules: CacheRules | None = None, connect: ConnectRedis = connect_redis
-) -> Cache:
-    """Return the cache that the settings name. `rules` and `connect` are for tests."""
-    limits = StoreLimits(
-        max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes, linger_seconds=STORE_LINGER_SECONDS
-    )
+) -> Storage:
+    """Return the storage that the settings name. `rules` and `connect` are for tests."""
+    limits = StoreLimits(max_bytes=settings.max_bytes, max_entry_bytes=settings.max_entry_bytes)
     rules = rules or CacheRules(settings.replay, settings.store_length)
     address = parse_cache_url(settings.url or "memory:")
-    if not isinstance(address, RedisUrl):
-        return Cache(open_store(settings.url, limits), ticker, rules)
-    store, coordinator = connect(address, limits, settings.resume_seconds)
-    return Cache(store, ticker, rules, coordinator)
+    if isinstance(address, RedisUrl):
+        redis, coordinator = connect(address, settings.resume_seconds)
+        store = open_store(redis, limits)
+        return Storage(Cache(store, ticker, rules, coordinator), open_state_store(redis, limits), redis)
+    store = open_store(address, replace(limits, linger_seconds=STORE_LINGER_SECONDS))
+    return Storage(Cache(store, ticker, rules), open_state_store(address, limits), None)
 
 
 def make_usage_ledger(settings: UsageSettings) -> UsageLedger | None:
@@ -181,27 +190,25 @@ def _make_caller(name: str, key: Key) -> Caller:
     return Caller(name, key.cache_scope or name, key.admin, models, _make_limits(key.limits))
 
 
-def make_limiter(settings: Settings) -> Limiter | None:
-    """Return the limits of the settings; None if there are none. They are counted in the Redis of the cache if it has
-    one, else in this process."""
+def make_limiter(settings: Settings, redis: "RedisConnection | None") -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in Redis if there is one, else in
+    this process."""
     limits = _make_limits(settings.limits)
     models = _model_limits(settings)
     callers = [_make_limits(row.limits) for row in settings.keys.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
-    address = parse_cache_url(settings.cache.url or "memory:")
-    return Limiter(limits, models, _connect_limits(address) if isinstance(address, RedisUrl) else None)
+    return Limiter(limits, models, None if redis is None else _count_limits_in(redis))
 
 
 def _model_limits(settings: Settings) -> dict[str, Limits]:
     return {name: _make_limits(row.limits) for name, row in settings.models.items()}
 
 
-def _connect_limits(address: RedisUrl) -> LimitStore:
-    from app.limits.redis_store import RedisStore
-    from app.redis.breaker import RedisCircuitBreaker
+def _count_limits_in(redis: "RedisConnection") -> LimitStore:
+    from app.limits.redis_store import RedisLimitStore
 
-    return RedisStore(RedisCircuitBreaker(address))
+    return RedisLimitStore(redis)
 
 
 def _make_limits(settings: LimitSettings) -> Limits:
@@ -213,7 +220,7 @@ def create_app(
     transport: UpstreamTransport | None = None,
     resolver: Resolver | None = None,
     *,
-    make_cache: MakeCache = make_cache,
+    open_storage: OpenStorage = open_storage,
     retry_seconds: float = RETRY_SECONDS,
     retry_budget: RetryBudget | None = None,
     grace_seconds: float = GRACE_SECONDS,
@@ -226,16 +233,16 @@ def create_app(
 
     Without `settings`, they are read from the environment, and again when the configuration is reloaded; with them,
     `load_settings` reads them again. With several workers, `worker_folder` is a folder that only they share. The other
-    arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host names, `make_cache` makes
-    the cache, and `make_span_exporter` an OpenTelemetry `SpanExporter`. `retry_seconds` is the first wait before a
-    request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is how long a model server
-    that has finished may take to end its reply.
+    arguments are for tests: `transport` replaces the upstreams, `resolver` the lookup of host names, `open_storage`
+    opens the stores, and `make_span_exporter` makes an OpenTelemetry `SpanExporter`. `retry_seconds` is the first wait
+    before a request is sent again, `retry_budget` limits how often that happens, and `grace_seconds` is how long a
+    model server that has finished may take to end its reply.
     """
     if settings is None:
         settings, load_settings = load(), load_settings or load
     logs.configure(settings.server.log_level, settings.server.log_format)
     resources = _open_resources(
-        settings, transport, resolver, make_cache, retry_seconds, retry_budget or RetryBudget(), grace_seconds
+        settings, transport, resolver, open_storage, retry_seconds, retry_budget or RetryBudget(), grace_seconds
     )
     context = _create_context(settings, resources)
     reporters = _Reporters(
@@ -316,7 +323,7 @@ def _open_resources(
     settings: Settings,
     transport: UpstreamTransport | None,
     resolver: Resolver | None,
-    make_cache: MakeCache,
+    open_storage: OpenStorage,
     retry_seconds: float,
     retry_budget: RetryBudget,
     grace_seconds: float,
@@ -338,7 +345,7 @@ def _open_resources(
         loader,
         BaseUrlCheck(client),
         ticker,
-        make_cache(settings.cache, ticker),
+        open_storage(settings.cache, ticker),
         upstreams,
         HealthChecks(client, upstreams),
         retry_seconds,
@@ -348,14 +355,13 @@ def _open_resources(
 
 
 def _create_context(settings: Settings, resources: _Resources) -> AppContext:
-    server, cache = settings.server, resources.cache
+    server, storage = settings.server, resources.storage
+    cache = storage.cache
 
     def is_full(running: int) -> bool:
         most = context.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
-    store_limits = StoreLimits(max_bytes=settings.cache.max_bytes, max_entry_bytes=settings.cache.max_entry_bytes)
-    state = open_state_store(settings.cache.url, store_limits)
     context = AppContext(
         _make_live_configuration(settings, resources, None),
         resources.ticker,
@@ -363,7 +369,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
         cache,
         MemoryBudget(server.max_request_memory_bytes),
         ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
-        state,
+        storage.state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
         resources.client,
@@ -371,7 +377,7 @@ def _create_context(settings: Settings, resources: _Resources) -> AppContext:
     if settings.reasoning.restore and not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl):
         context.reasoning = KeptReasoning(context.state, settings.reasoning.store_seconds)
     context.ended.observers.append(logs.log_request)
-    _set_limits(context, settings)
+    _set_limits(context, resources, settings)
     _set_upstreams(resources, context.live)
     context.usage_ledger = make_usage_ledger(settings.usage)
     if context.usage_ledger is not None:
@@ -397,7 +403,7 @@ def _make_live_configuration(
         client,
         registry.counters.get,
         resources.loader,
-        resources.cache,
+        resources.storage.cache,
         resources.base_urls,
         known=registry.models(),
         catalog=catalog,
@@ -427,7 +433,7 @@ def _create_reloader(
         before, after = _list_spending_rules(context.settings), _list_spending_rules(settings)
         spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
         context.live = live
-        _set_limits(context, settings)
+        _set_limits(context, resources, settings)
         if context.limiter is not None:
             context.limiter.set_spent(spent)
         _set_upstreams(resources, live)
@@ -442,12 +448,12 @@ def _create_reloader(
     return Reloader(context.settings, load_settings, apply)
 
 
-def _set_limits(context: AppContext, settings: Settings) -> None:
+def _set_limits(context: AppContext, resources: _Resources, settings: Settings) -> None:
     """Set the limits of the settings. What has been used of those that have not changed goes on to count."""
     if context.limiter is not None:
         context.limiter.set_limits(_make_limits(settings.limits), _model_limits(settings))
         return
-    context.limiter = make_limiter(settings)
+    context.limiter = make_limiter(settings, resources.storage.redis)
 
 
 def _list_spending_rules(settings: Settings) -> dict[str, Rule]:
@@ -544,6 +550,8 @@ async def _run(
         await resources.health_checks.aclose()
         if context.limiter is not None:
             await context.limiter.aclose()
+        if resources.storage.redis is not None:
+            await resources.storage.redis.aclose()
         await resources.base_urls.aclose()
         if context.catalog is not None:
             await context.catalog.aclose()

@@ -10,7 +10,7 @@ from app.gateway import Gateway
 from app.routing import ModelRoute, RetryBudget, UpstreamStates
 from app.runtime.ticker import Ticker
 from app.runtime.token_counting import TokenCounters
-from app.stores import open_store
+from app.stores.memory import NullStore
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import UpstreamTransport
@@ -37,7 +37,7 @@ def make_gateway(route: ModelRoute, transport: UpstreamTransport | None = None) 
         client,
         TokenCounters(()).get,
         AttachmentLoader(fetcher, DocumentWorkers(document_limits()), attachment_limits()),
-        Cache(open_store("null:"), Ticker(1.0), CacheRules()),
+        Cache(NullStore(), Ticker(1.0), CacheRules()),
         NoBaseUrlCheck(client),
         known=(),
         catalog=None,

@@ -7,35 +7,26 @@ import sys
 from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.redis.urls import CacheUrl, MemoryUrl, NullUrl, describe_url, parse_cache_url
-from app.stores import EntryTotals, StoreError, StoreStats, open_store
+from app.stores import EntryTotals, StoreError, StoreStats, opened_store
 
 
 async def describe_cache(url: str, model: str | None = None) -> str:
     """List the stored replies by model, or those of one model. Raises StoreError."""
-    store = open_store(url)
-    try:
+    async with opened_store(url) as store:
         return _report(describe_url(parse_cache_url(url)), await store.stats(), model)
-    finally:
-        await store.aclose()
 
 
 async def count_replies(url: str, model: str | None = None) -> int:
     """Count the stored replies: all, or those of one model. Raises StoreError."""
-    store = open_store(url)
-    try:
+    async with opened_store(url) as store:
         stats = await store.stats()
-    finally:
-        await store.aclose()
     return stats.entries if model is None else stats.by_model.get(model, EntryTotals(0, 0)).entries
 
 
 async def purge_cache(url: str, model: str | None = None) -> str:
     """Delete all replies, or those of one model, and report how many. Raises StoreError."""
-    store = open_store(url)
-    try:
+    async with opened_store(url) as store:
         return f"{await store.purge(model)} replies deleted from the cache: {describe_url(parse_cache_url(url))}"
-    finally:
-        await store.aclose()
 
 
 def _report(location: str, stats: StoreStats, model: str | None) -> str:

@@ -12,7 +12,7 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError, RedisError
 
 from app.doctor.findings import Finding
-from app.redis.client import make_client
+from app.redis.connection import make_client
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query

@@ -19,11 +19,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from app.calls.shared.scripts import Script
 from app.limits.stores import StoreUnavailable, Taken
 from app.limits.values import Kind, Rule
 from app.limits.windows import Count, period
-from app.redis.breaker import RedisCircuitBreaker, RedisRejected, RedisUnavailable
+from app.redis.connection import RedisConnection, RedisRejected, RedisUnavailable, Script
 
 PREFIX = "parley:{limits-1}:"
 LEASE_SECONDS = 30.0
@@ -158,10 +157,10 @@ return 1
 )
 
 
-class RedisStore:
+class RedisLimitStore:
     """It belongs to one event loop."""
 
-    def __init__(self, redis: RedisCircuitBreaker, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(self, redis: RedisConnection, lease_seconds: float = LEASE_SECONDS) -> None:
         self._redis = redis
         self._lease_seconds = lease_seconds
         self._leases: dict[_Row, None] = {}
@@ -273,7 +272,7 @@ class RedisStore:
             await self._redis.call(lambda redis: GIVE_BACK.run(redis, keys, arguments))
 
     async def aclose(self) -> None:
-        """Wait for the corrections that are on their way, and close the connections."""
+        """Wait for the corrections that are on their way. The connection stays open."""
         if self._tasks:
             await asyncio.gather(*self._tasks)
         for task in (self._renewing, self._releasing):
@@ -281,7 +280,6 @@ class RedisStore:
                 task.cancel()
                 with contextlib.suppress(asyncio.CancelledError):
                     await task
-        await self._redis.aclose()
 
 
 def _divide(rows: Sequence[_Row]) -> Iterator[Sequence[_Row]]:

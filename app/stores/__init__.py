@@ -1,6 +1,9 @@
-"""Stores of bytes by key, chosen by URL: memory, SQLite, Redis, or none."""
+"""Stores of bytes by key: memory, SQLite, Redis, or none."""
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import PurePath
+from typing import TYPE_CHECKING, TypeAlias
 
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 from app.stores.base import (
@@ -14,7 +17,11 @@ from app.stores.base import (
     StoreStats,
 )
 
+if TYPE_CHECKING:  # importing the package redis takes time
+    from app.redis.connection import RedisConnection
+
 __all__ = [
+    "Place",
     "EntryTotals",
     "NotKept",
     "StateStore",
@@ -25,12 +32,16 @@ __all__ = [
     "StoredValue",
     "open_store",
     "open_state_store",
+    "opened_store",
 ]
 
 
-def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
-    """Create a store; without a URL, in memory. Disk and network are not touched yet. Raises ValueError."""
-    match parse_cache_url(url or "memory:"):
+Place: TypeAlias = "MemoryUrl | NullUrl | SqliteUrl | RedisConnection"
+
+
+def open_store(place: Place, limits: StoreLimits | None = None) -> Store:
+    """Create a store. Disk and network are not touched yet. Whoever has opened the connection to Redis closes it."""
+    match place:
         case NullUrl():
             from app.stores.memory import NullStore
 
@@ -43,29 +54,45 @@ def open_store(url: str | None, limits: StoreLimits | None = None) -> Store:
             from app.stores.sqlite import SqliteStore
 
             return SqliteStore(path, limits)
-        case RedisUrl() as address:
+        case redis:
             from app.stores.redis import RedisStore
 
-            return RedisStore(address, limits)
+            return RedisStore(redis, limits)
 
 
 STATE_PREFIX = "parley:state:v1:"
 
 
-def open_state_store(url: str | None, limits: StoreLimits | None = None) -> StateStore:
+def open_state_store(place: Place, limits: StoreLimits | None = None) -> StateStore:
     """Create a store for what later requests rely on, at the same place as the cache but apart from it.
 
     It is not purged with the cache, is not in its figures, and cached replies do not evict from it.
     """
-    match parse_cache_url(url or "memory:"):
+    match place:
         case SqliteUrl(path):
-            from app.stores.sqlite import SqliteStore
-
             file = PurePath(path)
-            return SqliteStore(str(file.with_name(f"{file.stem}-state{file.suffix}")), limits)
-        case RedisUrl() as address:
+            return open_store(SqliteUrl(str(file.with_name(f"{file.stem}-state{file.suffix}"))), limits)
+        case MemoryUrl() | NullUrl():
+            return open_store(place, limits)
+        case redis:
             from app.stores.redis import RedisStore
 
-            return RedisStore(address, limits, STATE_PREFIX)
-        case _:
-            return open_store(url, limits)
+            return RedisStore(redis, limits, STATE_PREFIX)
+
+
+@asynccontextmanager
+async def opened_store(url: str) -> AsyncIterator[Store]:
+    """The store of a URL, and its own connection if it is in Redis; closed at the end. Raises ValueError."""
+    address = parse_cache_url(url)
+    place: Place
+    async with AsyncExitStack() as stack:
+        if isinstance(address, RedisUrl):
+            from app.redis.connection import RedisConnection
+
+            place = RedisConnection(address)
+            stack.push_async_callback(place.aclose)
+        else:
+            place = address
+        store = open_store(place)
+        stack.push_async_callback(store.aclose)
+        yield store

@@ -9,10 +9,10 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
-from app.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
-from app.redis.urls import RedisUrl
+from app.redis.connection import Client, RedisConnection, RedisUnavailable
 from app.runtime.throttled_log import ThrottledLog
 from app.stores.base import (
+    CLOSED,
     EntryTotals,
     NotKept,
     StoredValue,
@@ -42,14 +42,13 @@ class _RedisRow(NamedTuple):
 class RedisStore:
     """A Redis store. Of the limits only `max_entry_bytes` applies: the server evicts by its own `maxmemory`."""
 
-    def __init__(
-        self, redis: RedisCircuitBreaker | RedisUrl, limits: StoreLimits | None = None, prefix: str = PREFIX
-    ) -> None:
-        """The store closes the circuit breaker with itself. All its keys begin with `prefix`."""
+    def __init__(self, redis: RedisConnection, limits: StoreLimits | None = None, prefix: str = PREFIX) -> None:
+        """The store does not close the connection. All its keys begin with `prefix`."""
         self._prefix = prefix
-        self._breaker = RedisCircuitBreaker(redis) if isinstance(redis, RedisUrl) else redis
+        self._redis = redis
         self._limits = limits or StoreLimits()
         self._throttled_log = ThrottledLog(_LOG)
+        self._closed = False
 
     async def get(self, key: str) -> StoredValue | None:
         entry: bytes | None = await self._execute("GET", self._prefix + key)
@@ -89,12 +88,17 @@ class RedisStore:
         return sum_stats(by_model)
 
     async def aclose(self) -> None:
-        await self._breaker.aclose()
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(CLOSED)
 
     async def _execute(self, *command: str | bytes | int) -> Any:
         """Return the result of the command. Raises StoreError."""
+        self._check_open()
         try:
-            return await self._breaker.execute(*command)
+            return await self._redis.execute(*command)
         except RedisUnavailable as error:
             raise StoreError(f"redis: {error}") from error
 
@@ -126,8 +130,9 @@ class RedisStore:
         return await self._call_slow(op) if commands else []
 
     async def _call_slow(self, op: Callable[[Client], Awaitable[T]]) -> T:
+        self._check_open()
         try:
-            return await self._breaker.call(op, timeout=_BATCH_SECONDS)
+            return await self._redis.call(op, timeout=_BATCH_SECONDS)
         except RedisUnavailable as error:
             raise StoreError(f"redis: {error}") from error
 

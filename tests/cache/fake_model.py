@@ -13,7 +13,8 @@ from app.calls.types import OpenUpstream
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed
-from app.stores import Store, StoredValue, StoreError, StoreLimits, StoreStats, open_store
+from app.stores import Store, StoredValue, StoreError, StoreLimits, StoreStats
+from app.stores.memory import MemoryStore
 from msgspec.structs import replace
 
 from tests.cache.fake_calls import DONE, FakeCaller, say
@@ -78,7 +79,7 @@ class Answer:
 class Bench:
     def __init__(self, rules: CacheRules | None = None, store: Store | None = None) -> None:
         self.clock = Clock()
-        self.store = store or open_store("memory:", StoreLimits(clock=self.clock))
+        self.store = store or MemoryStore(StoreLimits(clock=self.clock))
         self.ticker = Ticker()
         self.cache = Cache(self.store, self.ticker, replace(rules or CacheRules(), clock=self.clock))
         self.model = Model()

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
-from app.redis.breaker import RedisCircuitBreaker
+from app.redis.connection import RedisConnection
+from app.redis.urls import RedisUrl, parse_cache_url
 from app.stores import Store, StoreLimits, open_store
 from app.stores.redis import RedisStore
+from typing_extensions import override
 
 T = TypeVar("T")
 
@@ -51,11 +53,22 @@ class Rig:
         self.runner.run(all_of_them())
 
 
+class LonelyStore(RedisStore):
+    """It alone uses its connection, and closes it."""
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._redis.aclose()
+
+
 def patient_store(url: str, limits: StoreLimits | None = None) -> Store:
     """What `open_store` opens, with so much time for Redis that a busy machine never looks like an outage."""
     if url.startswith("redis"):
-        return RedisStore(RedisCircuitBreaker(url, timeout_seconds=20), limits)
-    return open_store(url, limits)
+        return LonelyStore(RedisConnection(url, timeout_seconds=20), limits)
+    address = parse_cache_url(url)
+    assert not isinstance(address, RedisUrl)
+    return open_store(address, limits)
 
 
 def url_of(kind: str, folder: Path, redis_url: str = "") -> str:

@@ -13,7 +13,7 @@ from app.calls.codec import LARGE_ENTRY, load
 from app.calls.log import LogLimits
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss
-from app.stores import open_store
+from app.stores.sqlite import SqliteStore
 from msgspec.structs import replace
 
 from tests.cache.cached_replies import CUT, MARKED, OTHER, play
@@ -272,7 +272,7 @@ def test_a_file_that_is_no_database_is_a_miss(tmp_path: Path) -> None:
     (tmp_path / "cache.db").write_bytes(b"no database at all" * 1000)
 
     async def scenario() -> None:
-        bench = Bench(store=open_store(f"sqlite:///{tmp_path}/cache.db"))
+        bench = Bench(store=SqliteStore(f"{tmp_path}/cache.db"))
         assert (await bench.ask_and_answer()).received == ("miss", REPLY)
         await bench.cache.aclose()
 

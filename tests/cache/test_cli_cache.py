@@ -10,7 +10,7 @@ import pytest
 from app.cli import main
 from app.commands.cache import count_replies
 from app.config.settings import load
-from app.stores import open_store
+from app.stores import opened_store
 from typing_extensions import override
 
 from tests.clean_environment import clean_environment
@@ -35,11 +35,10 @@ def default_url() -> str:
 
 def filled(url: str) -> None:
     async def fill() -> None:
-        store = open_store(url)
-        for number in range(5):
-            model = "qwen3" if number else "a"
-            await store.put(f"{number}", bytes(1000), ttl_seconds=60, model=model)
-        await store.aclose()
+        async with opened_store(url) as store:
+            for number in range(5):
+                model = "qwen3" if number else "a"
+                await store.put(f"{number}", bytes(1000), ttl_seconds=60, model=model)
 
     asyncio.run(fill())
 

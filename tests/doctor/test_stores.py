@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from app.doctor.findings import Finding
 from app.doctor.stores import check_cache, check_usage
-from app.stores import open_store
+from app.stores import opened_store
 
 from tests.redis_server import RedisServer, clustered, running_redis
 
@@ -74,10 +74,9 @@ async def test_a_file_that_can_be_written_or_created_is_good_and_stays_as_it_is(
     assert {check: finding.status for check, finding in found.items()} == {"path": "ok", "disk": "ok"}
     assert entries(tmp_path) == []
     url = f"sqlite:///{tmp_path}/cache.db"
-    store = open_store(url)
-    await store.stats()
-    in_use = await cache(url)
-    await store.aclose()
+    async with opened_store(url) as store:
+        await store.stats()
+        in_use = await cache(url)
     for found in (in_use, await cache(url)):
         assert {check: finding.status for check, finding in found.items()} == {"path": "ok", "disk": "ok"}
 

@@ -8,22 +8,31 @@ from contextlib import asynccontextmanager
 
 import pytest
 from app.access import ANONYMOUS
-from app.calls.shared.scripts import Script
 from app.errors import RateLimited
 from app.limits import Limiter, Limits
-from app.limits.redis_store import RELEASE, RENEW, RedisStore
+from app.limits.redis_store import RELEASE, RENEW, RedisLimitStore
 from app.limits.stores import MemoryStore, StoreUnavailable, Taken
 from app.limits.values import Rule, make_rules
-from app.redis.breaker import RedisCircuitBreaker
+from app.redis.connection import RedisConnection, Script
+from typing_extensions import override
 
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
 
 
+class LonelyStore(RedisLimitStore):
+    """It alone uses its connection, and closes it."""
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._redis.aclose()
+
+
 @asynccontextmanager
-async def stores(server: RedisServer, count: int = 1, lease_seconds: float = 30.0) -> AsyncIterator[list[RedisStore]]:
-    made = [RedisStore(RedisCircuitBreaker(server.url, timeout_seconds=1.0), lease_seconds) for _ in range(count)]
+async def stores(server: RedisServer, count: int = 1, lease_seconds: float = 30.0) -> AsyncIterator[list[LonelyStore]]:
+    made = [LonelyStore(RedisConnection(server.url, timeout_seconds=1.0), lease_seconds) for _ in range(count)]
     try:
         yield made
     finally:
@@ -47,7 +56,7 @@ async def test_two_gateways_share_a_limit_exactly(shared_redis: RedisServer) -> 
     limited = rules(requests_per_minute=1000, tokens_per_minute=50_000)
     async with stores(shared_redis, 2) as (one, other):
 
-        async def send(store: RedisStore, number: int) -> bool:
+        async def send(store: RedisLimitStore, number: int) -> bool:
             return (await store.take(limited, 40, f"lease-{number}")).admitted
 
         admitted = await asyncio.gather(*(send((one, other)[number % 2], number) for number in range(1600)))
@@ -79,7 +88,7 @@ async def test_redis_counts_as_the_memory_does(shared_redis: RedisServer) -> Non
 
 async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_renewed(shared_redis: RedisServer) -> None:
     limited = rules(concurrent_streams=2)
-    killed = RedisStore(RedisCircuitBreaker(shared_redis.url), 0.3)
+    killed = LonelyStore(RedisConnection(shared_redis.url), 0.3)
     async with stores(shared_redis, 2, lease_seconds=0.3) as (alive, other):
         assert (await killed.take(limited, 0, "killed")).admitted
         assert (await alive.take(limited, 0, "alive")).admitted
@@ -113,7 +122,7 @@ async def test_a_place_that_redis_gave_too_late_is_free_again(
 ) -> None:
     monkeypatch.setattr("app.limits.redis_store.RELEASE_SECONDS", 0.2)
     limited = rules(concurrent_streams=2)
-    store = RedisStore(RedisCircuitBreaker(own_redis.url, timeout_seconds=5.0 if leaves else 0.1))
+    store = LonelyStore(RedisConnection(own_redis.url, timeout_seconds=5.0 if leaves else 0.1))
     assert (await store.take(limited, 0, "first")).admitted
     own_redis.pause()
     taking = asyncio.create_task(store.take(limited, 0, "late"))
@@ -130,7 +139,7 @@ async def test_a_place_that_redis_gave_too_late_is_free_again(
 
 
 async def test_replies_in_progress_are_counted_again_after_an_outage(own_redis: RedisServer) -> None:
-    store = RedisStore(RedisCircuitBreaker(own_redis.url, rest_seconds=0.05), lease_seconds=0.3)
+    store = LonelyStore(RedisConnection(own_redis.url, rest_seconds=0.05), lease_seconds=0.3)
     assert (await store.take(rules(concurrent_streams=2), 0, "a")).admitted
     own_redis.kill()
     own_redis.start()  # it has forgotten all
@@ -179,7 +188,7 @@ async def test_without_redis_requests_are_counted_per_process_and_the_log_says_s
     own_redis: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "parley.limits")
-    store = RedisStore(RedisCircuitBreaker(own_redis.url, rest_seconds=0.05))
+    store = LonelyStore(RedisConnection(own_redis.url, rest_seconds=0.05))
     limiter = Limiter(Limits(requests_per_minute=3), {}, store)
 
     async def admitted() -> bool:
@@ -227,7 +236,7 @@ async def test_the_keys_of_the_counters_expire(shared_redis: RedisServer) -> Non
 
 
 async def test_to_read_what_is_used_is_no_reservation(own_redis: RedisServer) -> None:
-    store = RedisStore(RedisCircuitBreaker(own_redis.url))
+    store = LonelyStore(RedisConnection(own_redis.url))
     limiter = Limiter(Limits(requests_per_minute=3, concurrent_streams=2), {}, store)
     tasks = asyncio.all_tasks()
     assert [row.used for row in await limiter.read([])] == [0, 0]

@@ -8,19 +8,18 @@ from app.calls.shared import Coordinator
 from app.calls.shared.call_store import LEASE_SECONDS
 from app.calls.types import CallCoordinator
 from app.config.settings import CacheSettings
-from app.main import MakeCache, make_cache
-from app.redis.breaker import RedisCircuitBreaker
+from app.main import OpenStorage, Storage, open_storage
+from app.redis.connection import RedisConnection
 from app.redis.urls import RedisUrl
 from app.runtime.ticker import Ticker
 from app.stores import Store, StoreLimits
 from app.stores.memory import MemoryStore
-from app.stores.redis import RedisStore
 from typing_extensions import override
 
 from tests.live.gateway import Gateway
 
 
-class CacheMaker:
+class StorageMaker:
     """For `create_app`; keeps the connection to Redis of the cache that it made last. With a `store`, whatever the
     settings name."""
 
@@ -30,7 +29,7 @@ class CacheMaker:
         linger_seconds: float = CacheRules().linger_seconds,
         clock: Callable[[], float] = time.time,
         store: Store | None = None,
-        link_of: Callable[[RedisUrl], RedisCircuitBreaker] = RedisCircuitBreaker,
+        link_of: Callable[[RedisUrl], RedisConnection] = RedisConnection,
         joinable_ms: int = 2000,
         retry_seconds: float = 1.0,
         lease_seconds: float = LEASE_SECONDS,
@@ -40,17 +39,17 @@ class CacheMaker:
         self._store = store
         self._link_of = link_of
         self._joinable_ms, self._retry_seconds, self._lease_seconds = joinable_ms, retry_seconds, lease_seconds
-        self.links: list[RedisCircuitBreaker] = []
+        self.links: list[RedisConnection] = []
         self.coordinators: list[Coordinator] = []
         """Of each cache that was made, in Redis."""
 
-    def __call__(self, settings: CacheSettings, ticker: Ticker) -> Cache:
+    def __call__(self, settings: CacheSettings, ticker: Ticker) -> Storage:
         rules = CacheRules(settings.replay, settings.store_length, self._linger_seconds, clock=self._clock)
         if self._store is not None:
-            return Cache(self._store, ticker, rules)
-        return make_cache(settings, ticker, rules, self._connect)
+            return Storage(Cache(self._store, ticker, rules), MemoryStore(), None)
+        return open_storage(settings, ticker, rules, self._connect)
 
-    def _connect(self, address: RedisUrl, limits: StoreLimits, keep_seconds: float) -> tuple[Store, CallCoordinator]:
+    def _connect(self, address: RedisUrl, keep_seconds: float) -> tuple[RedisConnection, CallCoordinator]:
         link = self._link_of(address)
         coordinator = Coordinator(
             link,
@@ -61,7 +60,7 @@ class CacheMaker:
         )
         self.links.append(link)
         self.coordinators.append(coordinator)
-        return RedisStore(link, limits), coordinator
+        return link, coordinator
 
 
 class Clock:
@@ -92,23 +91,23 @@ class KnownStore(MemoryStore):
         await self.put(key, change(value), ttl_seconds=ttl_seconds, model=model)
 
 
-FROM_STORE = CacheMaker(linger_seconds=0.0)
+FROM_STORE = StorageMaker(linger_seconds=0.0)
 """What was stored is had from the store alone."""
 
 
-def cache_for(later: bool) -> MakeCache:
+def cache_for(later: bool) -> OpenStorage:
     """For a reply that is asked for again at once, when it may still be in memory, or later, from the store alone."""
-    return FROM_STORE if later else make_cache
+    return FROM_STORE if later else open_storage
 
 
-def link_of(gateway: Gateway) -> RedisCircuitBreaker:
-    """The connection to Redis of a gateway whose cache a `CacheMaker` of its own made."""
-    assert isinstance(gateway.make_cache, CacheMaker)
-    (link,) = gateway.make_cache.links
+def link_of(gateway: Gateway) -> RedisConnection:
+    """The connection to Redis of a gateway whose cache a `StorageMaker` of its own made."""
+    assert isinstance(gateway.open_storage, StorageMaker)
+    (link,) = gateway.open_storage.links
     return link
 
 
 def coordinator_of(gateway: Gateway) -> Coordinator:
-    assert isinstance(gateway.make_cache, CacheMaker)
-    (coordinator,) = gateway.make_cache.coordinators
+    assert isinstance(gateway.open_storage, StorageMaker)
+    (coordinator,) = gateway.open_storage.coordinators
     return coordinator

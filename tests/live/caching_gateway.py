@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 from app.config.settings import Settings
-from app.main import MakeCache, make_cache
+from app.main import OpenStorage, open_storage
 from typing_extensions import override
 
 from tests.light_client import light_client
@@ -110,11 +110,11 @@ async def caching(
     *,
     model: Json | None = None,
     models: Json | None = None,
-    make_cache: MakeCache = make_cache,
+    open_storage: OpenStorage = open_storage,
     **cache: Any,
 ) -> AsyncIterator[Asker]:
     """`model` is what is said of the model `m`."""
     what = cached_settings(upstream.url, cache, models or {"m": model or {}})
-    async with serving_with(what, make_cache) as gateway:
+    async with serving_with(what, open_storage) as gateway:
         async with light_client(gateway.url) as client:
             yield Asker(gateway, upstream, client)

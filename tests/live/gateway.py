@@ -10,7 +10,7 @@ from typing import Any, cast
 from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.config.settings import Settings
-from app.main import MakeCache, create_app, make_cache
+from app.main import OpenStorage, create_app, open_storage
 from app.routing import RetryBudget
 from app.server.connection import ClientConnection
 from app.server.process import ParleyServer, config
@@ -38,9 +38,9 @@ def end(reason: str = "stop") -> bytes:
 
 class Gateway:
     def __init__(
-        self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int, make_cache: MakeCache
+        self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int, open_storage: OpenStorage
     ) -> None:
-        self.make_cache = make_cache
+        self.open_storage = open_storage
         self._server = server
         self.context: AppContext = app.context
         self.transport = transport
@@ -109,18 +109,18 @@ async def serving(
 @asynccontextmanager
 async def serving_with(
     what: Settings,
-    make_cache: MakeCache = make_cache,
+    open_storage: OpenStorage = open_storage,
     grace_seconds: float = GRACE_SECONDS,
     retry_budget: RetryBudget | None = None,
 ) -> AsyncIterator[Gateway]:
     before = asyncio.all_tasks()
     transport = PushTransport()
-    app = create_app(what, transport, make_cache=make_cache, grace_seconds=grace_seconds, retry_budget=retry_budget)
+    app = create_app(what, transport, open_storage=open_storage, grace_seconds=grace_seconds, retry_budget=retry_budget)
     listener = socket.create_server(("127.0.0.1", 0))
     server = make_server(what, app)
     await server.listen([listener])
     running = asyncio.create_task(server.main_loop())
-    gateway = Gateway(app, server, transport, listener.getsockname()[1], make_cache)
+    gateway = Gateway(app, server, transport, listener.getsockname()[1], open_storage)
     try:
         yield gateway
         await eventually(gateway.quiet)

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.config.settings import Settings
-from app.main import MakeCache
+from app.main import OpenStorage
 
 from tests.calls.shared.coordinators import PatientLink
-from tests.live.caches import CacheMaker
+from tests.live.caches import StorageMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, say, serving_with
 from tests.live.raw_client import DEADLINE_SECONDS, Caller, calling
 from tests.scripted_server import Reply, ScriptedServer
@@ -48,11 +48,11 @@ async def caching(
     url: str = "memory:",
     *,
     server: dict[str, Any] | None = None,
-    make_cache: MakeCache | None = None,
+    open_storage: OpenStorage | None = None,
     **cache: Any,
 ) -> AsyncIterator[Gateway]:
-    make_cache = make_cache or CacheMaker(link_of=PatientLink)
-    async with serving_with(tree(upstream, url, server or {}, cache), make_cache) as gateway:
+    open_storage = open_storage or StorageMaker(link_of=PatientLink)
+    async with serving_with(tree(upstream, url, server or {}, cache), open_storage) as gateway:
         yield gateway
 
 

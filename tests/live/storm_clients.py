@@ -18,7 +18,7 @@ from app.config.settings import CacheSettings
 from typing_extensions import override
 
 from tests.frame_reader import PAYLOADS
-from tests.live.caches import CacheMaker
+from tests.live.caches import StorageMaker
 from tests.live.gateway import DONE, Gateway, chunk, end, eventually, serving_with, settings
 from tests.live.raw_client import Caller, calling, checked
 from tests.scripted_server import RESET_ON_CLOSE, Reply, Request, ScriptedServer
@@ -98,7 +98,7 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     """A gateway in this process that shares calls. When it is left, nothing may be left in it."""
     what = settings(model.url, {"commit_seconds": LONG_SECONDS}, {"first_token_seconds": LONG_SECONDS})
     kept = CacheSettings.model_validate({"url": url, "resume_seconds": 0, **cache})
-    async with serving_with(what.model_copy(update={"cache": kept}), CacheMaker(linger_seconds=0.2)) as gateway:
+    async with serving_with(what.model_copy(update={"cache": kept}), StorageMaker(linger_seconds=0.2)) as gateway:
         gateway.context.resumable.sweep_seconds = 0.05
         yield gateway
         await eventually(lambda: forgotten(gateway))

@@ -13,7 +13,7 @@ from app.cli import main
 
 from tests.calls.shared.coordinators import PatientLink
 from tests.live import resuming_client
-from tests.live.caches import CacheMaker, coordinator_of
+from tests.live.caches import StorageMaker, coordinator_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import calling
 from tests.live.resuming_client import QUESTION, asked
@@ -32,8 +32,8 @@ def caching(
     upstream: ScriptedServer, url: str = "memory:", *, linger_seconds: float = 0.0, **more: Any
 ) -> AbstractAsyncContextManager[Gateway]:
     """What is stored is had from the store alone."""
-    maker = CacheMaker(link_of=PatientLink, linger_seconds=linger_seconds, joinable_ms=0)
-    return resuming_client.caching(upstream, url, make_cache=maker, **more)
+    maker = StorageMaker(link_of=PatientLink, linger_seconds=linger_seconds, joinable_ms=0)
+    return resuming_client.caching(upstream, url, open_storage=maker, **more)
 
 
 @pytest.fixture(params=["memory:", "sqlite", "redis"])

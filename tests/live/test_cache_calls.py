@@ -19,7 +19,7 @@ ALICE, BOB = {"authorization": "Bearer a"}, {"authorization": "Bearer b"}
 async def test_callers_who_are_kept_apart_never_get_each_others_replies(later: bool) -> None:
     async with (
         ScriptedServer(OLD, NEW, OLD) as upstream,
-        caching(upstream, scope="caller", make_cache=cache_for(later)) as gateway,
+        caching(upstream, scope="caller", open_storage=cache_for(later)) as gateway,
     ):
         outcomes = []
         for headers in (ALICE, BOB, None, ALICE, BOB, None):

@@ -4,7 +4,7 @@ import pytest
 from app.stores import StoreLimits
 from app.stores.memory import MemoryStore
 
-from tests.live.caches import CacheMaker, Clock, cache_for
+from tests.live.caches import Clock, StorageMaker, cache_for
 from tests.live.caching_gateway import Json, caching, question
 from tests.live.old_and_new_replies import NEW, OLD, ask_label_and_text
 from tests.scripted_server import ScriptedServer
@@ -24,7 +24,7 @@ async def test_a_refreshed_reply_stands_in_place_of_the_old_one(later: bool) -> 
     hows = [mode("refresh"), cache_control("no-cache"), cache_control("max-age=0"), cache_control("max-age=soon")]
     async with (
         ScriptedServer(*[OLD, NEW] * len(hows)) as upstream,
-        caching(upstream, make_cache=cache_for(later)) as gateway,
+        caching(upstream, open_storage=cache_for(later)) as gateway,
     ):
         for how in hows:
             asked = {"messages": question(str(how))}
@@ -49,7 +49,7 @@ async def test_a_request_without_cache_neither_gets_a_stored_reply_nor_stores_on
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_request_for_a_stored_reply_only_makes_no_call(stream: bool, later: bool) -> None:
-    async with ScriptedServer(OLD) as upstream, caching(upstream, make_cache=cache_for(later)) as gateway:
+    async with ScriptedServer(OLD) as upstream, caching(upstream, open_storage=cache_for(later)) as gateway:
         for calls, how in enumerate([mode("only"), cache_control("only-if-cached")]):
             asked: Json = {"messages": question(str(how)), "stream": stream}
             missed = await gateway.ask(**asked, **how)
@@ -66,8 +66,8 @@ async def test_a_request_for_a_stored_reply_only_makes_no_call(stream: bool, lat
 
 async def test_a_request_with_a_max_age_gets_no_older_reply() -> None:
     clock = Clock()
-    maker = CacheMaker(linger_seconds=0.0, clock=clock)
-    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, make_cache=maker) as gateway:
+    maker = StorageMaker(linger_seconds=0.0, clock=clock)
+    async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, open_storage=maker) as gateway:
         await ask_label_and_text(gateway)
         await gateway.stored()
         clock.now += 100
@@ -79,9 +79,9 @@ async def test_a_request_with_a_max_age_gets_no_older_reply() -> None:
 
 async def test_a_stored_reply_expires_after_the_ttl_of_its_request() -> None:
     clock = Clock()
-    maker = CacheMaker(linger_seconds=0.0, store=MemoryStore(StoreLimits(clock=clock)))
+    maker = StorageMaker(linger_seconds=0.0, store=MemoryStore(StoreLimits(clock=clock)))
     async with ScriptedServer(OLD, NEW, OLD) as upstream:
-        async with caching(upstream, model={"cache_ttl_seconds": 50}, make_cache=maker) as gateway:
+        async with caching(upstream, model={"cache_ttl_seconds": 50}, open_storage=maker) as gateway:
             await ask_label_and_text(gateway, cache={"ttl_seconds": 1000})
             await gateway.stored()
             clock.now += 999

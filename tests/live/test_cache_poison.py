@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.cached_scripts import USAGE, call, url_of
-from tests.live.caches import CacheMaker, KnownStore, cache_for
+from tests.live.caches import KnownStore, StorageMaker, cache_for
 from tests.live.caching_gateway import ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, eventually, say
 from tests.live.raw_client import calling
@@ -78,7 +78,7 @@ async def test_what_is_whole_is_asked_for_once(store: str, later: bool, tmp_path
     scripts = {f"{name}, {stream}": reply for name, reply in GOOD.items() for stream in (True, False)}
     async with (
         ByQuestion(scripts) as upstream,
-        caching(upstream, url=url_of(store, tmp_path), make_cache=cache_for(later)) as gateway,
+        caching(upstream, url=url_of(store, tmp_path), open_storage=cache_for(later)) as gateway,
     ):
         for name in scripts:
             answers = []
@@ -133,7 +133,7 @@ async def test_a_reply_that_goes_on_without_its_caller_is_one() -> None:
 async def test_what_ended_at_the_token_limit_is_kept_where_that_is_wanted(later: bool) -> None:
     async with (
         ScriptedServer(BAD["length"]) as upstream,
-        caching(upstream, store_length=True, make_cache=cache_for(later)) as gateway,
+        caching(upstream, store_length=True, open_storage=cache_for(later)) as gateway,
     ):
         assert (await gateway.ask()).label == "miss"
         if later:
@@ -144,8 +144,8 @@ async def test_what_ended_at_the_token_limit_is_kept_where_that_is_wanted(later:
 
 async def test_a_damaged_entry_is_a_miss_and_is_replaced() -> None:
     store = KnownStore()
-    maker = CacheMaker(linger_seconds=0.0, store=store)
-    async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream, make_cache=maker) as gateway:
+    maker = StorageMaker(linger_seconds=0.0, store=store)
+    async with ScriptedServer(GOOD["stop"]) as upstream, caching(upstream, open_storage=maker) as gateway:
         await gateway.ask()
         await gateway.stored()
         await store.change_last(lambda value: value[:-1] + bytes([value[-1] ^ 1]))

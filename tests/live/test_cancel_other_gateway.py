@@ -6,7 +6,7 @@ import pytest
 
 from tests.calls.shared.coordinators import PatientLink
 from tests.light_client import light_client
-from tests.live.caches import CacheMaker
+from tests.live.caches import StorageMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
@@ -120,12 +120,12 @@ async def test_without_redis_a_reply_can_be_cancelled_at_its_own_gateway(own_red
 
 
 async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: RedisServer) -> None:
-    maker = CacheMaker(link_of=PatientLink, retry_seconds=0.01)
+    maker = StorageMaker(link_of=PatientLink, retry_seconds=0.01)
     url, links = own_redis.url, maker.links
     async with (
         ScriptedServer(endless()) as upstream,
-        caching(upstream, url, make_cache=maker) as one,
-        caching(upstream, url, make_cache=maker) as other,
+        caching(upstream, url, open_storage=maker) as one,
+        caching(upstream, url, open_storage=maker) as other,
     ):
         own_redis.kill()
         await eventually(lambda: all(link.is_open for link in links))

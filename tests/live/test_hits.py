@@ -7,7 +7,7 @@ import pytest
 
 from tests.effort import LONG
 from tests.live.cached_scripts import USAGE, call, url_of
-from tests.live.caches import CacheMaker, Clock
+from tests.live.caches import Clock, StorageMaker
 from tests.live.caching_gateway import Asker, ByQuestion, caching, question
 from tests.live.gateway import DONE, chunk, end, say
 from tests.live.reply_variants import WAYS, alike, normalize_events
@@ -53,10 +53,10 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_hit_has_the_events_of_the_reply_itself(later: bool, tmp_path: Path) -> None:
     store = "sqlite" if later else "memory:"
-    maker = CacheMaker(linger_seconds=0.0 if later else 1.0, clock=Clock())
+    maker = StorageMaker(linger_seconds=0.0 if later else 1.0, clock=Clock())
     async with (
         ByQuestion({**SCRIPTS}) as upstream,
-        caching(upstream, url=url_of(store, tmp_path), make_cache=maker) as gateway,
+        caching(upstream, url=url_of(store, tmp_path), open_storage=maker) as gateway,
     ):
         for way in WAYS:
             for name in SCRIPTS:
@@ -73,8 +73,8 @@ async def test_a_hit_has_the_events_of_the_reply_itself(later: bool, tmp_path: P
 
 @pytest.mark.parametrize("name", SCRIPTS)
 async def test_what_one_format_had_kept_is_a_hit_in_every_other(name: str) -> None:
-    maker = CacheMaker(linger_seconds=0.0, clock=Clock())
-    async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream, make_cache=maker) as gateway:
+    maker = StorageMaker(linger_seconds=0.0, clock=Clock())
+    async with ScriptedServer(SCRIPTS[name]) as upstream, caching(upstream, open_storage=maker) as gateway:
         live = {way.name: alike(normalize_events(await way.ask(gateway, cache={"mode": "off"}))) for way in WAYS}
         writers = WAYS[list(SCRIPTS).index(name) % FEWER :: FEWER]
         for writer in writers:

@@ -9,7 +9,7 @@ from tests.cache.cacheable import case_is_kept, recording_is_kept
 from tests.conformance.cases import body_chunks, load_cases
 from tests.cuts import random_cuts
 from tests.effort import LONG
-from tests.live.caches import CacheMaker, Clock
+from tests.live.caches import Clock, StorageMaker
 from tests.live.caching_gateway import Asker, Json, caching
 from tests.live.reply_variants import WAYS, alike, normalize_events
 from tests.scripted_server import Reply
@@ -31,8 +31,8 @@ def _no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_800_000_000.25)
 
 
-def _maker() -> CacheMaker:
-    return CacheMaker(linger_seconds=0.0, clock=Clock())
+def _maker() -> StorageMaker:
+    return StorageMaker(linger_seconds=0.0, clock=Clock())
 
 
 async def differences(gateway: Asker, seed: int, count: int, kept: bool, **asked: Any) -> list[str]:
@@ -56,7 +56,7 @@ async def test_every_case_that_is_stored_is_sent_as_the_first_time(part: int) ->
     wrong: dict[str, list[str]] = {}
     cases = CASES[part::PARTS]
     models = {case["id"]: {"profile": case["profile"]} for case in cases}
-    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
+    async with ByModel() as upstream, caching(upstream, models=models, open_storage=_maker()) as gateway:
         for seed, case in enumerate(cases):
             upstream.scripts[case["id"]] = _scripted(case)
             functions = [{"name": name} for name in case["request"].get("tools", [])]
@@ -77,7 +77,7 @@ async def test_a_recording_that_is_stored_is_sent_as_the_first_time(part: int) -
     wrong: dict[str, list[str]] = {}
     recordings = some_recordings(COUNT)[part::PARTS]
     models: Json = {f"{path.parent.name}/{path.name}": {} for path in recordings}
-    async with ByModel() as upstream, caching(upstream, models=models, make_cache=_maker()) as gateway:
+    async with ByModel() as upstream, caching(upstream, models=models, open_storage=_maker()) as gateway:
         for seed, (name, path) in enumerate(zip(models, recordings, strict=True)):
             parts = random_cuts(path.read_bytes(), seed, 5)
             upstream.scripts[name] = Reply(parts, status_of(path), {"content-type": content_type(path)})

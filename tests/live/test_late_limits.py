@@ -1,17 +1,20 @@
 """The limits of a request whose call goes on when its client has left: they are given back when the call has ended."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
+import httpx
 import pytest
 from app.config.settings import LimitSettings
 from app.limits.values import Kind
 
 from tests.calls.shared.coordinators import PatientLink
 from tests.each_case import each_case
-from tests.live.caches import CacheMaker
+from tests.light_client import light_client
+from tests.live.caches import StorageMaker
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with
 from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import QUESTION, cancel, starting, tree
@@ -31,7 +34,7 @@ nearly = partial(pytest.approx, rel=0.05)
 @asynccontextmanager
 async def limiting(upstream: ScriptedServer, url: str = "memory:") -> AsyncIterator[Gateway]:
     settings = tree(upstream, url, {"commit_seconds": 0.02}, {}).model_copy(update={"limits": LIMITS})
-    async with serving_with(settings, CacheMaker(link_of=PatientLink)) as gateway:
+    async with serving_with(settings, StorageMaker(link_of=PatientLink)) as gateway:
         yield gateway
 
 
@@ -140,3 +143,28 @@ async def test_it_is_so_with_limits_in_redis(shared_redis: RedisServer) -> None:
         after = await released(gateway)
     assert after["tokens_per_minute"] - before["tokens_per_minute"] == nearly(15)
     assert after["spend_per_day"] - before["spend_per_day"] == nearly(0.25)
+
+
+async def test_cache_state_and_limits_notice_an_outage_of_redis_together(
+    own_redis: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    reply = Reply([say("x"), USAGE, end(), DONE], chunked=True)
+    async with ScriptedServer(*[reply] * 3) as upstream:
+        settings = tree(upstream, own_redis.url, {"log_level": "info"}, {}).model_copy(update={"limits": LIMITS})
+        async with serving_with(settings) as gateway:
+            logging.getLogger("parley.cache").addHandler(caplog.handler)
+            for text in ("one", "two"):
+                assert (await create(gateway, text)).status_code == 200
+                own_redis.kill()
+            own_redis.start()
+            await eventually(lambda: gateway.context.cache.is_redis_connected is True)
+            assert (await create(gateway, "three")).status_code == 200
+            logging.getLogger("parley.cache").removeHandler(caplog.handler)
+    messages = [record.message.partition(":")[0] for record in caplog.records]
+    assert (messages.count("redis is down"), messages.count("redis answers again")) == (1, 1)
+
+
+async def create(gateway: Gateway, text: str) -> httpx.Response:
+    """Create a response that is stored, if it can be."""
+    async with light_client(gateway.url) as client:
+        return await client.post("/v1/responses", json={"model": "m", "input": text, "max_output_tokens": 10})

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from app.calls.codec import Batch, StoredEntry, dump, load
 
-from tests.live.caches import CacheMaker, KnownStore
+from tests.live.caches import KnownStore, StorageMaker
 from tests.live.caching_gateway import Asker, caching
 from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import Caller, calling, checked, frames
@@ -27,7 +27,7 @@ EARLY = 0.02
 async def from_store(upstream: ScriptedServer, **cache: Any) -> AsyncIterator[tuple[Asker, KnownStore]]:
     """What is asked for again is had from the store alone."""
     store = KnownStore()
-    async with caching(upstream, make_cache=CacheMaker(linger_seconds=0.0, store=store), **cache) as gateway:
+    async with caching(upstream, open_storage=StorageMaker(linger_seconds=0.0, store=store), **cache) as gateway:
         yield gateway, store
 
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 
 import pytest
-from app.redis.breaker import RedisCircuitBreaker
+from app.redis.connection import RedisConnection
 
 from tests.calls.shared.coordinators import PatientLink
-from tests.live.caches import CacheMaker, link_of
+from tests.live.caches import StorageMaker, link_of
 from tests.live.gateway import DONE, Gateway, end, say
 from tests.live.raw_client import Caller, calling
 from tests.live.resuming_client import QUESTION, caching, come_back, known, reply_id, split_frames
@@ -25,7 +25,7 @@ TEXT = "One two three four five six"
 
 @asynccontextmanager
 async def run_sharing_gateway(upstream: ScriptedServer, url: str) -> AsyncIterator[Gateway]:
-    async with caching(upstream, url, make_cache=CacheMaker(link_of=RedisCircuitBreaker)) as gateway:
+    async with caching(upstream, url, open_storage=StorageMaker(link_of=RedisConnection)) as gateway:
         yield gateway
 
 
@@ -105,11 +105,11 @@ async def test_a_follower_without_redis_tells_its_client_and_the_leader_goes_on(
 
 async def test_what_a_gateway_sent_and_did_not_write_is_lost_with_it_and_only_then(shared_redis: RedisServer) -> None:
     first, second = asyncio.Event(), asyncio.Event()
-    make_caches = [CacheMaker(link_of=PatientLink, lease_seconds=0.5) for _ in range(2)]
+    makers = [StorageMaker(link_of=PatientLink, lease_seconds=0.5) for _ in range(2)]
     async with (
         ScriptedServer(pieces("One", first, " two", " three four", second, " five six")) as upstream,
-        caching(upstream, shared_redis.url, make_cache=make_caches[0]) as one,
-        caching(upstream, shared_redis.url, make_cache=make_caches[1]) as other,
+        caching(upstream, shared_redis.url, open_storage=makers[0]) as one,
+        caching(upstream, shared_redis.url, open_storage=makers[1]) as other,
         calling(one.address) as leading,
         calling(other.address) as following,
         AsyncExitStack() as stack,
@@ -143,11 +143,11 @@ async def test_the_failure_of_a_lost_call_is_not_taken_for_a_frame_that_the_clie
     """Nothing of the reply is in Redis when its gateway is lost. The other one has two frames then, the second of which
     says so; the client has read two as well."""
     gate = asyncio.Event()
-    make_caches = [CacheMaker(link_of=PatientLink, lease_seconds=0.5) for _ in range(2)]
+    makers = [StorageMaker(link_of=PatientLink, lease_seconds=0.5) for _ in range(2)]
     async with (
         ScriptedServer(Reply([b": alive\n\n", gate, say(TEXT), end(), DONE], chunked=True)) as upstream,
-        caching(upstream, shared_redis.url, make_cache=make_caches[0]) as one,
-        caching(upstream, shared_redis.url, make_cache=make_caches[1]) as other,
+        caching(upstream, shared_redis.url, open_storage=makers[0]) as one,
+        caching(upstream, shared_redis.url, open_storage=makers[1]) as other,
         calling(one.address) as leading,
         AsyncExitStack() as stack,
     ):

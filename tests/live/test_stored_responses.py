@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from app.redis.connection import RedisConnection
 from app.responses_api.record import ResponseRecord, StoredResponses
 from app.stores import open_state_store
 from msgspec.structs import replace
@@ -191,7 +192,8 @@ async def let_time_pass(redis: RedisServer, id_: str) -> ResponseRecord:
     """Store the record as it will be when its gateway has not renewed it in time. Returns it as it was."""
     (key,) = find_keys(redis, id_)
     caller = key.decode().removesuffix(f":{id_}").rpartition("response:")[2]
-    store = open_state_store(redis.url)
+    connection = RedisConnection(redis.url)
+    store = open_state_store(connection)
     try:
         stored = StoredResponses(store, enabled=True, ttl_seconds=TTL_SECONDS, max_bytes=1_000_000)
         record = await stored.get(caller, id_)
@@ -199,7 +201,7 @@ async def let_time_pass(redis: RedisServer, id_: str) -> ResponseRecord:
         await stored.put(caller, replace(record, alive_until=time.time() - 1))
         return record
     finally:
-        await store.aclose()
+        await connection.aclose()
 
 
 def read_events(raw: str) -> list[Any]:

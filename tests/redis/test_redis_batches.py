@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from app.redis.breaker import BATCHES_AT_ONCE, MAX_BYTES, MAX_COMMANDS, Command, CommandBatcher
+from app.redis.connection import BATCHES_AT_ONCE, MAX_BYTES, MAX_COMMANDS, Command, CommandBatcher
 
 pytestmark = pytest.mark.anyio
 

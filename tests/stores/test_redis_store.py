@@ -4,12 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from app.redis.breaker import RedisCircuitBreaker
-from app.stores import EntryTotals, Store, StoreError, StoreStats, open_store
-from app.stores.redis import RedisStore
+from app.redis.connection import RedisConnection
+from app.stores import EntryTotals, Store, StoreError, StoreStats
 
 from tests.cache.sqlite_files import TTL
-from tests.cache.stores import patient_store
+from tests.cache.stores import LonelyStore, patient_store
 from tests.cache.time_bounds import within
 from tests.redis_server import RedisServer, clustered, running_redis
 
@@ -24,10 +23,10 @@ def run_with_store(store: Store, scenario: Callable[[Store], Awaitable[None]]) -
     asyncio.run(run())
 
 
-def quick(server: RedisServer) -> tuple[Store, RedisCircuitBreaker]:
+def quick(server: RedisServer) -> tuple[Store, RedisConnection]:
     """A store that soon notices that its server is back."""
-    link = RedisCircuitBreaker(server.url, rest_seconds=0.02)
-    return RedisStore(link), link
+    link = RedisConnection(server.url, rest_seconds=0.02)
+    return LonelyStore(link), link
 
 
 async def kept(store: Store, key: str) -> bytes | None:
@@ -65,7 +64,7 @@ def test_a_server_whose_clients_are_paused_is_an_error(own_redis: RedisServer) -
             with pytest.raises(StoreError, match="no answer within"):
                 await store.get("key")
 
-    run_with_store(open_store(own_redis.url), scenario)
+    run_with_store(LonelyStore(RedisConnection(own_redis.url)), scenario)
 
 
 def test_a_killed_server_is_used_again_when_it_is_back(own_redis: RedisServer) -> None:

@@ -64,10 +64,10 @@ def test_a_value_that_another_process_replaced_is_the_new_one(path: Path) -> Non
 
 OTHER_PROCESS = """
 import asyncio, sys
-from app.stores import open_store
+from app.stores.sqlite import SqliteStore
 
 async def main():
-    store = open_store("sqlite:///" + sys.argv[1])
+    store = SqliteStore(sys.argv[1])
     await store.put(sys.argv[2], b"theirs", ttl_seconds=60, model="m")
     await store.aclose()
 

@@ -234,10 +234,11 @@ def test_a_file_that_cannot_be_is_an_error(tmp_path: Path, caplog: pytest.LogCap
 
 FULL_DISK = """
 import asyncio, resource, sys
-from app.stores import StoreError, open_store
+from app.stores import StoreError
+from app.stores.sqlite import SqliteStore
 
 async def main():
-    store = open_store("sqlite:///" + sys.argv[1])
+    store = SqliteStore(sys.argv[1])
     await store.put("before", b"1", ttl_seconds=60, model="m")
     # No file of this process may grow past this: to SQLite it is a full disk.
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))

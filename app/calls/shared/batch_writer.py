@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from app.calls.shared.call_store import CallKeys, CallStore
 from app.calls.shared.lease import UNFOLLOWED_SECONDS, CallLease
-from app.redis.breaker import RedisUnavailable
+from app.redis.connection import RedisUnavailable
 
 log = logging.getLogger("parley.cache")
 

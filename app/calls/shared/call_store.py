@@ -11,7 +11,7 @@ from msgspec import Struct
 from app.calls.codec import VERSION
 from app.calls.shared import records, scripts
 from app.calls.shared.records import Record
-from app.redis.breaker import Client, RedisCircuitBreaker
+from app.redis.connection import Client, RedisConnection, Script
 
 Arguments: TypeAlias = Sequence[str | bytes | int]
 State: TypeAlias = Literal["missing", "led", "leaderless", "ended", "given up"]
@@ -95,9 +95,9 @@ class WriteResult(Struct, frozen=True):
 
 class CallStore:
     def __init__(
-        self, breaker: RedisCircuitBreaker, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
+        self, redis: RedisConnection, *, lease_seconds: float = LEASE_SECONDS, keep_seconds: float = KEEP_SECONDS
     ) -> None:
-        self._breaker = breaker
+        self._redis = redis
         self._call_limit = asyncio.Semaphore(MAX_CONCURRENT)
         self.lease_seconds = lease_seconds
         self._lease_ms = int(lease_seconds * 1000)
@@ -108,7 +108,7 @@ class CallStore:
         the call to follow. With `resumable`, other gateways can follow the call by its id from
         now on; else when one has joined it or it was written."""
         lease_ms = self._lease_ms
-        if not resumable and await self._breaker.execute("SET", keys.pointer, keys.number, "PX", lease_ms, "NX"):
+        if not resumable and await self._redis.execute("SET", keys.pointer, keys.number, "PX", lease_ms, "NX"):
             return None
         arguments: Arguments = [keys.number, lease_ms, self._keep_ms, lease_ms, keys.cache_key, int(resumable)]
         number = await self.call(lambda redis: scripts.CLAIM.run(redis, [keys.pointer, JOINED], arguments))
@@ -134,7 +134,7 @@ class CallStore:
 
     async def is_running(self, keys: CallKeys) -> bool:
         """Whether the call has not ended. Unlike `watch`, this does not mark it as followed."""
-        state = await self._breaker.execute("HGET", keys.state, "state")
+        state = await self._redis.execute("HGET", keys.state, "state")
         return state is not None and to_text(state) == "live"
 
     async def read_history(self, keys: CallKeys, after: int) -> list[tuple[int, Record | None]]:
@@ -155,25 +155,25 @@ class CallStore:
         return {streams[to_text(stream)]: _parse_records(entries) for stream, entries in rows}
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        await self._breaker.execute("SET", key, value, "PX", max(1, int(ttl_seconds * 1000)))
+        await self._redis.execute("SET", key, value, "PX", max(1, int(ttl_seconds * 1000)))
 
     async def get(self, key: str) -> bytes | None:
-        value: Any = await self._breaker.execute("GET", key)
+        value: Any = await self._redis.execute("GET", key)
         return value.encode() if isinstance(value, str) else value
 
     async def delete(self, key: str) -> None:
-        await self._breaker.execute("DEL", key)
+        await self._redis.execute("DEL", key)
 
     async def call(self, op: Callable[[Client], Awaitable[Any]]) -> Any:
         async with self._call_limit:
-            return await self._breaker.call(op)
+            return await self._redis.call(op)
 
     async def call_blocking(self, op: Callable[[Client], Awaitable[Any]], block_ms: int) -> Any:
         """Run an operation that may block for `block_ms`."""
-        return await self._breaker.call(op, timeout=TIMEOUT_SECONDS + block_ms / 1000)
+        return await self._redis.call(op, timeout=TIMEOUT_SECONDS + block_ms / 1000)
 
-    async def _run(self, script: scripts.Script, redis_keys: Sequence[str], arguments: Arguments) -> Any:
-        return await self._breaker.call(lambda redis: script.run(redis, redis_keys, arguments), timeout=TIMEOUT_SECONDS)
+    async def _run(self, script: Script, redis_keys: Sequence[str], arguments: Arguments) -> Any:
+        return await self._redis.call(lambda redis: script.run(redis, redis_keys, arguments), timeout=TIMEOUT_SECONDS)
 
 
 _STATES: dict[str, State] = {state: state for state in get_args(State)}

@@ -17,7 +17,7 @@ from app.calls.shared.tailer import StreamTailer
 from app.calls.types import OpenUpstream
 from app.chat.stream import Reply
 from app.errors import StoreDown, UpstreamFailed
-from app.redis.breaker import RedisCircuitBreaker, RedisUnanswered, RedisUnavailable
+from app.redis.connection import RedisConnection, RedisUnanswered, RedisUnavailable
 
 log = logging.getLogger("parley.cache")
 
@@ -82,11 +82,11 @@ PUBLISH_SECONDS = 0.05
 
 
 class Coordinator:
-    """Shares calls through Redis. It belongs to one event loop. Its owner closes the circuit breaker."""
+    """Shares calls through Redis. It belongs to one event loop. Its owner closes the connection."""
 
     def __init__(
         self,
-        breaker: RedisCircuitBreaker,
+        redis: RedisConnection,
         *,
         lease_seconds: float = LEASE_SECONDS,
         keep_seconds: float = KEEP_SECONDS,
@@ -96,9 +96,9 @@ class Coordinator:
         """A leader that does not renew its lease within `lease_seconds` has lost it. A call can be followed until
         `keep_seconds` after its end, and joined until `joinable_ms` after it. Notices are read again
         `retry_seconds` after Redis failed."""
-        self._breaker = breaker
+        self._redis = redis
         self._joinable_ms, self._retry_seconds = joinable_ms, retry_seconds
-        self._calls = CallStore(breaker, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
+        self._calls = CallStore(redis, lease_seconds=lease_seconds, keep_seconds=keep_seconds)
         self.writer = BatchWriter(self._calls)
         self.tailer = StreamTailer(self._calls)
         self._notices: NoticeReader | None = None
@@ -106,7 +106,7 @@ class Coordinator:
 
     @property
     def is_connected(self) -> bool:
-        return not self._breaker.is_open
+        return not self._redis.is_open
 
     async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
         """Return the source of the call once the reply has begun: the identical call of another gateway, or a new call

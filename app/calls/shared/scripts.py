@@ -14,26 +14,7 @@ The number in the tag is the version of the events.
 A call that no other gateway follows may have no key but the first: its leader writes the others when one follows.
 """
 
-import hashlib
-from collections.abc import Sequence
-from typing import Any
-
-from redis.exceptions import NoScriptError
-
-from app.redis.breaker import Client
-
-
-class Script:
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-    async def run(self, redis: Client, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
-        try:
-            return await redis.evalsha(self._sha, len(keys), *keys, *arguments)
-        except NoScriptError:
-            return await redis.eval(self._text, len(keys), *keys, *arguments)
-
+from app.redis.connection import Script
 
 CLAIM = Script("""
 -- keys: pointer, joined

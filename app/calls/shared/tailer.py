@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from app.calls.shared.call_store import CallKeys, CallStore, State
 from app.calls.shared.records import Record
-from app.redis.breaker import RedisUnavailable
+from app.redis.connection import RedisUnavailable
 
 log = logging.getLogger("parley.cache")
 T = TypeVar("T")

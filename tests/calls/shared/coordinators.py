@@ -14,7 +14,7 @@ from app.calls.types import OpenUpstream
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta
 from app.chat.stream import Receiver, Reply
 from app.errors import UpstreamFailed
-from app.redis.breaker import Client, RedisCircuitBreaker, RedisUnavailable
+from app.redis.connection import Client, RedisConnection, RedisUnavailable
 from app.redis.urls import RedisUrl
 from app.runtime.ticker import Ticker
 
@@ -183,7 +183,7 @@ def listen(reply: Reply) -> ReplyReader:
     return reader
 
 
-class PatientLink(RedisCircuitBreaker):
+class PatientLink(RedisConnection):
     """For a machine that is busy with other tests. While it is asleep, what is asked of it waits, as in a process that
     is not given any time."""
 
@@ -218,7 +218,7 @@ class PatientLink(RedisCircuitBreaker):
 class SharingGateway:
     """A gateway, reduced to its coordinator and its calls."""
 
-    def __init__(self, link: RedisCircuitBreaker, coordinator: Coordinator, limits: LogLimits = LOG_LIMITS) -> None:
+    def __init__(self, link: RedisConnection, coordinator: Coordinator, limits: LogLimits = LOG_LIMITS) -> None:
         self.link = link
         self.coordinator = coordinator
         self._limits = limits
@@ -264,7 +264,7 @@ class SharingGateway:
 async def gateway(
     url: str,
     lease_seconds: float = LEASE_SECONDS,
-    link_of: type[RedisCircuitBreaker] = PatientLink,
+    link_of: type[RedisConnection] = PatientLink,
     limits: LogLimits = LOG_LIMITS,
 ) -> AsyncIterator[SharingGateway]:
     link = link_of(url)

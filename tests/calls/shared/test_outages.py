@@ -14,7 +14,7 @@ from app.calls.shared.lease import MAX_WAITING_BYTES
 from app.calls.shared.records import Record
 from app.chat.events import Event, Failed, TextDelta
 from app.errors import StoreDown
-from app.redis.breaker import RedisCircuitBreaker
+from app.redis.connection import RedisConnection
 
 import redis
 from tests.calls.shared.coordinators import (
@@ -109,8 +109,8 @@ def test_the_followers_of_a_killed_process_are_told(shared_redis: RedisServer, s
 def test_redis_going_away_in_the_middle_fails_only_the_replies_of_followers(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
         async with (
-            gateway(own_redis.url, QUICK, RedisCircuitBreaker) as one,
-            gateway(own_redis.url, QUICK, RedisCircuitBreaker) as two,
+            gateway(own_redis.url, QUICK, RedisConnection) as one,
+            gateway(own_redis.url, QUICK, RedisConnection) as two,
         ):
             model, other = Model(), Model(own=True)
             reader = listen((await one.claim_or_follow("q", model.lead))[0])
@@ -133,7 +133,7 @@ def test_redis_going_away_in_the_middle_fails_only_the_replies_of_followers(own_
 @pytest.mark.parametrize("how", ["pause", "kill"])
 def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
-        async with gateway(own_redis.url, QUICK, RedisCircuitBreaker) as one:
+        async with gateway(own_redis.url, QUICK, RedisConnection) as one:
             await one.coordinator.put_record("warm", b"", 1)
             own_redis.pause() if how == "pause" else own_redis.kill()
             model = Model(own=True)
@@ -165,8 +165,8 @@ def test_a_claim_whose_answer_came_too_late_delays_no_equal_request(
 
     async def scene() -> None:
         async with (
-            gateway(own_redis.url, 30, RedisCircuitBreaker) as one,
-            gateway(own_redis.url, 30, RedisCircuitBreaker) as two,
+            gateway(own_redis.url, 30, RedisConnection) as one,
+            gateway(own_redis.url, 30, RedisConnection) as two,
         ):
             await one.coordinator.put_record("warm", b"", 1)
             own_redis.pause()
@@ -194,8 +194,8 @@ def test_a_claim_whose_answer_came_too_late_delays_no_equal_request(
 def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
     async def scene() -> None:
         async with (
-            gateway(own_redis.url, 10, RedisCircuitBreaker) as one,
-            gateway(own_redis.url, 10, RedisCircuitBreaker) as two,
+            gateway(own_redis.url, 10, RedisConnection) as one,
+            gateway(own_redis.url, 10, RedisConnection) as two,
         ):
             model, other = Model(), Model()
             reader = listen((await one.claim_or_follow("q", model.lead))[0])
@@ -332,7 +332,7 @@ def test_a_model_much_faster_than_redis_is_not_shared_to_its_end(shared_redis: R
 
 def test_a_record_whose_answer_was_lost_is_written_once(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        link = RedisCircuitBreaker(shared_redis.url)
+        link = RedisConnection(shared_redis.url)
         ledger = CallStore(link)
         names = CallKeys.new("q")
         assert await ledger.claim(names) is None
@@ -350,7 +350,7 @@ def test_a_record_whose_answer_was_lost_is_written_once(shared_redis: RedisServe
 
 def test_a_call_has_one_leader(shared_redis: RedisServer) -> None:
     async def scene() -> None:
-        link = RedisCircuitBreaker(shared_redis.url)
+        link = RedisConnection(shared_redis.url)
         ledger = CallStore(link)
         names, other = CallKeys.new("q"), CallKeys.new("p")
         assert await ledger.claim(names) is None

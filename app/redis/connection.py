@@ -1,4 +1,5 @@
-"""A circuit breaker for Redis: an operation takes at most a tenth of a second, and none is tried while Redis is down.
+"""The connection to Redis of a process, behind a circuit breaker: an operation takes at most a tenth of a second, and
+none is tried while Redis is down.
 
 The first failure opens the breaker: every call fails at once, also those waiting for their turn, and a task probes the
 server, at first after a tenth of a second and then once a second, until it answers. An outage therefore delays only
@@ -8,6 +9,7 @@ does not count against the server.
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import time
 from collections import deque
@@ -15,9 +17,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import (
+    BlockingConnectionPool,
+    Connection,
+    Redis,
+    RedisCluster,
+    SSLConnection,
+    UnixDomainSocketConnection,
+)
+from redis.asyncio.cluster import ClusterNode
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import NoBackoff
+from typing_extensions import override
 
-from app.redis.client import make_client
 from app.redis.urls import RedisUrl, parse_cache_url
 from redis import exceptions
 
@@ -114,8 +127,9 @@ class RedisRejected(RedisUnavailable):
     """Redis rejects the command: out of memory, read-only, no permission. This does not open the breaker."""
 
 
-class RedisCircuitBreaker:
-    """A Redis client behind a circuit breaker. It belongs to one event loop and connects with the first call."""
+class RedisConnection:
+    """A Redis client behind a circuit breaker. It belongs to one event loop and connects with the first call. All that
+    a process keeps in one Redis shares it, so an outage is noticed, and written to the log, once."""
 
     def __init__(
         self,
@@ -278,3 +292,93 @@ def _to_redis_url(address: RedisUrl | str) -> RedisUrl:
     if not isinstance(url, RedisUrl):
         raise ValueError("must be the URL of a Redis, such as redis://127.0.0.1:6379/0")
     return url
+
+
+class Script:
+    """A Lua script, which Redis runs as one atomic step."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, redis: Client, keys: Sequence[str], arguments: Sequence[str | bytes | int]) -> Any:
+        try:
+            return await redis.evalsha(self._sha, len(keys), *keys, *arguments)
+        except exceptions.NoScriptError:
+            return await redis.eval(self._text, len(keys), *keys, *arguments)
+
+
+_UNBLOCKED_CONNECTIONS = 1024
+"""The size of pools that raise an error when they are full instead of waiting."""
+
+
+class _SentinelPool(SentinelConnectionPool):
+    """A pool that also closes the connections to the sentinels."""
+
+    @override
+    async def aclose(self) -> None:
+        await super().aclose()
+        for sentinel in self.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
+def make_client(address: RedisUrl, max_connections: int) -> Redis | RedisCluster:
+    """Create a client that connects with its first command. It has no timeouts; the circuit breaker sets them."""
+    if address.form == "cluster":
+        return _cluster(address)
+    if address.form == "sentinel":
+        return _make_sentinel_client(address)
+    server: dict[str, Any] = {"connection_class": UnixDomainSocketConnection, "path": address.socket}
+    if address.form == "single":
+        (host, port), kind = address.hosts[0], SSLConnection if address.tls else Connection
+        server = {"connection_class": kind, "host": host, "port": port, **_tls(address)}
+    pool = BlockingConnectionPool(max_connections, timeout=None, db=address.db, **server, **_options(address))
+    return Redis.from_pool(pool)
+
+
+def _cluster(address: RedisUrl) -> RedisCluster:
+    nodes = [ClusterNode(host, port) for host, port in address.hosts]
+    return RedisCluster(
+        startup_nodes=nodes,
+        max_connections=_UNBLOCKED_CONNECTIONS,
+        require_full_coverage=False,
+        ssl=address.tls,
+        **_tls(address),
+        **_options(address),
+    )
+
+
+def _make_sentinel_client(address: RedisUrl) -> Redis:
+    """The login is sent to the master only, not to the sentinels. TLS applies to both."""
+    tls = {"ssl": address.tls, **_tls(address)}
+    bounds = {name: value for name, value in _options(address).items() if name not in ("username", "password")}
+    sentinels = Sentinel(address.hosts, sentinel_kwargs={**tls, **bounds})  # type: ignore[no-untyped-call]
+    pool = _SentinelPool(  # type: ignore[no-untyped-call]
+        address.service,
+        sentinels,
+        max_connections=_UNBLOCKED_CONNECTIONS,
+        db=address.db,
+        **tls,
+        **_options(address),
+    )
+    return Redis.from_pool(pool)
+
+
+def _options(address: RedisUrl) -> dict[str, Any]:
+    return {
+        "username": address.username,
+        "password": address.password,
+        "socket_timeout": None,
+        "socket_connect_timeout": None,
+        # RESP2: servers before Redis 6 do not know RESP3.
+        "protocol": 2,
+        # One retry: only the next command finds out that an idle connection was closed.
+        "retry": Retry(NoBackoff(), 1),
+    }
+
+
+def _tls(address: RedisUrl) -> dict[str, Any]:
+    options: dict[str, Any] = dict(address.tls_options)
+    if "ssl_check_hostname" in options:
+        options["ssl_check_hostname"] = options["ssl_check_hostname"].lower() in ("true", "1", "yes")
+    return options
