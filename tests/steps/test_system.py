@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from app.chat.attachments import FileText, Section
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool
-from app.profiles import KINDS, Profile
+from app.profiles import Profile
 from app.runtime.token_counting import TokenCounters
 from app.steps.pipeline import media_requests, prepare_request
 from app.steps.prompt_language import detect_language
@@ -112,8 +112,3 @@ def test_media_of_the_first_user_stay_behind_the_system_text() -> None:
     image = Media("image", ("http://x/y.png",))
     request = ChatRequest("m", (Message("system", (Text("s"),)), Message("user", (image, Text("q")))))
     assert place_system(request, Profile(system="none")).messages[0].parts == (Text("s"), image, Text("q"))
-
-
-@pytest.mark.parametrize("kind", ["mistral", "minimax", "vllm", "sglang", "llamacpp"])
-def test_servers_whose_templates_want_one_leading_system_message_get_it(kind: str) -> None:
-    assert KINDS[kind].system == "merged"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from app.chat.events import Event, Extra, TextDelta, ToolCallDelta
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
-from app.upstream.reply.partial_tool_call import PartialToolCall
 from app.upstream.reply.tool_calls import ToolCallAssembler
 from hypothesis import given
 from hypothesis import strategies as st
@@ -65,37 +64,6 @@ FLOODS: dict[str, Callable[[int], object]] = {
 @each_case("flood", FLOODS.values(), ids=FLOODS)
 def test_a_flood_takes_linear_time(flood: Callable[[int], object]) -> None:
     assert linear(flood, 2000)
-
-
-@each_case(
-    "text",
-    [
-        '{"a": "}", "b": [1, {"c": "\\\\\\""}]} ',
-        "[]",
-        " \n{}",
-        '{"a": "\\\\"}',
-        '{"a',
-        "{'a': 1}",
-        '"{}"',
-        "[1]x",
-        "1",
-        "]",
-    ],
-)
-def test_arguments_are_whole_when_they_are_one_object_list_or_string(text: str) -> None:
-    def whole(text: str) -> bool:
-        try:
-            return isinstance(json.loads(text), dict | list | str)
-        except ValueError:
-            return False
-
-    at_once, by_characters, at_the_end = PartialToolCall(0), PartialToolCall(0), PartialToolCall(0)
-    for place, character in enumerate(text):
-        by_characters.add(character)
-        at_the_end.add(character)
-        assert by_characters.complete() is whole(text[: place + 1])
-    at_once.add(text)
-    assert at_once.complete() is at_the_end.complete() is whole(text)
 
 
 values = st.dictionaries(st.text(max_size=3), st.recursive(st.integers() | st.text(max_size=5), st.lists), max_size=3)
@@ -161,14 +129,6 @@ def test_a_call_is_not_continued_the_quick_way_while_another_waits_for_its_name(
     assert not table.add_arguments(piece(0, None, "2"), out)
 
 
-def test_an_object_inside_the_arguments_is_not_all_of_them_again() -> None:
-    call = PartialToolCall(0)
-    call.add('{"a":')
-    assert call.add('{"b":1}') == '{"b":1}'
-    assert call.add("}") == "}"
-    assert call.text == '{"a":{"b":1}}'
-
-
 def test_another_name_ends_a_call_whose_last_fragment_may_be_all_of_its_arguments() -> None:
     found = fed(piece(0, "f", '{"a":', "c"), piece(0, "f", '{"a":1}'), piece(0, "g", '{"b":2}'))
     calls: dict[int, list[str]] = {}
@@ -176,16 +136,6 @@ def test_another_name_ends_a_call_whose_last_fragment_may_be_all_of_its_argument
         if isinstance(event, ToolCallDelta):
             calls.setdefault(event.index, [event.name, ""])[1] += event.arguments
     assert calls == {0: ["f", '{"a":1}'], 1: ["g", '{"b":2}']}
-
-
-def test_a_blank_behind_whole_arguments_leaves_them_complete() -> None:
-    call = PartialToolCall(0)
-    call.add('{"a":1}')
-    assert call.complete()
-    call.add("\u00a0")
-    assert call.complete()
-    call.add("x")
-    assert not call.complete()
 
 
 def test_a_call_that_the_server_answers_twice_is_counted_once() -> None:
