@@ -33,7 +33,7 @@ def gateway() -> Iterator[Running]:
         yield running
 
 
-@schema.parametrize()
+@schema.exclude(path="/v1/status/events").parametrize()  # the stream ends only with the gateway
 @settings(
     max_examples=20_000 if LONG else 4,
     derandomize=not LONG,

@@ -38,6 +38,7 @@ from app.observe.request_record import RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pass_trace
 from app.routing import UpstreamStates
 from app.runtime.memory_budget import Lease, MemoryBudget
+from app.runtime.shared_reading import SharedReading
 from app.runtime.ticker import Ticker
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
@@ -45,6 +46,8 @@ from app.upstream.http.client import UpstreamClient
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
+STATUS_SECONDS = 1.0
+"""How often those who follow the status get it, at most."""
 PendingReply: TypeAlias = Coroutine[Any, Any, Reply]
 
 RECORD_SECONDS = 3600.0
@@ -86,6 +89,8 @@ class AppContext:
     """Reports the requests for a reply that have ended."""
     recent: RecentRequests = field(default_factory=RecentRequests)
     """The last requests that have ended."""
+    status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))
+    """The JSON of the status, for all who follow it."""
     usage_ledger: UsageLedger | None = None
     """Counts usage and cost; None if they are not counted."""
     reloader: Reloader | None = None

@@ -1,17 +1,20 @@
-"""`GET /v1/status`: load, model servers, cache, limits and last requests of one process."""
+"""Load, model servers, cache, limits and last requests of one process: `GET /v1/status`, and `GET /v1/status/events`,
+which sends them again whenever they change."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Literal, TypeAlias
 
 from fastapi import APIRouter, Request
 from msgspec.structs import asdict
+from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from app import __version__
 from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
 from app.api.application import get_context
-from app.api.context import AppContext
+from app.api.context import STATUS_SECONDS, AppContext
 from app.errors import Responsible, find_responsible
-from app.formats.openapi import Described, describe, give_examples
+from app.formats.openapi import Described, describe, event_stream, give_examples
 from app.limits.values import Kind
 from app.observe.request_record import RequestRecord
 from app.stores import StoreError
@@ -106,6 +109,55 @@ def check_operator(request: Request, context: AppContext) -> None:
 async def status(request: Request) -> GatewayStatus:
     context = get_context(request)
     check_operator(request, context)
+    return await _describe_status(context)
+
+
+@router.get(
+    "/v1/status/events",
+    tags=["upstreams"],
+    operation_id="follow_status",
+    summary="Follow the status: an event now, and whenever it has changed, at most one a second",
+    response_class=EventSourceResponse,
+    responses={
+        200: {
+            "description": "The status, until the gateway shuts down",
+            "content": event_stream("GatewayStatus"),
+        },
+        **describe(403),
+    },
+)
+async def status_events(request: Request) -> EventSourceResponse:
+    context = get_context(request)
+    check_operator(request, context)
+    server = context.server
+    return EventSourceResponse(
+        _follow_status(context),
+        sep="\n",
+        ping=server.heartbeat_seconds,
+        ping_message_factory=lambda: ServerSentEvent(comment="keepalive", sep="\n"),
+        send_timeout=server.stall_seconds,
+        shutdown_grace_period=2 * STATUS_SECONDS,  # the last event is sent, and the stream is not cut
+    )
+
+
+async def _follow_status(context: AppContext) -> AsyncIterator[ServerSentEvent]:
+    """Yield the status whenever it has changed, until the gateway shuts down."""
+
+    async def read() -> str:
+        return (await _describe_status(context)).model_dump_json()
+
+    sent = None
+    while True:
+        text = await context.status.get(read)
+        if text != sent:
+            yield ServerSentEvent(text, sep="\n")
+            sent = text
+        if context.draining:
+            return
+        await asyncio.sleep(STATUS_SECONDS)
+
+
+async def _describe_status(context: AppContext) -> GatewayStatus:
     context.ended.report()
     cache, cache_error = None, None
     try:

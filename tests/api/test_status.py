@@ -99,5 +99,6 @@ def test_it_is_open_only_where_nobody_else_can_reach_the_gateway() -> None:
     for server in servers:
         with Running(SERVER | {"server": server}, ModelServer()) as gateway:
             assert gateway.get("/v1/status").status == 403, server
+            assert gateway.get("/v1/status/events").status == 403, server
             if "admin_key" in server:
                 assert gateway.get("/v1/status", ADMIN).status == 200

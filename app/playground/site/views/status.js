@@ -1,33 +1,32 @@
-/** @file `GET /v1/status`: load, model servers, cache, limits and the last requests, read again every few seconds. */
+/** @file `GET /v1/status/events`: load, model servers, cache, limits and the last requests, as they change. */
 
 import { asGatewayError, store } from "../conversation.js";
-import { sendJson } from "../gateway.js";
+import { readData, readFrames } from "../event_stream.js";
+import { send } from "../gateway.js";
 import { describeFailure, nameFailure } from "../failures.js";
 import { html, useEffect, useState } from "../html.js";
+import { useStore } from "../store.js";
 import { currentLanguage, number, t } from "../texts.js";
 import { Place, Problem } from "./problem.js";
 
-const INTERVAL_MS = 3000;
+const RETRY_MS = 3000;
 
 export function StatusView() {
   const [status, setStatus] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {import("../gateway.js").GatewayError | null} */ (null));
   const [paused, setPaused] = useState(false);
+  const { key } = useStore(store);
+  const hidden = useHidden();
   useEffect(() => {
-    if (paused) return undefined;
-    const read = async () => {
-      if (document.hidden) return;
-      try {
-        setStatus(await sendJson("GET", "v1/status"));
-        setError(null);
-      } catch (thrown) {
-        setError(asGatewayError(thrown));
-      }
+    if (paused || hidden) return undefined;
+    const leaving = new AbortController();
+    const show = (/** @type {any} */ next) => {
+      setStatus(next);
+      setError(null);
     };
-    read();
-    const timer = setInterval(read, INTERVAL_MS);
-    return () => clearInterval(timer);
-  }, [paused]);
+    followStatus(leaving.signal, show, setError);
+    return () => leaving.abort();
+  }, [paused, hidden, key]);
   return html`
     <div class="label-row"><h1>${t("status")}</h1>
       <button type="button" aria-pressed=${String(paused)} onClick=${() => setPaused(!paused)}>${t("pause")}</button></div>
@@ -37,6 +36,35 @@ export function StatusView() {
       <${Upstreams} rows=${status.upstreams} />
       <${Limits} rows=${status.limits} />
       <${Requests} rows=${status.requests} />`}`;
+}
+
+/** Whether the page is in a hidden tab, which needs no status. */
+function useHidden() {
+  const [hidden, setHidden] = useState(document.hidden);
+  useEffect(() => {
+    const update = () => setHidden(document.hidden);
+    document.addEventListener("visibilitychange", update);
+    return () => document.removeEventListener("visibilitychange", update);
+  }, []);
+  return hidden;
+}
+
+/**
+ * Pass each status on that the gateway sends, and connect again when the stream has ended, until `signal` aborts.
+ * @param {AbortSignal} signal
+ * @param {(status: any) => void} onStatus
+ * @param {(error: import("../gateway.js").GatewayError) => void} onError
+ */
+async function followStatus(signal, onStatus, onError) {
+  while (!signal.aborted) {
+    try {
+      const { body } = await send("GET", "v1/status/events", { signal });
+      if (body) for await (const frame of readFrames(body)) onStatus(JSON.parse(readData(frame)));
+    } catch (thrown) {
+      if (!signal.aborted) onError(asGatewayError(thrown));
+    }
+    if (!signal.aborted) await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
 }
 
 /** @param {{status: any}} props */
