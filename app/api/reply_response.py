@@ -273,9 +273,7 @@ class ReplyResponse(ABC):
         if attempts is not None and attempts.shown and attempts.attempts:
             headers.append((b"x-parley-attempts", write_attempts_header(attempts.attempts)))
         if info.warnings:
-            headers.append(
-                (b"x-parley-warnings", _warnings_header([self.format.warning(text) for text in info.warnings]))
-            )
+            headers.append((b"x-parley-warnings", _warnings_header(info.warnings)))
         return headers
 
     def _send_body(self, status: int, body: bytes, headers: dict[str, str]) -> None:

@@ -201,8 +201,6 @@ class Format(Struct, frozen=True):
     """The changes that the framework of this format makes to a conversation."""
     reply_stage: Callable[[], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
-    warning: Callable[[str], str] = str
-    """Replaces the JSON paths in a warning with those of the caller's request."""
 
 
 _HEAD = "Summary of the conversation so far:"

@@ -5,10 +5,11 @@ Unknown keys of blocks are ignored with a warning.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from app.chat.datauri import is_data
 from app.formats.media_urls import NEVER_READ, describe_remedy, is_bare_base64
+from app.validation.chat_completions import refuse_roles, refuse_tool_calls
 
 
 class _Wire(BaseModel):
@@ -275,22 +276,18 @@ Block = Annotated[
 ]
 
 
-_ROLES = {
-    "tool": "the result of a call is a block of type tool_result in a message of role user",
-    "function": "the result of a call is a block of type tool_result in a message of role user",
-    "developer": "instructions are the request's `system`, or a message of role system",
-}
-"""Roles of OpenAI's messages, and what stands for them here."""
-
-
-def _check_role(value: Any) -> Any:
-    if isinstance(value, str) and value in _ROLES:
-        raise ValueError(f"{value} is a role of OpenAI's messages: here {_ROLES[value]}")
-    return value
+_RESULT = "OpenAI's messages: here the result of a call is a block of type tool_result in a message of role user"
+_SYSTEM = "OpenAI's messages: here instructions are the request's `system`, or a message of role system"
+_OTHER_ROLES = {"tool": _RESULT, "function": _RESULT, "developer": _SYSTEM}
+_CALL = """\
+OpenAI's messages: here a call is a block {"type": "tool_use", "id": "…", "name": "…", "input": {}} of `content`"""
 
 
 class AnthropicMessage(_Wire):
-    role: Annotated[Literal["user", "assistant", "system"], BeforeValidator(_check_role)]
+    role: Annotated[
+        Literal["user", "assistant", "system"],
+        refuse_roles({"tool": _RESULT, "function": _RESULT, "developer": _SYSTEM}),
+    ]
     content: Annotated[
         Annotated[str, Tag("<string>")] | Annotated[list[Block], Tag("<blocks>")],
         Discriminator(
@@ -298,13 +295,7 @@ class AnthropicMessage(_Wire):
         ),
     ]
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_openai_calls(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("tool_calls"):
-            block = '{"type": "tool_use", "id": "…", "name": "…", "input": {}}'
-            raise ValueError(f"has the tool_calls of OpenAI's messages: here a call is a block {block} of `content`")
-        return value
+    _no_calls = refuse_tool_calls(_CALL)
 
 
 AnthropicMessages = Annotated[list[AnthropicMessage], Field(min_length=1)]

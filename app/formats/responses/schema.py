@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -20,6 +19,7 @@ from pydantic import (
 
 from app.chat.datauri import may_be_base64
 from app.formats.media_urls import Url, is_remote
+from app.validation.chat_completions import refuse_roles, refuse_tool_calls
 
 STORED_FILE = "is not supported: the gateway cannot read files stored at a provider; send the content itself"
 _Name = Annotated[str, Field(min_length=1, pattern=r"\S")]
@@ -157,29 +157,27 @@ Content = Annotated[
 ]
 
 
-def _check_role(value: Any) -> Any:
-    if value in ("tool", "function"):
-        output = '{"type": "function_call_output", "call_id": "…", "output": "…"}'
-        raise ValueError(f"{value} is a role of chat completions: here the result of a call is the item {output}")
-    return value
+_RESULT = """\
+chat completions: here the result of a call is the item \
+{"type": "function_call_output", "call_id": "…", "output": "…"}"""
+_OTHER_ROLES = {"tool": _RESULT, "function": _RESULT}
+_CALL = """\
+chat completions: here each call is an item \
+{"type": "function_call", "call_id": "…", "name": "…", "arguments": "{}"} of its own"""
 
 
 class MessageItem(_Item):
     type: Literal["message"] = "message"
-    role: Annotated[Literal["user", "assistant", "system", "developer"], BeforeValidator(_check_role)]
+    role: Annotated[
+        Literal["user", "assistant", "system", "developer"], refuse_roles({"tool": _RESULT, "function": _RESULT})
+    ]
     content: Content
     id: str | None = None
     status: str | None = None
     phase: str | None = None
     extra_content: dict[str, Any] | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_tool_calls(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("tool_calls"):
-            item = '{"type": "function_call", "call_id": "…", "name": "…", "arguments": "{}"}'
-            raise ValueError(f"has the tool_calls of chat completions: here each call is an item {item} of its own")
-        return value
+    _no_calls = refuse_tool_calls(_CALL)
 
 
 class ReasoningItem(_Item):
