@@ -12,7 +12,7 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError, RedisError
 
 from app.doctor.findings import Finding
-from app.redis.connection import make_client
+from app.redis.connection import TIMEOUT_SECONDS, make_client
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query
@@ -20,7 +20,7 @@ from app.usage.stores import UsageStoreError, open_usage_store
 from app.usage.urls import FileUrl, PostgresUrl, describe_usage_url, parse_usage_url
 
 MIN_FREE_BYTES = 256 * 1024 * 1024
-SLOW_MILLISECONDS = 100.0
+SLOW_MILLISECONDS = TIMEOUT_SECONDS * 1000
 """A request waits at most this long for Redis."""
 
 _NO_FOLDER = "no file can be written in the user's folders, so they are kept in memory until the gateway ends"
