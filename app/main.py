@@ -6,38 +6,32 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import msgspec
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import FastAPI
 from fastapi.exceptions import HTTPException as FastAPIHTTPException
-from fastapi.responses import JSONResponse, Response
 from msgspec import Struct
 from msgspec.structs import replace
 from starlette.exceptions import HTTPException
-from starlette.routing import Route
 
+from app import __version__
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.addresses import TrustedProxies
 from app.access.key_ring import StoredKey
-from app.api import admin, health, metrics, pages, playground, status, upstream_check, usage
-from app.api.application import ParleyApp, get_context
-from app.api.asgi import ClientDisconnected, Receive, read_body, wait_for_parse_memory
+from app.api import admin, convert, health, metrics, models, pages, playground, status, upstream_check, usage
 from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
-from app.api.convert import convert
 from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration, request_limits
 from app.api.metrics import MetricsService
-from app.api.middleware import DirectRoutes, RequestIdMiddleware, RequestRules
-from app.api.models import ModelEntry, ModelList, get_model, list_models
+from app.api.middleware import RequestMiddleware, RequestRules
 from app.api.openapi import install_openapi
 from app.api.origins import OriginRules
 from app.api.reply_response import ResponseLimits
 from app.api.resumable import ResumableReplies
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
+from app.api.router import AsgiRoute, list_reply_routes, raise_route_error
 from app.api.token_counts import TokenCountEndpoint
-from app.api.unknown_paths import describe_unknown_path, describe_wrong_method
 from app.api.usage import observe_usage
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
@@ -50,14 +44,12 @@ from app.config.reload import Reloader
 from app.config.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
 from app.config.sources import config_file
 from app.demo.server import DemoServer
-from app.errors import MethodNotAllowed, NotFound, ParleyError
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
-from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
+from app.formats.base import wrap_error
 from app.formats.chat_body import parse_chat_body
 from app.formats.openai import OPENAI
 from app.formats.openai.body import parse_completions_body
-from app.formats.openapi import OpenAIErrorBody
 from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
@@ -93,15 +85,6 @@ this time."""
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter, TracedUpstream
     from app.redis.connection import RedisConnection
-
-_DIRECT_PATHS = ("/v1/chat", "/v1/chat/completions", "/v1/messages", "/v1/messages/count_tokens", "/v1/responses")
-"""These paths are served without FastAPI, whose work around an endpoint costs more than the endpoint itself."""
-
-_router = APIRouter()
-_FAILURES: dict[int | str, dict[str, Any]] = {
-    status: {"description": text, "model": OpenAIErrorBody}
-    for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
-}
 
 
 class Storage(Struct, frozen=True):
@@ -227,7 +210,7 @@ def create_app(
     worker_folder: Path | None = None,
     load_settings: Callable[[], Settings] | None = None,
     make_span_exporter: Callable[[], Any] | None = None,
-) -> ParleyApp:
+) -> FastAPI:
     """Create the application. Nothing is opened before its lifespan starts. With a cache in Redis, call this function
     in the event loop that serves the application.
 
@@ -263,32 +246,41 @@ def create_app(
         ANTHROPIC.error,
         completions_apply,
         keeps_alias=True,
-        sends_request_id=True,
     )
-    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, ANTHROPIC.error)
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body)
     stored = _make_stored_responses(settings, context.state)
     background = BackgroundRuns(stored, settings.responses.max_background)
     if context.metrics is not None:
         metrics.add_background_gauge(context.metrics, background)
     responses = make_endpoint(context, stored, background, completions_apply)
-    endpoints = (chat, completions, messages, count_tokens, responses)
-    direct = DirectRoutes(lambda: context.live.rules, dict(zip(_DIRECT_PATHS, endpoints, strict=True)))
-    app = ParleyApp(context, direct, lambda _: _run(context, resources, reporters, background))
-    app.router.routes += [
-        Route(ResumeEndpoint.path, ResumeEndpoint(context)),
-        Route(ReplyEndpoint.path, ReplyEndpoint(context)),
+    app = FastAPI(
+        title="Parley",
+        version=__version__,
+        lifespan=lambda _: _run(context, resources, reporters, background),
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers={HTTPException: raise_route_error, FastAPIHTTPException: raise_route_error},
+    )
+    app.state.context = context
+    app.add_middleware(RequestMiddleware, get_rules=lambda: context.live.rules)
+    app.router.routes[:0] = [
+        *list_reply_routes("/v1/chat", chat),
+        *list_reply_routes("/v1/chat/completions", completions),
+        *list_reply_routes("/v1/messages", messages),
+        *list_reply_routes("/v1/messages/count_tokens", count_tokens),
+        *list_reply_routes("/v1/responses", responses),
+        AsgiRoute("/v1/chat/{response_id}/events", ResumeEndpoint(context), "GET"),
+        AsgiRoute("/v1/chat/{response_id}", ReplyEndpoint(context), "GET", "DELETE"),
         *_list_response_routes(context, stored, background),
     ]
-    app.add_middleware(RequestIdMiddleware, get_rules=lambda: context.live.rules)
     # The routes themselves, not `include_router`: that would make each of them again for every application.
-    for router in (_router, health.router, admin.router, status.router, usage.router, pages.router):
-        app.router.routes += router.routes
+    for module in (models, convert, health, admin, status, usage, pages):
+        app.router.routes += module.router.routes
     context.ended.observers.append(context.recent.observe)
     if settings.server.playground:
         app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
     if reporters.metrics is not None and settings.metrics.port is None:
-        metrics.add_routes(app, reporters.metrics)
-    _add_error_handlers(app)
+        metrics.add_routes(app, context, reporters.metrics)
     install_openapi(app)
     return app
 
@@ -303,7 +295,7 @@ def _make_stored_responses(settings: Settings, store: StateStore) -> StoredRespo
     )
 
 
-def _list_response_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[Route]:
+def _list_response_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[AsgiRoute]:
     handlers = StoredResponseHandlers(context, stored, background)
     paths = {
         "": {"GET": handlers.get, "DELETE": handlers.delete},
@@ -311,9 +303,9 @@ def _list_response_routes(context: AppContext, stored: StoredResponses, backgrou
         "/input_items": {"GET": handlers.list_input_items},
     }
     return [
-        Route("/v1/responses/input_tokens", InputTokensEndpoint(context, stored)),
+        AsgiRoute("/v1/responses/input_tokens", InputTokensEndpoint(context, stored), "POST"),
         *(
-            Route(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods))
+            AsgiRoute(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods), *methods)
             for path, methods in paths.items()
         ),
     ]
@@ -416,7 +408,12 @@ def _make_live_configuration(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
-        {"/v1/models": OPENAI.error, "/v1/responses": RESPONSES.error},
+        {
+            "/v1/models": OPENAI.error,
+            "/v1/responses": RESPONSES.error,
+            "/v1/chat/completions": OPENAI.error,
+            "/v1/messages": ANTHROPIC.error,
+        },
         None if previous is None else previous.rules.observe_plain,
     )
     return LiveConfiguration(
@@ -581,94 +578,3 @@ async def _start(context: AppContext, resources: _Resources, reporters: _Reporte
         await reporters.metrics.start()
     if context.reloader is not None and context.server.watch_config:
         context.reloader.watch(config_file(os.environ).absolute())
-
-
-@_router.get(
-    "/v1/models",
-    tags=["models"],
-    operation_id="list_models",
-    summary="List the models",
-    response_model=None,
-    responses={200: {"model": ModelList}, **_FAILURES},
-)
-async def models(request: Request) -> dict[str, Any] | Response:
-    context = get_context(request)
-    try:
-        return await list_models(context.registry, context.catalog, request.state.caller)
-    except ParleyError as error:
-        return _error_response(request, error, OPENAI.error)
-
-
-@_router.get(
-    "/v1/models/{model:path}",
-    tags=["models"],
-    operation_id="get_model",
-    summary="Read one model",
-    response_model=None,
-    responses={200: {"model": ModelEntry}, **_FAILURES},
-)
-async def model_of_name(model: str, request: Request) -> dict[str, Any] | Response:
-    context = get_context(request)
-    try:
-        return await get_model(model, context.registry, context.catalog, request.state.caller)
-    except ParleyError as error:
-        return _error_response(request, error, OPENAI.error)
-
-
-@_router.post(
-    "/v1/convert", tags=["convert"], operation_id="convert", summary="Convert a conversation to another format"
-)
-async def convert_messages(request: Request) -> Response:
-    context = get_context(request)
-    server = context.server
-    receive = cast(Receive, request.receive)
-    with context.budget.lease() as lease:
-        body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
-        await wait_for_parse_memory(body, lease, server.max_json_values)
-        converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
-        return Response(await converting, media_type="application/json")
-
-
-def _methods(app: FastAPI, path: str) -> list[str]:
-    """Return the methods of a path. The error of the framework names only those of the first matching route."""
-    routes = (route for route in app.routes if isinstance(route, Route) and route.path_regex.match(path))
-    return sorted({method for route in routes for method in route.methods or () if method != "HEAD"})
-
-
-def _paths(app: FastAPI) -> list[str]:
-    """Return the paths that are served, except those with a parameter."""
-    paths = [route.path for route in app.routes if isinstance(route, Route) and "{" not in route.path]
-    return [*_DIRECT_PATHS, *paths]
-
-
-def _error_response(request: Request, error: ParleyError, write_error: WriteError) -> JSONResponse:
-    request.state.error_code = error.code
-    body = write_error(error.to_dict(request.state.request_id))
-    return JSONResponse(body, choose_status(write_error, error), headers=list_error_headers(write_error, error))
-
-
-def _add_error_handlers(app: FastAPI) -> None:
-    async def parley_error(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, ParleyError)
-        return _error_response(request, error, wrap_error)
-
-    async def http_error(request: Request, error: Exception) -> JSONResponse:
-        assert isinstance(error, HTTPException)
-        path = request.url.path
-        write_error = get_context(request).live.rules.find_error_writer(path)
-        if error.status_code == 405:
-            allow = ", ".join(_methods(app, path)) or "GET"
-            text = describe_wrong_method(path, request.method, allow)
-            return _error_response(request, MethodNotAllowed(text, allow), write_error)
-        missing = NotFound(describe_unknown_path(path, _paths(app)))
-        return _error_response(request, missing, write_error)
-
-    async def client_disconnected(request: Request, _: Exception) -> Response:
-        """Return a response for the log only: the client has left."""
-        request.state.error_code = "caller_gone"
-        return Response(status_code=499)
-
-    app.add_exception_handler(ClientDisconnected, client_disconnected)
-    app.add_exception_handler(ParleyError, parley_error)
-    app.add_exception_handler(HTTPException, http_error)
-    app.add_exception_handler(FastAPIHTTPException, http_error)

@@ -60,7 +60,7 @@ class GoldenGateway:
 
     def store(self, stored: Json) -> None:
         """Store what earlier responses left."""
-        context = self._running.app.context
+        context = self._running.context
         kept = StoredResponses(context.state, enabled=True, ttl_seconds=60, max_bytes=1_000_000)
         for id_, items in stored.get("responses", {}).items():
             response = {"id": id_, "model": "qwen3", "status": "completed"}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import httpx
+from app.api.context import AppContext
 from app.attachments.fetch import Resolver
 from app.config.settings import Settings
 from app.main import create_app
@@ -105,6 +106,11 @@ class Running:
         self.unread = 0
         """How many pieces of the last request were never asked for."""
         self._lifespan: AbstractAsyncContextManager[Any] = self.app.router.lifespan_context(self.app)
+
+    @property
+    def context(self) -> AppContext:
+        context: AppContext = self.app.state.context
+        return context
 
     def __enter__(self) -> Self:
         self.loop.run_until_complete(self._lifespan.__aenter__())

@@ -51,17 +51,8 @@ def test_the_committed_document_is_what_the_application_says_of_itself(document:
 
 
 def test_everything_that_is_served_is_described(gateway: Running, document: Any) -> None:
-    served = {
-        route.path_format for route in gateway.app.routes if isinstance(route, Route) and route.include_in_schema
-    } | {
-        "/v1/chat",
-        "/v1/chat/completions",
-        "/v1/responses",
-        "/v1/chat/{response_id}",
-        "/v1/chat/{response_id}/events",
-        "/v1/messages",
-        "/v1/messages/count_tokens",
-    }
+    routes = (route for route in gateway.app.routes if isinstance(route, Route))
+    served = {route.path_format for route in routes if route.include_in_schema}
     assert set(document["paths"]) == served
 
 

@@ -123,7 +123,6 @@ class ChatEndpoint(Generic[Parsed]):
         *,
         new_reply_id: Callable[[], str] = new_reply_id,
         keeps_alias: bool = False,
-        sends_request_id: bool = False,
         get_owner: Callable[[Scope], str] | None = None,
         resolve: Resolve[Parsed] | None = None,
         answer: "Answer[Parsed] | None" = None,
@@ -131,12 +130,10 @@ class ChatEndpoint(Generic[Parsed]):
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
         that occur before the request's own format is known. `apply` says for which requests the cache is used.
 
-        `keeps_alias`: a reply names the model as the request does, not as it is configured. `sends_request_id`: every
-        response has the header `request-id` as well. `get_owner` returns the caller who may resume the reply to a
-        request; the default is `AppContext.owner`. `resolve` is for endpoints that store something, whose requests
-        refer to it. `answer` is for those that do more with a reply than to send it."""
-        self.write_error = write_error
-        self.sends_request_id = sends_request_id
+        `keeps_alias`: a reply names the model as the request does, not as it is configured. `get_owner` returns the
+        caller who may resume the reply to a request; the default is `AppContext.owner`. `resolve` is for endpoints that
+        store something, whose requests refer to it. `answer` is for those that do more with a reply than to send it."""
+        self._write_error = write_error
         self._keeps_alias = keeps_alias
         self._context = context
         self._parse = parse
@@ -151,13 +148,14 @@ class ChatEndpoint(Generic[Parsed]):
         context = self._context
         request = RequestInProgress(context, scope, receive, send, self._name)
         record = request.record
+        scope["state"]["recorded"] = True
         try:
             try:
                 rejected = await self._serve(request)
             except ParleyError as error:
                 rejected = RejectedRequest(error, None)
             if rejected is not None:
-                write_error = rejected.write_error or self.write_error
+                write_error = rejected.write_error or self._write_error
                 status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
                 record.record_rejection(rejected.error, status, failure)
                 await send_error(send, rejected.error, request.id, write_error)

@@ -1,13 +1,20 @@
 """`POST /v1/convert`: converts a conversation from one format to another. No model is called."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
+import msgspec
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from app.api.application import get_context
+from app.api.asgi import Receive, read_body, wait_for_parse_memory
+from app.api.live_configuration import request_limits
 from app.chat.messages import FormatName, Media, Message, Text, ToolResult
 from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
@@ -17,6 +24,7 @@ from app.formats.json_object import invalid_json
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.validation.violations import to_violations
 
+router = APIRouter()
 _MAX_NESTING = 200
 """The limit for `parley convert`, which has no `server.max_nesting`."""
 
@@ -37,6 +45,20 @@ class Conversion(BaseModel):
 class Converted(BaseModel):
     messages: list[Any]
     warnings: list[str]
+
+
+@router.post(
+    "/v1/convert", tags=["convert"], operation_id="convert", summary="Convert a conversation to another format"
+)
+async def convert_messages(request: Request) -> Response:
+    context = get_context(request)
+    server = context.server
+    receive = cast(Receive, request.receive)
+    with context.budget.lease() as lease:
+        body = await read_body(dict(request.scope), receive, server.max_body_bytes, server.body_seconds, lease)
+        await wait_for_parse_memory(body, lease, server.max_json_values)
+        converting = asyncio.to_thread(lambda: msgspec.json.encode(convert(body, request_limits(server))))
+        return Response(await converting, media_type="application/json")
 
 
 def convert(raw: bytes | bytearray, limits: RequestLimits | None = None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from app import __version__
 from app.api.application import get_context
 from app.formats.openapi import Described, give_examples
 
-router = APIRouter()
+router = APIRouter(tags=["health"])
 
 
 class Health(Described):
@@ -27,7 +27,6 @@ class Readiness(Described):
 
 @router.get(
     "/healthz",
-    tags=["health"],
     operation_id="check_health",
     summary="Check that the process runs",
     response_model=None,
@@ -39,7 +38,6 @@ async def healthz() -> dict[str, str]:
 
 @router.get(
     "/readyz",
-    tags=["health"],
     operation_id="check_readiness",
     summary="Check that the gateway accepts new requests",
     responses={200: {"model": Readiness}, 503: {"description": "It is shutting down", "model": Readiness}},

@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from fastapi import Request, Response
+from fastapi import FastAPI, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from app.api.admin import check_admin
-from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.config.reload import Reloader
 from app.config.settings import MetricsSettings, Server
@@ -278,8 +277,7 @@ def _read_redis(context: AppContext) -> Readings:
 _TEXT = {"type": "string", "examples": ['parley_requests_total{model="demo",status="200"} 3.0\n']}
 
 
-def add_routes(app: ParleyApp, service: MetricsService) -> None:
-    context = app.context
+def add_routes(app: FastAPI, context: AppContext, service: MetricsService) -> None:
 
     @app.get(
         PATH,

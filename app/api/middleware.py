@@ -1,6 +1,6 @@
-"""The outermost ASGI layers: request ids, checks of host, origin and content type, and the errors of defects.
+"""The one middleware: it gives every request its id, checks it, answers its errors and writes its log line.
 
-`DirectRoutes` serves the endpoints for replies, `RequestIdMiddleware` stands before all others.
+A request for a reply is logged and counted by its `RequestRecord` instead of a line of its own here.
 """
 
 import logging
@@ -8,13 +8,14 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
+from starlette.routing import Match, Route
 
 from app.access import ANONYMOUS, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
-from app.api.asgi import Receive, Scope, send_error
+from app.api.asgi import ClientDisconnected, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
 from app.api.response_writer import find_offered_writer
 from app.errors import (
@@ -24,16 +25,34 @@ from app.errors import (
     InvalidApiKey,
     MethodNotAllowed,
     OriginNotAllowed,
+    ParleyError,
     WrongMediaType,
 )
 from app.formats.base import WriteError, wrap_error
 from app.observe.logs import log_plain_request
+from app.observe.request_record import DISCONNECTED_CODE, DISCONNECTED_STATUS
 
 App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 log = logging.getLogger("parley.edge")
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+_OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
+"""These need no API key: load balancers have none, and the pages are the same on every gateway."""
+_OPEN_FOLDERS = ("/docs/", "/playground/")
+_ADMIN_PATHS = frozenset(("/metrics",))
+"""These name all callers and models, so they need a key with `admin = true` as soon as there are keys."""
+_WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
+_ANTHROPIC_PATH = "/v1/messages"
+"""Every response below it has the header `request-id`, which Anthropic's SDKs read, beside `x-request-id`."""
+_REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)
+"""The log line of a request that was refused for one of these has the client's address."""
+
+UNKNOWN_ROUTE = "other"
+"""The route of a request to no known path."""
+
+ObservePlainRequest: TypeAlias = Callable[[str, int, str | None], None]
+"""Called at the end of a request that has no RequestRecord: with its route, its status and its error code."""
 
 
 def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
@@ -46,33 +65,6 @@ def choose_request_id(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 def make_request_id() -> str:
     return f"req-{os.urandom(16).hex()}"
-
-
-_OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
-"""These need no API key: load balancers have none, and the pages are the same on every gateway."""
-_OPEN_FOLDERS = ("/docs/", "/playground/")
-_ADMIN_PATHS = frozenset(("/metrics",))
-"""These name all callers and models, so they need a key with `admin = true` as soon as there are keys."""
-_WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
-
-
-UNKNOWN_ROUTE = "other"
-"""The route of a request to no known path, or that was refused before its route was looked for."""
-
-
-class DirectEndpoint(Protocol):
-    """An endpoint that serves the POST requests of its path without FastAPI, and writes their log lines."""
-
-    write_error: WriteError
-    """Writes the errors that are found before the request's own format is known."""
-    sends_request_id: bool
-    """Every response has the header `request-id`, which Anthropic's SDKs read, beside `x-request-id`."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Any) -> None: ...
-
-
-ObservePlainRequest: TypeAlias = Callable[[str, int, str | None], None]
-"""Called at the end of a request that has no RequestRecord: with its route, its status and its error code."""
 
 
 class RequestRules(Struct, frozen=True):
@@ -93,54 +85,6 @@ class RequestRules(Struct, frozen=True):
         return self.error_writers[max(found, key=len)] if found else wrap_error
 
 
-class _RequestChecks:
-    """The first steps of every request: its id, and the checks of host, origin and content type."""
-
-    def __init__(self, get_rules: Callable[[], RequestRules]) -> None:
-        """`get_rules` returns the present rules: a reload of the configuration replaces them."""
-        self._get_rules = get_rules
-
-    def _begin(self, scope: Scope, rules: RequestRules) -> tuple[str, dict[bytes, bytes], list[tuple[bytes, bytes]]]:
-        """Return the id of the request, its headers, and those that every response has."""
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        read = dict(headers)
-        id_ = choose_request_id(headers) if b"x-request-id" in read else make_request_id()
-        lines = [(b"x-request-id", id_.encode())]
-        scope["state"] = {
-            **scope.get("state", {}),
-            "request_id": id_,
-            "caller": ANONYMOUS,
-            "response_headers": lines,
-            "headers": read,
-        }
-        if b"traceparent" in read:
-            scope["state"]["traceparent"] = read[b"traceparent"]
-        if b"origin" in read and rules.origins.is_configured(read[b"origin"]):
-            lines += cors_headers(read[b"origin"])
-        return id_, read, lines
-
-    def _check(self, method: str, read: Mapping[bytes, bytes], rules: RequestRules) -> None:
-        """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
-        origin, host = read.get(b"origin"), read.get(b"host")
-        if origin is not None:
-            rules.origins.check_origin(origin, host)
-        elif host is not None:
-            rules.origins.check_host(host)
-        if method not in _WITHOUT_BODY:
-            content_type = read.get(b"content-type")
-            if content_type != b"application/json":
-                check_content_type(content_type, from_browser=origin is not None)
-
-    def _find_client(self, scope: Scope) -> str:
-        """Return the address of the client, for the log."""
-        peer = scope.get("client")
-        return self._get_rules().proxies.find_client(peer[0], scope["headers"]) if peer else ""
-
-
-def _is_preflight(method: str, read: Mapping[bytes, bytes], rules: RequestRules) -> bool:
-    return method == "OPTIONS" and b"origin" in read and rules.origins.is_configured(read[b"origin"])
-
-
 class _HeaderSender:
     """An ASGI `send` that adds headers to the response, and keeps its status."""
 
@@ -157,115 +101,130 @@ class _HeaderSender:
         return self._send(message)
 
 
-class DirectRoutes(_RequestChecks):
-    """Serves the endpoints for replies without FastAPI."""
+class RequestMiddleware:
+    """Applications inside it find in `scope["state"]`: the `request_id`, the `caller`, the `headers` as a
+    dictionary, the list `response_headers`, and the `writer` that the server offers, or None.
 
-    def __init__(self, get_rules: Callable[[], RequestRules], endpoints: Mapping[str, DirectEndpoint]) -> None:
-        super().__init__(get_rules)
-        self._endpoints = endpoints
-
-    def find(self, scope: Scope) -> DirectEndpoint | None:
-        """Return the endpoint of a path, which may end with a slash: some clients add one."""
-        if scope["type"] != "http":
-            return None
-        path: str = scope["path"]
-        return self._endpoints.get(path) or self._endpoints.get(path.removesuffix("/"))
-
-    async def serve(self, endpoint: DirectEndpoint, scope: Scope, receive: Receive, send: Any) -> None:
-        rules = self._get_rules()
-        id_, read, lines = self._begin(scope, rules)
-        if endpoint.sends_request_id:
-            lines.append((b"request-id", lines[0][1]))
-        writer = scope["state"]["writer"] = find_offered_writer(scope)
-        if writer is not None:
-            writer.extra_headers = lines
-        sender = _HeaderSender(send, lines)
-        method, error_code, client = scope["method"], None, ""
-        began = time.perf_counter()
-        try:
-            self._check(method, read, rules)
-            if method == "POST":
-                if rules.keys is not None:
-                    scope["state"]["caller"] = rules.keys.authenticate(scope["headers"])
-                await endpoint(scope, receive, sender)
-                return
-            if _is_preflight(method, read, rules):
-                del lines[1:]
-                await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
-            else:
-                raise MethodNotAllowed(f"{scope['path']} accepts POST, not {method}", "POST")
-        except _REFUSALS as error:
-            error_code, client = error.code, self._find_client(scope)
-            await send_error(sender, error, id_, endpoint.write_error)
-        except Exception:
-            log.exception("request %s: defect", id_)
-            if sender.status or (writer is not None and writer.response_started):
-                raise
-            await send_error(sender, Internal("the gateway failed"), id_, endpoint.write_error)
-            return
-        seconds = time.perf_counter() - began
-        log_plain_request(id_, method, scope["path"], sender.status, error_code, seconds, client=client)
-        observe = self._get_rules().observe_plain
-        if observe is not None:
-            observe(scope["path"], sender.status, error_code)
-
-
-class RequestIdMiddleware(_RequestChecks):
-    """Takes these steps for the requests that FastAPI serves, and writes their log lines."""
+    An endpoint whose requests have a RequestRecord sets `recorded`. One that answers an error itself sets `error_code`.
+    Every other ParleyError that the application raises is answered here, in the format of its path.
+    """
 
     def __init__(self, app: App, get_rules: Callable[[], RequestRules]) -> None:
-        super().__init__(get_rules)
+        """`get_rules` returns the present rules: a reload of the configuration replaces them."""
         self._app = app
+        self._get_rules = get_rules
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         rules = self._get_rules()
-        id_, read, lines = self._begin(scope, rules)
-        state = scope["state"]
         began = time.perf_counter()
+        lines = _begin(scope, rules)
+        state = scope["state"]
+        id_, headers, writer = state["request_id"], state["headers"], find_offered_writer(scope)
+        state["writer"] = writer
+        if writer is not None:
+            writer.extra_headers = lines
         sender = _HeaderSender(send, lines)
         client = ""
         try:
-            self._check(scope["method"], read, rules)
-            if _is_preflight(scope["method"], read, rules):
+            _check(scope["method"], headers, rules)
+            if scope["method"] == "OPTIONS" and _is_preflight(headers, rules):
                 del lines[1:]
-                await _send_empty(sender, 204, preflight_headers(read[b"origin"], scope["headers"]))
+                await _send_empty(sender, 204, preflight_headers(headers[b"origin"], scope["headers"]))
             else:
-                self._authenticate(scope, rules.keys)
+                _authenticate(scope, rules.keys)
                 await self._app(scope, receive, sender)
-        except _REFUSALS as error:
-            state["error_code"], client = error.code, self._find_client(scope)
-            await send_error(sender, error, id_, self._get_rules().find_error_writer(scope["path"]))
-        except Exception:
-            log.exception("request %s: defect", id_)
-            state["error_code"] = Internal.code
-            if sender.status:
+        except ClientDisconnected:
+            state["error_code"], sender.status = DISCONNECTED_CODE, DISCONNECTED_STATUS
+        except Exception as raised:
+            error = raised if isinstance(raised, ParleyError) else Internal("the gateway failed")
+            state["error_code"] = error.code
+            if isinstance(error, _REFUSALS):
+                client = self._find_client(scope)
+            elif error is not raised:
+                log.exception("request %s: defect", id_)
+            if sender.status or (writer is not None and writer.response_started):
                 raise
-            await send_error(sender, Internal("the gateway failed"), id_)
+            await send_error(sender, error, id_, self._get_rules().find_error_writer(scope["path"]))
         finally:
-            seconds = time.perf_counter() - began
-            code = state.get("error_code")
-            path, key = scope["path"], state["caller"].name
-            log_plain_request(id_, scope["method"], path, sender.status, code, seconds, key=key, client=client)
-            observe = self._get_rules().observe_plain
-            if observe is not None:
-                # FastAPI sets the route only of its own endpoints
-                route = scope.get("route") or scope.get("endpoint")
-                observe(getattr(route, "path", UNKNOWN_ROUTE), sender.status, code)
+            if "recorded" not in state:
+                self._report(scope, sender.status, time.perf_counter() - began, client)
 
-    def _authenticate(self, scope: Scope, keys: KeyRing | None) -> None:
-        """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
-        path = scope["path"]
-        if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
-            return
-        caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
-        if path in _ADMIN_PATHS and not caller.admin:
-            raise Forbidden(f"{path} needs an API key with admin = true")
+    def _find_client(self, scope: Scope) -> str:
+        """Return the address of the client, for the log."""
+        peer = scope.get("client")
+        return self._get_rules().proxies.find_client(peer[0], scope["headers"]) if peer else ""
+
+    def _report(self, scope: Scope, status: int, seconds: float, client: str) -> None:
+        """Log and count a request that has no RequestRecord."""
+        state = scope["state"]
+        code, key = state.get("error_code"), state["caller"].name
+        log_plain_request(
+            state["request_id"], scope["method"], scope["path"], status, code, seconds, key=key, client=client
+        )
+        observe = self._get_rules().observe_plain
+        if observe is not None:
+            observe(_find_route(scope), status, code)
 
 
-_REFUSALS = (MethodNotAllowed, HostNotAllowed, OriginNotAllowed, WrongMediaType, InvalidApiKey, Forbidden)
+def _begin(scope: Scope, rules: RequestRules) -> list[tuple[bytes, bytes]]:
+    """Set the state of the request, and return the headers that its response has in any case."""
+    headers: list[tuple[bytes, bytes]] = scope["headers"]
+    read = dict(headers)
+    id_ = choose_request_id(headers) if b"x-request-id" in read else make_request_id()
+    lines = [(b"x-request-id", id_.encode())]
+    scope["state"] = {
+        **scope.get("state", {}),
+        "request_id": id_,
+        "caller": ANONYMOUS,
+        "headers": read,
+        "response_headers": lines,
+    }
+    if b"traceparent" in read:
+        scope["state"]["traceparent"] = read[b"traceparent"]
+    if b"origin" in read and rules.origins.is_configured(read[b"origin"]):
+        lines += cors_headers(read[b"origin"])
+    if scope["path"].startswith(_ANTHROPIC_PATH):
+        lines.append((b"request-id", lines[0][1]))
+    return lines
+
+
+def _check(method: str, headers: Mapping[bytes, bytes], rules: RequestRules) -> None:
+    """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
+    origin, host = headers.get(b"origin"), headers.get(b"host")
+    if origin is not None:
+        rules.origins.check_origin(origin, host)
+    elif host is not None:
+        rules.origins.check_host(host)
+    if method not in _WITHOUT_BODY:
+        content_type = headers.get(b"content-type")
+        if content_type != b"application/json":
+            check_content_type(content_type, from_browser=origin is not None)
+
+
+def _is_preflight(headers: Mapping[bytes, bytes], rules: RequestRules) -> bool:
+    return b"origin" in headers and rules.origins.is_configured(headers[b"origin"])
+
+
+def _authenticate(scope: Scope, keys: KeyRing | None) -> None:
+    """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
+    path = scope["path"]
+    if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
+        return
+    caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
+    if path in _ADMIN_PATHS and not caller.admin:
+        raise Forbidden(f"{path} needs an API key with admin = true")
+
+
+def _find_route(scope: Scope) -> str:
+    """Return the pattern of the request's path, also if it was refused before its route was looked for."""
+    route = scope.get("route")
+    if route is None and "app" in scope:
+        routes = (route for route in scope["app"].routes if isinstance(route, Route))
+        route = next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
+    return getattr(route, "path", UNKNOWN_ROUTE)
 
 
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:

@@ -6,16 +6,23 @@ import time
 from typing import Any, Literal
 
 import msgspec
+from fastapi import APIRouter, Request
 
 from app.access import Caller
+from app.api.application import get_context
 from app.chat.messages import MediaKind
 from app.config.registry import ModelRegistry
 from app.errors import UnknownModel, UpstreamFailed
-from app.formats.openapi import Described, give_examples
+from app.formats.openapi import Described, OpenAIErrorBody, give_examples
 from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
 
 log = logging.getLogger("parley.models")
+router = APIRouter(tags=["models"])
+_FAILURES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "model": OpenAIErrorBody}
+    for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
+}
 
 MAX_LIST_AGE_SECONDS = 1.0
 """How old a list of the upstream may be when it is sent to a caller."""
@@ -91,6 +98,30 @@ class ModelList(Described):
     has_more: Literal[False]
     first_id: str | None
     last_id: str | None
+
+
+@router.get(
+    "/v1/models",
+    operation_id="list_models",
+    summary="List the models",
+    response_model=None,
+    responses={200: {"model": ModelList}, **_FAILURES},
+)
+async def models(request: Request) -> dict[str, Any]:
+    context = get_context(request)
+    return await list_models(context.registry, context.catalog, request.state.caller)
+
+
+@router.get(
+    "/v1/models/{model:path}",
+    operation_id="get_model",
+    summary="Read one model",
+    response_model=None,
+    responses={200: {"model": ModelEntry}, **_FAILURES},
+)
+async def model_of_name(model: str, request: Request) -> dict[str, Any]:
+    context = get_context(request)
+    return await get_model(model, context.registry, context.catalog, request.state.caller)
 
 
 async def list_models(registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:

@@ -8,51 +8,42 @@ from urllib.parse import parse_qs
 
 from typing_extensions import override
 
-from app.api.asgi import Receive, Scope, send_error, send_json, send_no_content
+from app.api.asgi import Receive, Scope, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.reply_response import add_reply_stage
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
-from app.api.unknown_paths import describe_wrong_method
 from app.calls.call import LOST
 from app.calls.reply_consumer import ReplyConsumer
 from app.chat.events import Event, Failed
-from app.errors import InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
+from app.errors import InvalidInput, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
 
 class ResumeEndpoint:
     """`GET /v1/chat/{response_id}/events?after=<seq>`, or with the header `Last-Event-ID`."""
 
-    path = "/v1/chat/{response_id}/events"
-
     def __init__(self, context: AppContext) -> None:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            if scope["method"] != "GET":
-                raise MethodNotAllowed(f"{scope['path']} accepts GET, not {scope['method']}", "GET")
-            after = _parse_last_event_id(scope)
-            context = self._context
-            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                resumable = await context.find_resumable(_id(scope), context.owner(scope))
-                if resumable is None or not resumable.source.complete:
-                    raise _not_found(scope)
-                if not after or not await _has_ended(context, resumable):
+        after = _parse_last_event_id(scope)
+        context = self._context
+        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
+            resumable = await context.find_resumable(_id(scope), context.owner(scope))
+            if resumable is None or not resumable.source.complete:
+                raise _not_found(scope)
+            if not after or not await _has_ended(context, resumable):
+                await self._stream_rest(resumable, after, scope, receive, send)
+                return
+            async with _keep_open(resumable):
+                frames, lost = await _count_frames(resumable)
+                if after < frames:
                     await self._stream_rest(resumable, after, scope, receive, send)
-                    return
-                async with _keep_open(resumable):
-                    frames, lost = await _count_frames(resumable)
-                    if after < frames:
-                        await self._stream_rest(resumable, after, scope, receive, send)
-                    elif lost and context.resumable.find(_id(scope)) is None:
-                        raise _make_lost_error(_id(scope))
-                    else:
-                        await send_no_content(send)
-        except ParleyError as error:
-            scope["state"]["error_code"] = error.code
-            await send_error(send, error, scope["state"]["request_id"])
+                elif lost and context.resumable.find(_id(scope)) is None:
+                    raise _make_lost_error(_id(scope))
+                else:
+                    await send_no_content(send)
 
     async def _stream_rest(
         self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
@@ -67,24 +58,14 @@ class ResumeEndpoint:
 class ReplyEndpoint:
     """`GET /v1/chat/{response_id}`, the whole reply, and `DELETE`, which stops it."""
 
-    path = "/v1/chat/{response_id}"
-
     def __init__(self, context: AppContext) -> None:
         self._context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            match scope["method"]:
-                case "GET":
-                    await self._send_reply(scope, receive, send)
-                case "DELETE":
-                    await send_json(send, 200, await self._cancel(_id(scope), scope))
-                case method:
-                    allow = "GET, DELETE"
-                    raise MethodNotAllowed(describe_wrong_method(scope["path"], method, allow), allow)
-        except ParleyError as error:
-            scope["state"]["error_code"] = error.code
-            await send_error(send, error, scope["state"]["request_id"])
+        if scope["method"] == "DELETE":
+            await send_json(send, 200, await self._cancel(_id(scope), scope))
+        else:
+            await self._send_reply(scope, receive, send)
 
     async def _send_reply(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the reply in the format of its request, as for a request without `stream`. While the reply is not

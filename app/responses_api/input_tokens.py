@@ -1,12 +1,10 @@
 """`POST /v1/responses/input_tokens`: counts the tokens of a request. No model server is asked."""
 
 from app.api.asgi import (
-    ClientDisconnected,
     Receive,
     Scope,
     call_in_thread,
     read_body,
-    send_error,
     send_json,
     wait_for_parse_memory,
 )
@@ -14,9 +12,7 @@ from app.api.chat import find_route
 from app.api.context import AppContext
 from app.api.live_configuration import request_limits
 from app.api.response_writer import Send
-from app.errors import MethodNotAllowed, ParleyError
 from app.formats.body import RejectedRequest, UnresolvedRequest
-from app.formats.responses import RESPONSES
 from app.formats.responses.body import parse_responses_body
 from app.responses_api.record import InputMemory, StoredResponses
 
@@ -28,23 +24,6 @@ class InputTokensEndpoint:
         self._limits = request_limits(context.server)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        write_error = RESPONSES.error
-        try:
-            if scope["method"] != "POST":
-                raise MethodNotAllowed(f"{scope['path']} accepts POST, not {scope['method']}", "POST")
-            rejected = await self._count(scope, receive, send)
-            if rejected is None:
-                return
-            error, write_error = rejected.error, rejected.write_error or write_error
-        except ClientDisconnected:
-            scope["state"]["error_code"] = "caller_gone"
-            return
-        except ParleyError as raised:
-            error = raised
-        scope["state"]["error_code"] = error.code
-        await send_error(send, error, scope["state"]["request_id"], write_error)
-
-    async def _count(self, scope: Scope, receive: Receive, send: Send) -> RejectedRequest | None:
         context, server = self._context, self._context.server
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
@@ -56,9 +35,8 @@ class InputTokensEndpoint:
                     found = await self._stored.find(caller, parsed.response_id, parsed.item_ids, memory)
                     parsed = await call_in_thread(parsed.resolve, found)
                 if isinstance(parsed, RejectedRequest):
-                    return parsed
+                    raise parsed.error
                 model = await context.gateway.resolve_model(parsed.settings.model)
                 route = find_route(context.gateway, model, scope["state"]["caller"])
                 tokens = await call_in_thread(context.gateway.count_tokens, route, parsed.request)
                 await send_json(send, 200, {"object": "response.input_tokens", "input_tokens": tokens})
-                return None

@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from app.api.asgi import Receive, Scope, send_error, send_json
+from app.api.asgi import Receive, Scope, send_json
 from app.api.context import AppContext
 from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply, info_from_record
-from app.api.unknown_paths import describe_wrong_method
 from app.cache import ReplaySource
 from app.chat.stream import Reply
-from app.errors import BadRequest, InvalidInput, MethodNotAllowed, NotFound, ParleyError, StoreDown, Violation
+from app.errors import BadRequest, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.responses import RESPONSES
 from app.formats.responses.stored_stream import write_stored_stream
@@ -40,17 +39,9 @@ class StoredResponseEndpoint:
         self._handlers = handlers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            handler = self._handlers.get(scope["method"])
-            if handler is None:
-                allow = ", ".join(self._handlers)
-                raise MethodNotAllowed(describe_wrong_method(scope["path"], scope["method"], allow), allow)
-            context = self._context
-            with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                await handler(scope, receive, send)
-        except ParleyError as error:
-            scope["state"]["error_code"] = error.code
-            await send_error(send, error, scope["state"]["request_id"], RESPONSES.error)
+        context = self._context
+        with context.admission.try_enter() or await context.wait_for_place(scope, receive):
+            await self._handlers[scope["method"]](scope, receive, send)
 
 
 class StoredResponseHandlers:

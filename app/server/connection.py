@@ -8,10 +8,6 @@ An `Upgrade` is ignored, as RFC 9110, section 7.8 allows: the request is answere
 `curl --http2` offer h2c with every first request. httptools ends a message at such a head, so its parser is replaced by
 a new one that parses the same head again, without the offer.
 
-The endpoints for replies are called directly, without the ASGI application around them, unless another application
-wraps it. Nothing else about them differs: they are ASGI callables, and any other server reaches them through the
-application.
-
 A client may close its sending side after its last request (a half-closed connection): the replies are still sent. A
 client that closes its connection looks the same, so the gateway sends a byte that changes nothing, which the system of
 such a client answers with a reset.
@@ -33,7 +29,6 @@ from msgspec import Struct
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from app.api.application import ParleyApp
 from app.api.asgi import send_error
 from app.api.middleware import choose_request_id
 from app.api.response_writer import WRITER, Scope
@@ -144,8 +139,6 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._limits = limits
         self._warnings = warnings
-        self._direct = self.app.direct if isinstance(self.app, ParleyApp) else None
-        """None: another application wraps the gateway's, so all requests must pass through it."""
         self._cycles: deque[ClientCycle] = deque()
         self._scope: Scope = {}
         """What the scopes of all requests have."""
@@ -322,13 +315,7 @@ class ClientConnection(HttpToolsProtocol):
         return cycle
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        direct = self._direct if app is self.app else None
-        endpoint = None if direct is None else direct.find(cycle.scope)
-        if direct is None or endpoint is None:
-            coroutine = _run_app(app, cycle)
-        else:
-            coroutine = direct.serve(endpoint, cycle.scope, cycle.receive, cycle.send)
-        task = self.loop.create_task(coroutine)
+        task = self.loop.create_task(_run_app(app, cycle))
         self.tasks.add(task)
         task.add_done_callback(cycle.on_served)
 

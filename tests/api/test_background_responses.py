@@ -122,7 +122,7 @@ class OwnEndpoint:
     def __init__(self, gateway: Gateway, store: StateStore, max_bytes: int = 10_000) -> None:
         self.stored = StoredResponses(store, enabled=True, ttl_seconds=1000, max_bytes=max_bytes)
         self.runs = BackgroundRuns(self.stored, 1)
-        self._endpoint = make_endpoint(gateway.running.app.context, self.stored, self.runs, "always")
+        self._endpoint = make_endpoint(gateway.running.context, self.stored, self.runs, "always")
 
     async def create(self) -> str:
         """Create a background response, and return its id."""
@@ -191,17 +191,17 @@ def test_a_background_response_is_accepted_at_once_and_polled_until_it_is_comple
 
 def test_a_background_response_is_reported_at_its_own_end(gateway: Gateway) -> None:
     reported: list[tuple[int, str | None]] = []
-    gateway.running.app.context.ended.observers.append(
+    gateway.running.context.ended.observers.append(
         lambda record: reported.append((record.status, record.finish_reason))
     )
     id_ = gateway.create().json["id"]
     gateway.read(id_)
-    gateway.running.app.context.ended.report()
+    gateway.running.context.ended.report()
     assert reported == []
     gateway.wait(id_)
-    gateway.running.app.context.ended.report()
+    gateway.running.context.ended.report()
     assert reported == [(200, "stop")]
-    assert gateway.running.app.context.in_progress == 0
+    assert gateway.running.context.in_progress == 0
 
 
 def test_a_background_response_that_is_cancelled_stops_its_call(gateway: Gateway) -> None:
@@ -215,11 +215,11 @@ def test_a_background_response_that_is_cancelled_stops_its_call(gateway: Gateway
         assert gateway.read(id_).json == cancelled.json == gateway.cancel(id_).json
         assert gateway.create(previous_response_id=id_).status == 400
         assert gateway.running.ask("DELETE", f"/v1/responses/{id_}").status == 200
-        assert gateway.running.app.context.cache.calls == 0
+        assert gateway.running.context.cache.calls == 0
 
 
 def test_a_response_that_is_cancelled_while_its_record_is_written_stops_its_call(gateway: Gateway) -> None:
-    context, store = gateway.running.app.context, SlowStore("in_progress")
+    context, store = gateway.running.context, SlowStore("in_progress")
 
     async def run() -> None:
         own = OwnEndpoint(gateway, store)
@@ -311,9 +311,9 @@ def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: 
     async def run() -> tuple[Answer, list[Answer]]:
         body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
         streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
-        while not gateway.running.app.context.active:
+        while not gateway.running.context.active:
             await asyncio.sleep(0)
-        id_ = next(iter(gateway.running.app.context.active)).info.response_id
+        id_ = next(iter(gateway.running.context.active)).info.response_id
         resuming = [
             asyncio.create_task(gateway.running.asked("GET", f"/v1/responses/{id_}?stream=true&starting_after={after}"))
             for after in (0, 4)
@@ -457,7 +457,7 @@ def test_the_end_that_the_gateway_of_a_response_stores_is_not_replaced_by_a_canc
     gateway: Gateway, ends: bool
 ) -> None:
     """The response runs at another gateway, which ends it after the cancelling one has read its record."""
-    stored = StoredResponses(gateway.running.app.context.state, enabled=True, ttl_seconds=1000, max_bytes=10_000)
+    stored = StoredResponses(gateway.running.context.state, enabled=True, ttl_seconds=1000, max_bytes=10_000)
     item = {"type": "message", "content": []}
     running = {"id": "resp_1", "model": "m", "status": "in_progress", "output": []}
     ended = {**running, "status": "completed", "output": [item]}

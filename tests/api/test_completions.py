@@ -225,7 +225,7 @@ def test_a_wrong_method_and_a_defect_are_errors_in_openais_shape() -> None:
 
     with Running() as gateway:
         method = gateway.get("/v1/chat/completions")
-        context = gateway.app.context
+        context = gateway.context
         context.live = replace(context.live, gateway=cast(Gateway, Broken()))
         defect = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (method.status, method.json["error"]["type"]) == (405, "invalid_request_error")
@@ -234,7 +234,7 @@ def test_a_wrong_method_and_a_defect_are_errors_in_openais_shape() -> None:
 
 def test_a_busy_gateway_answers_in_openais_shape() -> None:
     with Running({**SERVER, "server": {"max_queued_requests": 0}}) as gateway:
-        gateway.app.context.admission.in_progress = gateway.app.context.settings.server.max_concurrent_requests
+        gateway.context.admission.in_progress = gateway.context.settings.server.max_concurrent_requests
         answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": QUESTION})
     assert (answer.status, answer.json["error"]["type"]) == (503, "overloaded_error")
 

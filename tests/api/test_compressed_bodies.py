@@ -78,7 +78,7 @@ def test_the_memory_of_a_compressed_body_is_given_back(gateway: Running) -> None
         body = write_body("/v1/chat", messages=[{"role": "user", "content": "a" * size}])
         for _ in range(100):
             ask(gateway, "/v1/chat", gzip.compress(body), "gzip")
-    assert gateway.app.context.budget.held_bytes == 0
+    assert gateway.context.budget.held_bytes == 0
 
 
 @each_case("encoding", ["gzip", "deflate", "zstd"])

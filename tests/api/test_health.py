@@ -14,7 +14,7 @@ def test_health_reports_the_version() -> None:
 def test_readiness_turns_when_the_gateway_drains_and_health_does_not() -> None:
     with Running(server=ModelServer()) as gateway:
         assert (gateway.get("/readyz").status, gateway.get("/readyz").json) == (200, {"status": "ready"})
-        gateway.app.context.draining = True
+        gateway.context.draining = True
         answer = gateway.get("/readyz")
         assert (answer.status, answer.json) == (503, {"status": "draining"})
         assert gateway.get("/healthz").status == 200

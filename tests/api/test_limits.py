@@ -32,7 +32,7 @@ def server() -> ModelServer:
 def gateway(server: ModelServer) -> Iterator[Running]:
     with Running({**SERVER, "server": LIMITS}, server) as running:
         yield running
-    assert running.app.context.in_progress == 0
+    assert running.context.in_progress == 0
 
 
 def padded(size: int) -> bytes:

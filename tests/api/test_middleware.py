@@ -142,7 +142,7 @@ def test_a_defect_is_a_500_of_the_same_shape_that_shows_nothing(
     method: str, path: str, part: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with Running(server=ModelServer()) as gateway:
-        context = gateway.app.context
+        context = gateway.context
         context.live = replace(context.live, **{part: Broken()})
         answer = gateway.ask(method, path, [REQUESTS[0][2]])
     assert (answer.status, answer.json["error"]["code"]) == (500, "internal_error")

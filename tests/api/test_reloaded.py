@@ -24,7 +24,7 @@ def reloaded(gateway: Running, tree: dict[str, Any]) -> bool:
     gateway.app = create_app(
         Settings.model_validate(TREE), ModelServer(), load_settings=lambda: Settings.model_validate(tree)
     )
-    reloader = gateway.app.context.reloader
+    reloader = gateway.context.reloader
     assert reloader is not None
     return gateway.loop.run_until_complete(reloader.reload())
 
@@ -36,7 +36,7 @@ def test_models_keys_limits_and_upstreams_change_and_states_stay() -> None:
     new = TREE | {"upstreams": upstreams, "models": models, "keys": {"one": key}}
     with Running(TREE) as gateway:
         assert reloaded(gateway, new)
-        context = gateway.app.context
+        context = gateway.context
         assert (gateway.post("/v1/chat", QUESTION).status, context.registry.models()) == (401, ["n"])
         headers = {"authorization": "Bearer pk-one"}
         assert gateway.post("/v1/chat", QUESTION, headers).status == 404
@@ -55,17 +55,17 @@ def test_the_state_of_an_upstream_that_stays_is_the_same() -> None:
             ModelServer(),
             load_settings=lambda: Settings.model_validate(TREE | {"models": {"n": {"upstreams": ["box"]}}}),
         )
-        before = {state.name: state for state in app.context.upstreams}
-        reloader = app.context.reloader
+        before = {state.name: state for state in app.state.context.upstreams}
+        reloader = app.state.context.reloader
         assert reloader is not None
         assert gateway.loop.run_until_complete(asyncio.ensure_future(reloader.reload(), loop=gateway.loop))
-        assert {state.name: state for state in app.context.upstreams} == before
+        assert {state.name: state for state in app.state.context.upstreams} == before
 
 
 def test_a_tokenizer_file_that_cannot_be_used_is_named_and_nothing_changes(capsys: pytest.CaptureFixture[str]) -> None:
     with Running(TREE) as gateway:
         new = TREE | {"models": {"n": {"upstreams": ["box"], "profile": {"tokenizer": "nowhere.json"}}}}
         assert not reloaded(gateway, new)
-        assert gateway.app.context.registry.models() == ["m"]
+        assert gateway.context.registry.models() == ["m"]
     logs.flush()
     assert "the old one stays: models.n.profile.tokenizer: nowhere.json: cannot be read (" in capsys.readouterr().err

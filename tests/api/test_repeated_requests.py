@@ -87,7 +87,7 @@ def test_a_reload_applies_to_repetitions() -> None:
     body = {**CHAT, "messages": [{"role": "system", "content": "Be brief."}, *CHAT["messages"]]}
     with Running(CACHED, ModelServer(), load_settings=lambda: Settings.model_validate(new)) as gateway:
         assert labels(gateway, body, 3) == ["miss", "hit", "hit"]
-        reloader = gateway.app.context.reloader
+        reloader = gateway.context.reloader
         assert reloader is not None
         assert gateway.loop.run_until_complete(reloader.reload())
         refused = gateway.post("/v1/chat", body)

@@ -29,8 +29,8 @@ def server() -> ModelServer:
 def gateway(server: ModelServer) -> Iterator[Running]:
     with Running({**SERVER, "server": LIMITS}, server) as running:
         yield running
-    assert running.app.context.budget.held_bytes == 0
-    assert running.app.context.in_progress == 0
+    assert running.context.budget.held_bytes == 0
+    assert running.context.in_progress == 0
 
 
 async def unfinished(gateway: Running, path: str, size: int) -> "asyncio.Task[None]":
@@ -57,7 +57,7 @@ async def unfinished(gateway: Running, path: str, size: int) -> "asyncio.Task[No
 
 @pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions", "/v1/convert"])
 def test_unfinished_bodies_hold_only_so_much_and_small_requests_are_still_served(gateway: Running, path: str) -> None:
-    budget = gateway.app.context.budget
+    budget = gateway.context.budget
 
     async def ask_many() -> list[Answer]:
         tasks = [await unfinished(gateway, path, MB) for _ in range(8)]
@@ -90,7 +90,7 @@ def test_a_request_holds_its_body_until_the_model_server_answers() -> None:
     body = large(300_000)
 
     async def one() -> tuple[int, Answer]:
-        budget = running.app.context.budget
+        budget = running.context.budget
         asking = asyncio.create_task(running.asked("POST", "/v1/chat", [body]))
         await server.asked.wait()
         held = budget.held_bytes
@@ -101,7 +101,7 @@ def test_a_request_holds_its_body_until_the_model_server_answers() -> None:
         held, answer = running.loop.run_until_complete(one())
         assert 300_000 < held < 310_000
         assert answer.status == 200
-        assert running.app.context.budget.held_bytes == 0
+        assert running.context.budget.held_bytes == 0
 
 
 @pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions", "/v1/convert"])
@@ -167,11 +167,11 @@ def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
             await server.asked.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert running.app.context.in_progress == 0
+        assert running.context.in_progress == 0
         refused = await running.asked("POST", "/v1/chat", [SMALL])
         server.may.set()
         async with asyncio.timeout(5):
-            while running.app.context.cache.calls:
+            while running.context.cache.calls:
                 await asyncio.sleep(0.001)
         return [refused, await running.asked("POST", "/v1/chat", [SMALL])]
 

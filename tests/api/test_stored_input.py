@@ -42,7 +42,7 @@ class MemoryWatch(ModelServer):
 
     @override
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.held = self.gateway.app.context.budget.held_bytes
+        self.held = self.gateway.context.budget.held_bytes
         await super().handle_async_request(request)
         return streamed(HELLO, STOP)
 
@@ -77,7 +77,7 @@ def test_a_large_stored_conversation_is_prepared_outside_the_event_loop_and_held
         # The values are counted, the record is decoded, the request is parsed, then prepared.
         assert numbers == [(0, False), (0, False), (4, True), (4, True)]
         assert json.loads(server.requests[-1].content)["messages"][-1]["content"] == "More"
-        assert gateway.app.context.budget.held_bytes == 0
+        assert gateway.context.budget.held_bytes == 0
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -98,7 +98,7 @@ def test_a_stored_conversation_is_refused_where_the_same_body_is(path: str) -> N
 def test_a_stored_conversation_waits_for_no_memory_that_others_hold(path: str) -> None:
     with running(max_body_bytes=MB, max_request_memory_bytes=2 * MB) as gateway:
         small, large = (create(gateway, input="x" * size).json["id"] for size in (1000, 100 * KB))
-        with gateway.app.context.budget.lease() as others:
+        with gateway.context.budget.lease() as others:
             others.take(MB)
             assert create(gateway, path, input="More", previous_response_id=small).status == 200
             refused = create(gateway, path, input="More", previous_response_id=large)

@@ -215,7 +215,7 @@ def test_a_stream_that_is_sent_again_ends_with_the_stored_response(gateway: Gate
 
 def test_the_stores_of_responses_and_replies_are_purged_apart(gateway: Gateway) -> None:
     id_ = gateway.create(temperature=0).json["id"]
-    gateway.running.loop.run_until_complete(gateway.running.app.context.cache.purge())
+    gateway.running.loop.run_until_complete(gateway.running.context.cache.purge())
     assert gateway.running.get(f"/v1/responses/{id_}").status == 200
 
 

@@ -194,7 +194,7 @@ def failing_for(model: str) -> ModelServer:
 def test_a_reply_of_a_fallback_is_counted_for_the_model_that_answered_at_its_price() -> None:
     records: list[RequestRecord] = []
     with Running(FALLING_BACK, failing_for("down")) as gateway:
-        gateway.app.context.ended.observers.append(records.append)
+        gateway.context.ended.observers.append(records.append)
         answer = gateway.post("/v1/chat", QUESTION | {"model": "down", "stream": False})
         assert (answer.status, answer.json["model"], answer.json["usage"]["cost"]) == (200, "m", COST)
         found = {entry["model"]: entry for entry in totals(gateway, "?group_by=model")["data"]}
@@ -239,7 +239,7 @@ def test_what_was_spent_before_a_reload_counts_for_the_limits_that_it_adds() -> 
     headers = {"authorization": "Bearer alice"}
     loading: list[dict[str, Any]] = []
     with Running(unlimited, answering(USAGE), load_settings=lambda: Settings.model_validate(loading[-1])) as gateway:
-        reloader = gateway.app.context.reloader
+        reloader = gateway.context.reloader
         assert reloader is not None
         # limits that were not there, that were there, and that were there some time ago
         for number, tree in enumerate((unlimited, limited, changed, unlimited, limited)):
@@ -263,7 +263,7 @@ def test_a_reload_counts_nothing_twice_for_the_limits_that_stay() -> None:
     day = {**PRICED, "limits": {"spend_per_day": 9.0}, "usage": {"url": "memory:"}}
     both = {**day, "limits": {"spend_per_day": 8.0, "spend_per_month": 9.0}}
     with Running(day, load_settings=lambda: Settings.model_validate(both)) as gateway:
-        context = gateway.app.context
+        context = gateway.context
         assert context.reloader is not None and context.usage_ledger is not None
         context.usage_ledger.add("", "m", Totals(cost=2.0))  # of another worker
         assert gateway.loop.run_until_complete(context.reloader.reload())

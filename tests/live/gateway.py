@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from app.api.application import ParleyApp
 from app.api.context import AppContext
 from app.config.settings import Settings
 from app.main import OpenStorage, create_app, open_storage
@@ -16,6 +15,7 @@ from app.server.connection import ClientConnection
 from app.server.process import ParleyServer, config
 from app.upstream.http.client import GRACE_SECONDS
 from app.upstream.http.transport import PushTransport
+from fastapi import FastAPI
 
 from tests.live.raw_client import DEADLINE_SECONDS
 from tests.scripted_server import ScriptedServer
@@ -38,11 +38,11 @@ def end(reason: str = "stop") -> bytes:
 
 class Gateway:
     def __init__(
-        self, app: ParleyApp, server: ParleyServer, transport: PushTransport, port: int, open_storage: OpenStorage
+        self, app: FastAPI, server: ParleyServer, transport: PushTransport, port: int, open_storage: OpenStorage
     ) -> None:
         self.open_storage = open_storage
         self._server = server
-        self.context: AppContext = app.context
+        self.context: AppContext = app.state.context
         self.transport = transport
         self.address = ("127.0.0.1", port)
         self.url = f"http://127.0.0.1:{port}"
@@ -83,7 +83,7 @@ def settings(url: str, server: dict[str, Any], upstream: dict[str, Any]) -> Sett
     return Settings.model_validate(tree)
 
 
-def make_server(what: Settings, app: ParleyApp) -> ParleyServer:
+def make_server(what: Settings, app: FastAPI) -> ParleyServer:
     """A server of the application that does not listen yet."""
     ours = config(what.server, lambda: app)
     ours.load()

@@ -11,7 +11,7 @@ SETTINGS = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "cache
 
 async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     """Return the type and the labels of each metric, by its name. `more` are settings."""
-    metrics = create_app(Settings.model_validate({**SETTINGS, **more})).context.metrics
+    metrics = create_app(Settings.model_validate({**SETTINGS, **more})).state.context.metrics
     assert metrics is not None
     record = RequestRecord("r", "chat", model="demo", status=200, cache="miss")
     record.received_at = record.sent_at = record.first_token_at = record.started_at

@@ -141,7 +141,7 @@ def test_the_admin_key_is_required_if_one_is_configured() -> None:
 def test_without_metrics_there_is_no_such_path() -> None:
     with Running({**SERVER, "metrics": {"enabled": False}}, ModelServer()) as gateway:
         assert gateway.get("/metrics").status == 404
-        assert gateway.app.context.metrics is None
+        assert gateway.context.metrics is None
 
 
 def test_a_port_of_its_own_serves_the_metrics_and_nothing_else() -> None:

@@ -11,7 +11,7 @@ BODY = {"messages": [{"role": "user", "content": "Hi"}]}
 def test_every_observer_gets_the_record_of_each_request_once() -> None:
     with Running(server=ModelServer()) as gateway:
         records: list[RequestRecord] = []
-        gateway.app.context.ended.observers += [records.append]
+        gateway.context.ended.observers += [records.append]
         gateway.post("/v1/chat", BODY, {"x-request-id": "mine"})
         gateway.post("/v1/chat/completions", {**BODY, "model": "m"})
         gateway.post("/v1/chat", {**BODY, "model": "x"})
@@ -35,7 +35,7 @@ def test_every_observer_gets_the_record_of_each_request_once() -> None:
 def test_an_error_of_the_model_server_is_recorded_as_its_own() -> None:
     with Running(server=ModelServer(lambda _: streamed(HELLO))) as gateway:
         records: list[RequestRecord] = []
-        gateway.app.context.ended.observers += [records.append]
+        gateway.context.ended.observers += [records.append]
         gateway.post("/v1/chat", BODY)
     (record,) = records
     assert (record.status, record.error, record.error_from_upstream) == (200, "upstream_incomplete", True)
@@ -50,8 +50,8 @@ def test_an_observer_that_raises_disturbs_neither_the_request_nor_the_others(
 
     with Running(server=ModelServer()) as gateway:
         records: list[RequestRecord] = []
-        gateway.app.context.ended.observers[:0] = [broken]
-        gateway.app.context.ended.observers += [records.append]
+        gateway.context.ended.observers[:0] = [broken]
+        gateway.context.ended.observers += [records.append]
         assert [gateway.post("/v1/chat", BODY).status for _ in range(3)] == [200] * 3
     assert len(records) == 3
     assert capsys.readouterr().err.count("defect in an observer") == 1

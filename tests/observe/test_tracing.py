@@ -301,6 +301,6 @@ def test_a_reply_that_breaks_is_captured_as_far_as_it_came_and_one_that_is_not_r
     not_sampled = {"traceparent": f"00-{TRACE}-{SPAN}-00"}
     records: list[RequestRecord] = []
     with Running(CAPTURING, ModelServer(), make_span_exporter=InMemorySpanExporter) as gateway:
-        gateway.app.context.ended.observers.append(records.append)
+        gateway.context.ended.observers.append(records.append)
         assert gateway.post("/v1/chat", body, not_sampled).status == 200
     assert [record.content for record in records] == [None]

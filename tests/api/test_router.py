@@ -1,20 +1,19 @@
-"""The endpoints that a connection calls without ASGI's layers around them."""
+"""Endpoints that are plain ASGI callables, as routes of the application."""
 
 import asyncio
 import gc
 import logging
 import weakref
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app.api.application import ParleyApp
 from app.api.asgi import Receive, Scope, send_json
-from app.api.middleware import DirectRoutes, RequestRules
+from app.api.middleware import RequestMiddleware, RequestRules
 from app.api.origins import OriginRules
 from app.api.response_writer import find_offered_writer
-from app.formats.base import WriteError, wrap_error
+from app.api.router import list_reply_routes
+from fastapi import FastAPI
 from uvicorn.server import ServerState
 
 from tests.client_transport import Transport, connect
@@ -27,9 +26,6 @@ RULES = RequestRules(OriginRules("127.0.0.1"))
 
 class Endpoint:
     """An endpoint that does what the test says, and counts its requests."""
-
-    write_error: WriteError = staticmethod(wrap_error)
-    sends_request_id = False
 
     def __init__(self, answer: Callable[[Scope, Any], Awaitable[None]]) -> None:
         self.count = 0
@@ -46,7 +42,10 @@ class Client:
     def __init__(self, endpoints: Mapping[str, Endpoint], wrap: Callable[[Any], Any] = lambda app: app) -> None:
         self.transport = Transport()
         self.state = ServerState()
-        app = ParleyApp(_no_context(), DirectRoutes(lambda: RULES, endpoints), _lifespan)
+        app = FastAPI(openapi_url=None)
+        app.add_middleware(RequestMiddleware, get_rules=lambda: RULES)
+        for path, endpoint in endpoints.items():
+            app.router.routes += list_reply_routes(path, endpoint)
         self.connection = connect(wrap(app), self.transport, self.state)
 
     async def ask(self, request: bytes = REQUEST) -> bytes:
@@ -56,15 +55,6 @@ class Client:
             await asyncio.gather(*self.state.tasks, return_exceptions=True)
             await asyncio.sleep(0)
         return b"".join(self.transport.writes)
-
-
-def _no_context() -> Any:
-    return None
-
-
-@asynccontextmanager
-async def _lifespan(_: Any) -> Any:
-    yield
 
 
 async def answer(_: Scope, send: Any) -> None:
