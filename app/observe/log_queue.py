@@ -52,19 +52,13 @@ class QueuedHandler(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        self.put(line)
-
-    def put(self, line: bytes) -> None:
-        """Queue a line, which ends with a line feed. Any thread may call it."""
-        assert self.lock is not None
-        with self.lock:
-            if self._queued_bytes - self._written_bytes + len(line) > self._max_queue_bytes:
-                self._dropped += 1
-                return
-            self._queued_bytes += len(line)
-            self._queue.put(line)
-            if self._thread is None:
-                self._thread = start_background_thread("log writer", self._run)
+        if self._queued_bytes - self._written_bytes + len(line) > self._max_queue_bytes:
+            self._dropped += 1
+            return
+        self._queued_bytes += len(line)
+        self._queue.put(line)
+        if self._thread is None:
+            self._thread = start_background_thread("log writer", self._run)
 
     def flush(self) -> None:
         """Wait until all lines so far are written, at most FLUSH_SECONDS."""

@@ -12,6 +12,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
@@ -20,7 +21,7 @@ from app.observe.request_record import RequestRecord
 log = logging.getLogger("parley.request")
 
 
-class RequestLine(Struct, omit_defaults=True):
+class _RequestLine(Struct, omit_defaults=True):
     """The fields of the line of one request, in their order. A field that has its default is left out."""
 
     request_id: str
@@ -47,11 +48,6 @@ class RequestLine(Struct, omit_defaults=True):
     first_token_ms: float | UnsetType = UNSET
     ms: float | UnsetType = UNSET
 
-    def to_dict(self) -> dict[str, Any]:
-        defaults = zip(self.__struct_fields__[2:], self.__struct_defaults__, strict=True)
-        shown = [name for name, default in defaults if getattr(self, name) != default]
-        return {name: getattr(self, name) for name in (*self.__struct_fields__[:2], *shown)}
-
 
 def log_request(record: RequestRecord) -> None:
     """Log a request that has ended: at warning level if a model server failed, else at info level."""
@@ -60,8 +56,8 @@ def log_request(record: RequestRecord) -> None:
     if not log.isEnabledFor(level):
         return
     model = record.model or record.requested_model
-    tokens, attempts, first_at = record.tokens, record.attempts, record.first_token_at
-    line = RequestLine(
+    tokens, attempts, first = record.tokens, record.attempts, record.first_token_seconds
+    line = _RequestLine(
         record.request_id,
         record.endpoint,
         record.caller,
@@ -79,19 +75,12 @@ def log_request(record: RequestRecord) -> None:
         tokens is not None and record.tokens_estimated,
         record.cost or 0.0,
         attempts[-1].upstream if attempts else UNSET,
-        first_token_ms=UNSET if first_at is None else _to_milliseconds(first_at - record.started_at),
-        ms=_to_milliseconds(record.duration),
+        first_token_ms=UNSET if first is None else round(first * 1000, 1),
+        ms=round(record.duration * 1000, 1),
     )
     if failure is not None:
-        for name, value in _failure_fields(failure, record).items():
-            setattr(line, name, value)
-    _log_fields(level, record.ended_at, line)
-
-
-def _to_milliseconds(seconds: float) -> float:
-    """Round to a tenth of a millisecond. `round` writes the number as text and reads it again, for the same result but
-    in numbers exactly between two tenths."""
-    return int(seconds * 10000 + 0.5) / 10
+        line = replace(line, **_failure_fields(failure, record))
+    _log_fields(level, record.ended_at, msgspec.to_builtins(line))
 
 
 def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
@@ -108,30 +97,12 @@ def _failure_fields(failure: Attempt, record: RequestRecord) -> dict[str, Any]:
     return {**shorten(about), "attempts": shorten(shown, 1)}
 
 
-def _log_fields(level: int, ended_at: float, fields: RequestLine | dict[str, Any]) -> None:
-    """Log a request that ended at this Unix time. The fields are shortened already. The log record is a copy of another
-    one: to look up the process, the thread and the line of the call costs more than the rest."""
-    handler = _find_json_handler()
-    if type(fields) is RequestLine and handler is not None:
-        assert isinstance(handler.formatter, JsonFormatter)
-        data = handler.formatter.format_request(level, ended_at, fields)
-        if data is not None:
-            handler.put(data)
-            return
-    record = logging.LogRecord.__new__(logging.LogRecord)
-    values = record.__dict__ = _TEMPLATE.copy()
-    values["levelno"], values["levelname"] = level, _LEVEL_NAMES[level]
-    values["created"], values["msecs"] = ended_at, int(ended_at % 1 * 1000) + 0.0
-    values["fields"] = fields
+def _log_fields(level: int, ended_at: float, fields: dict[str, Any]) -> None:
+    """Log a request that ended at this Unix time. The fields are shortened already."""
+    record = logging.LogRecord(log.name, level, __file__, 0, "request", (), None)
+    record.created, record.msecs = ended_at, int(ended_at % 1 * 1000) + 0.0
+    record.fields, record.shortened = fields, True
     log.handle(record)
-
-
-_LEVEL_NAMES = {logging.DEBUG: "DEBUG", logging.INFO: "INFO", logging.WARNING: "WARNING"}
-_TEMPLATE = {
-    **logging.LogRecord(log.name, logging.INFO, __file__, 0, "request", (), None).__dict__,
-    "fields": None,
-    "shortened": True,
-}
 
 
 def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attempt) -> None:
@@ -228,8 +199,6 @@ def escape_control_characters(text: str) -> str:
 
 def _short_fields(record: logging.LogRecord) -> Any:
     fields = getattr(record, "fields", {})
-    if type(fields) is RequestLine:
-        return fields.to_dict()
     return fields if getattr(record, "shortened", False) else shorten(fields)
 
 
@@ -251,8 +220,6 @@ class JsonFormatter(logging.Formatter):
         super().__init__()
         self._second = 0
         self._second_text = ""
-        self._request_second = 0
-        self._request_head = b""
 
     def _format_second(self, created: float) -> str:
         second = int(created)
@@ -260,27 +227,7 @@ class JsonFormatter(logging.Formatter):
             self._second, self._second_text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(second))
         return self._second_text
 
-    def format_request(self, level: int, created: float, line: RequestLine) -> bytes | None:
-        """Format the line of a request, with the same result as `format` and a line feed; None if JSON cannot express a
-        value."""
-        try:
-            data = _encode_line(line)
-        except UnicodeEncodeError:
-            return None
-        if not data.isascii() or 0x7F in data:
-            data = escape_control_characters(data.decode()).encode()
-        second = int(created)
-        if second != self._request_second:
-            self._request_second, self._request_head = second, f'{{"time":"{self._format_second(created)}.'.encode()
-        milliseconds = b"%03d" % int((created - second) * 1000)
-        return b"".join((self._request_head, milliseconds, _REQUEST_HEADS[level], data[1:], b"\n"))
-
     def format(self, record: logging.LogRecord) -> str:
-        fields = getattr(record, "fields", None)
-        if type(fields) is RequestLine:
-            data = self.format_request(record.levelno, record.created, fields)
-            if data is not None:
-                return data[:-1].decode()
         line: dict[str, Any] = {
             "time": f"{self._format_second(record.created)}.{int(record.msecs):03d}",
             "level": record.levelname.lower(),
@@ -293,26 +240,9 @@ class JsonFormatter(logging.Formatter):
         return _escape_json(_encode_json(line))
 
 
-_encode_line = msgspec.json.Encoder().encode
-_REQUEST_HEADS = {
-    level: f'","level":"{name.lower()}","logger":"{log.name}","message":"request",'.encode()
-    for level, name in _LEVEL_NAMES.items()
-}
-
-
 def _escape_json(text: str) -> str:
     """Replace control characters in JSON, which itself escapes those of ASCII but one."""
     return text if text.isascii() and "\x7f" not in text else escape_control_characters(text)
-
-
-def _find_json_handler() -> QueuedHandler | None:
-    """Return the handler that `configure` has set for lines of JSON, if no other handler or filter gets the lines of
-    requests: then they need no log record."""
-    handlers = logging.root.handlers
-    handler = handlers[0] if len(handlers) == 1 else None
-    if type(handler) is not QueuedHandler or log.parent is not logging.root or log.handlers or log.filters:
-        return None
-    return handler if type(handler.formatter) is JsonFormatter and not handler.filters else None
 
 
 _COLORS = {"WARNING": "33", "ERROR": "31", "CRITICAL": "31"}

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from app.config.settings import Settings
 from app.observe import logs
-from app.observe.logs import RequestLine
 from app.upstream import causes
 from app.upstream.causes import Cause
 
@@ -45,8 +44,7 @@ def logged() -> Iterator[list[dict[str, Any]]]:
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             about = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-            fields = record.__dict__["fields"]
-            lines.append(about | (fields.to_dict() if isinstance(fields, RequestLine) else fields))
+            lines.append(about | record.__dict__["fields"])
 
     keeper = Keeper()
     logs.log.addHandler(keeper)

@@ -4,7 +4,8 @@ import json
 import logging
 
 import pytest
-from app.observe.logs import JsonFormatter, RequestLine, log_request
+from app.chat.stream import Attempt
+from app.observe.logs import JsonFormatter, log_request
 from app.observe.request_record import RequestRecord
 
 
@@ -36,22 +37,36 @@ def test_a_line_of_json_holds_what_json_cannot_express() -> None:
     assert "not_a_number" in line
 
 
-def test_the_line_of_a_request_has_the_fields_that_are_known_in_their_order() -> None:
-    line = RequestLine("req-1", "chat", model="m\x7f\u2028", stream=False, metadata={"a": "é"}, status=200, ms=0.0)
-    record = logging.LogRecord("parley.request", logging.WARNING, "", 0, "request", (), None)
-    record.fields = line
+def test_the_line_of_a_request_has_the_fields_that_are_known_in_their_order(caplog: pytest.LogCaptureFixture) -> None:
+    request = RequestRecord("req-1", "chat", model="m\x7f\u2028", metadata={"a": "é"}, status=200)
+    request.upstream_failure = Attempt("local", "http://model.test", 1.0, "connect", None)
+    with caplog.at_level(logging.INFO, "parley.request"):
+        log_request(request)
+    [record] = caplog.records
     text = JsonFormatter().format(record)
     assert "\x7f" not in text and "\u2028" not in text
     assert list(json.loads(text).items())[1:] == [
         ("level", "warning"),
         ("logger", "parley.request"),
         ("message", "request"),
-        *line.to_dict().items(),
+        ("request_id", "req-1"),
+        ("endpoint", "chat"),
+        ("model", "m\x7f\u2028"),
+        ("stream", False),
+        ("metadata", {"a": "é"}),
+        ("status", 200),
+        ("upstream", "local"),
+        ("address", "http://model.test"),
+        ("cause", "connect"),
+        ("reason", None),
+        ("attempts", []),
+        ("ms", 0.0),
     ]
-    assert list(line.to_dict()) == ["request_id", "endpoint", "model", "stream", "metadata", "status", "ms"]
 
 
-def test_the_line_of_a_request_that_json_cannot_express_is_written_nevertheless() -> None:
-    record = logging.LogRecord("parley.request", logging.INFO, "", 0, "request", (), None)
-    record.fields = RequestLine("req-1", "chat", model="\ud800")
-    assert json.loads(JsonFormatter().format(record))["model"] == "\ud800"
+def test_the_line_of_a_request_that_json_cannot_express_is_written_nevertheless(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.INFO, "parley.request"):
+        log_request(RequestRecord("req-1", "chat", model="\ud800"))
+    assert json.loads(JsonFormatter().format(caplog.records[0]))["model"] == "\ud800"
