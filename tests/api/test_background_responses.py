@@ -333,6 +333,18 @@ def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: 
     assert later == first.frames[5:]
 
 
+def test_a_background_stream_waits_until_the_files_of_its_request_are_read() -> None:
+    file = {"type": "input_file", "filename": "a.txt", "file_data": "data:text/plain;base64,aGVsbG8="}
+    body = {"model": "m", "background": True, "stream": True, "input": [{"role": "user", "content": [file]}]}
+    models = {"m": {"upstreams": ["local"], "profile": {"media": []}}}
+    server = ModelServer()
+    with Running({**SERVER, "models": models, "cache": {"url": "memory:"}}, server) as running:
+        frames = running.post("/v1/responses", body).frames
+    assert "hello" in server.requests[0].content.decode()
+    assert (frames[0]["type"], frames[-1]["type"]) == ("response.created", "response.completed")
+    assert [frame["delta"] for frame in frames if frame["type"] == "response.output_text.delta"] == ["Hello"]
+
+
 def test_the_call_goes_on_when_the_client_of_a_background_stream_leaves(gateway: Gateway) -> None:
     async def run() -> str:
         sent: list[Any] = []
