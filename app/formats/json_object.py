@@ -11,7 +11,7 @@ from app.errors import BadRequest, InvalidInput, Violation
 def parse_object(raw: bytes | bytearray) -> dict[str, Any]:
     """Return the object. Raises BadRequest, or InvalidInput if it is nested too deeply."""
     try:
-        body = from_json(bytes(raw))
+        body = from_json(bytes(raw), cache_strings="keys")
     except ValueError as error:
         raise invalid_json(raw, error) from None
     if not isinstance(body, dict):
