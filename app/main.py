@@ -61,9 +61,8 @@ from app.observe import logs
 from app.observe.metrics import Metrics
 from app.redis.urls import NullUrl, RedisUrl, parse_cache_url
 from app.responses_api.background import BackgroundRuns
-from app.responses_api.input_tokens import InputTokensEndpoint
 from app.responses_api.record import StoredResponses
-from app.responses_api.reply import make_endpoint
+from app.responses_api.reply import make_endpoint, make_token_count
 from app.responses_api.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.memory_budget import MemoryBudget
@@ -303,7 +302,7 @@ def _list_response_routes(context: AppContext, stored: StoredResponses, backgrou
         "/input_items": {"GET": handlers.list_input_items},
     }
     return [
-        AsgiRoute("/v1/responses/input_tokens", InputTokensEndpoint(context, stored), "POST"),
+        AsgiRoute("/v1/responses/input_tokens", make_token_count(context, stored), "POST"),
         *(
             AsgiRoute(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods), *methods)
             for path, methods in paths.items()

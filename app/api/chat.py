@@ -33,7 +33,7 @@ from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
-from app.formats.body import Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.formats.body import Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
@@ -43,6 +43,7 @@ from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
+from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
 from app.steps.pipeline import has_media
@@ -106,8 +107,8 @@ class _UnpreparedReply(Struct, frozen=True):
     response: ReplyResponse
 
 
-Resolve: TypeAlias = Callable[[RequestInProgress, UnresolvedRequest[Parsed]], Awaitable[Parsed | RejectedRequest]]
-"""Looks up what a request refers to, and parses it. Raises ParleyError."""
+FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitable[StoredItems]]
+"""Looks up what a request refers to. Raises ParleyError."""
 
 
 class ChatEndpoint(Generic[Parsed]):
@@ -124,7 +125,7 @@ class ChatEndpoint(Generic[Parsed]):
         new_reply_id: Callable[[], str] = new_reply_id,
         keeps_alias: bool = False,
         get_owner: Callable[[Scope], str] | None = None,
-        resolve: Resolve[Parsed] | None = None,
+        find_stored: FindStored | None = None,
         answer: "Answer[Parsed] | None" = None,
     ) -> None:
         """`parse` parses the body of a request. `name` is the endpoint's name in the logs. `write_error` writes errors
@@ -141,7 +142,7 @@ class ChatEndpoint(Generic[Parsed]):
         self._apply = apply
         self._new_reply_id = new_reply_id
         self._get_owner = get_owner or context.owner
-        self._resolve = resolve
+        self._find_stored = find_stored
         self._answer = answer or _answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -188,7 +189,6 @@ class ChatEndpoint(Generic[Parsed]):
                 parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
-                    assert self._resolve is not None
                     parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):
                     return parsed
@@ -208,6 +208,17 @@ class ChatEndpoint(Generic[Parsed]):
                 del parsed, settings
                 await answering
                 return None
+
+    async def _resolve(
+        self, request: RequestInProgress, unresolved: UnresolvedRequest[Parsed]
+    ) -> Parsed | RejectedRequest:
+        """Look up what a request refers to, and parse it. Raises ParleyError."""
+        assert self._find_stored is not None
+        stored = await self._find_stored(request.scope, request.lease, unresolved)
+        request.is_large = request.is_large or stored.size > LARGE_BYTES
+        if request.is_large:
+            return await call_in_thread(unresolved.resolve, stored)
+        return unresolved.resolve(stored)
 
     async def deliver(self, request: RequestInProgress, response: ReplyResponse, opening: PendingReply) -> None:
         """Send the reply to its end, and record it."""

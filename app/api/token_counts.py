@@ -1,6 +1,10 @@
-"""The endpoint of `POST /v1/messages/count_tokens`: counts the input tokens of a request. No model is called."""
+"""The endpoints that count the input tokens of a request. No model server is asked.
 
-from collections.abc import Callable
+`POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 from app.api.asgi import (
     LARGE_BYTES,
@@ -11,26 +15,33 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
-from app.api.chat import find_route
+from app.api.chat import FindStored, find_route
 from app.api.context import AppContext
 from app.api.response_writer import Send
-from app.formats.body import ParsedRequest, RejectedRequest
+from app.formats.body import Parsed, RejectedRequest, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 
+T = TypeVar("T")
 
-class TokenCountEndpoint:
-    """A plain ASGI callable with the limits of the chat endpoints."""
+
+class TokenCountEndpoint(Generic[Parsed]):
+    """A plain ASGI callable with the limits of the endpoints for replies."""
 
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], ParsedRequest | RejectedRequest],
+        parse: Callable[[bytes | bytearray, RequestLimits], Parsed | RejectedRequest | UnresolvedRequest[Parsed]],
+        find_stored: FindStored | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
+        """`find_stored` is for requests that refer to what is stored. `fields` stand before the number."""
         self._context = context
         self._parse = parse
+        self._find_stored = find_stored
+        self._fields = fields or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_json(send, 200, {"input_tokens": await self._count(scope, receive)})
+        await send_json(send, 200, {**self._fields, "input_tokens": await self._count(scope, receive)})
 
     async def _count(self, scope: Scope, receive: Receive) -> int:
         """Raises ParleyError."""
@@ -41,14 +52,19 @@ class TokenCountEndpoint:
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
-                if large:
-                    parsed = await call_in_thread(self._parse, raw, live.request_limits)
-                else:
-                    parsed = self._parse(raw, live.request_limits)
+                parsed = await _call(large, self._parse, raw, live.request_limits)
+                if isinstance(parsed, UnresolvedRequest):
+                    assert self._find_stored is not None
+                    stored = await self._find_stored(scope, lease, parsed)
+                    large = large or stored.size > LARGE_BYTES
+                    parsed = await _call(large, parsed.resolve, stored)
                 if isinstance(parsed, RejectedRequest):
                     raise parsed.error
                 model = await gateway.resolve_model(parsed.settings.model)
                 route = find_route(gateway, model, scope["state"]["caller"])
-                if large:
-                    return await call_in_thread(gateway.count_tokens, route, parsed.request)
-                return gateway.count_tokens(route, parsed.request)
+                return await _call(large, gateway.count_tokens, route, parsed.request)
+
+
+async def _call(large: bool, function: Callable[..., T], *arguments: object) -> T:
+    """Call a function, in another thread if the request is large."""
+    return await call_in_thread(function, *arguments) if large else function(*arguments)

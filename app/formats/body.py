@@ -79,6 +79,8 @@ class StoredItems(Struct, frozen=True):
     responses: Mapping[str, list[Any]] = {}
     """The items of a response, input and output, by its id. A response that cannot be continued is missing."""
     items: Mapping[str, Any] = {}
+    size: int = 0
+    """How many bytes were read for them."""
 
 
 NOTHING_STORED = StoredItems()

@@ -191,7 +191,7 @@ class StoredResponses:
                 }
                 items |= found
                 missing -= found.keys()
-        return StoredItems(responses, items)
+        return StoredItems(responses, items, memory.read_bytes)
 
     def _check_running(self, record: ResponseRecord) -> ResponseRecord:
         """Report a background response as failed if the gateway that ran it has stopped."""

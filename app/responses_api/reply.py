@@ -1,4 +1,4 @@
-"""The replies of `POST /v1/responses`: the requests may refer to stored responses, and the responses are stored."""
+"""`POST /v1/responses` and its token count: requests may refer to stored responses, and the responses are stored."""
 
 import asyncio
 import os
@@ -8,15 +8,16 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from app.api.asgi import LARGE_BYTES, call_in_thread, send_json
+from app.api.asgi import Scope, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.context import AppContext, PendingReply
 from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.response_writer import SendQueue
+from app.api.token_counts import TokenCountEndpoint
 from app.cache import Apply
 from app.chat.stream import Reply
 from app.errors import InvalidInput, StoreDown, Violation
-from app.formats.body import RejectedRequest, UnresolvedRequest
+from app.formats.body import StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
@@ -25,6 +26,7 @@ from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.kept_reply import KeptEnd, find_response_encoder
 from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
 from app.routing import ModelRoute
+from app.runtime.memory_budget import Lease
 
 Endpoint: TypeAlias = ChatEndpoint[ResponsesRequest]
 
@@ -41,29 +43,27 @@ def make_endpoint(context: AppContext, stored: StoredResponses, background: Back
         new_reply_id=_new_response_id,
         keeps_alias=True,
         get_owner=context.caller_id,
-        resolve=partial(resolve, context, stored),
+        find_stored=partial(_find_stored, context, stored),
         answer=replies.answer,
     )
+
+
+def make_token_count(context: AppContext, stored: StoredResponses) -> TokenCountEndpoint[ResponsesRequest]:
+    """Return the endpoint of `POST /v1/responses/input_tokens`."""
+    lookup = partial(_find_stored, context, stored)
+    return TokenCountEndpoint(context, parse_responses_body, lookup, {"object": "response.input_tokens"})
 
 
 def _new_response_id() -> str:
     return f"resp_{os.urandom(16).hex()}"
 
 
-async def resolve(
-    context: AppContext,
-    stored: StoredResponses,
-    request: RequestInProgress,
-    unresolved: UnresolvedRequest[ResponsesRequest],
-) -> ResponsesRequest | RejectedRequest:
-    """Look up what a request refers to. What is stored counts as if the client had sent it."""
-    memory = InputMemory(request.lease, request.live.settings.server)
-    caller = context.caller_id(request.scope)
-    found = await stored.find(caller, unresolved.response_id, unresolved.item_ids, memory)
-    request.is_large = request.is_large or memory.read_bytes > LARGE_BYTES
-    if request.is_large:
-        return await call_in_thread(unresolved.resolve, found)
-    return unresolved.resolve(found)
+async def _find_stored(
+    context: AppContext, stored: StoredResponses, scope: Scope, lease: Lease, unresolved: UnresolvedRequest[Any]
+) -> StoredItems:
+    """Look up what a request refers to. It counts as if the client had sent it."""
+    memory = InputMemory(lease, context.server)
+    return await stored.find(context.caller_id(scope), unresolved.response_id, unresolved.item_ids, memory)
 
 
 class _StoredReplies:
