@@ -55,7 +55,6 @@ from app.gateway import Gateway
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.admission import Admission
 from app.limits.past_spending import read_spending
-from app.limits.stores import LimitStore
 from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
 from app.observe import logs
 from app.observe.metrics import Metrics
@@ -180,17 +179,15 @@ def make_limiter(settings: Settings, redis: "RedisConnection | None") -> Limiter
     callers = [_make_limits(row.limits) for row in settings.keys.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
-    return Limiter(limits, models, None if redis is None else _count_limits_in(redis))
+    if redis is None:
+        return Limiter(limits, models)
+    from app.limits.redis_store import RedisLimitStore
+
+    return Limiter(limits, models, RedisLimitStore(redis))
 
 
 def _model_limits(settings: Settings) -> dict[str, Limits]:
     return {name: _make_limits(row.limits) for name, row in settings.models.items()}
-
-
-def _count_limits_in(redis: "RedisConnection") -> LimitStore:
-    from app.limits.redis_store import RedisLimitStore
-
-    return RedisLimitStore(redis)
 
 
 def _make_limits(settings: LimitSettings) -> Limits:

@@ -7,13 +7,13 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from app.chat.stream import AttemptLog
 from app.errors import QuotaExceeded, RateLimited
-from app.limits.stores import LimitStore, MemoryStore, RuleWindows, StoreUnavailable, Taken
+from app.limits.stores import MemoryLimitStore, RuleWindows, StoreUnavailable, Taken
 from app.limits.values import (
     UNITS_OF_MONEY,
     Kind,
@@ -36,6 +36,9 @@ from app.limits.windows import (
 )
 from app.observe.request_record import RequestRecord
 from app.usage.meter import read_cost
+
+if TYPE_CHECKING:  # importing the package redis takes time
+    from app.limits.redis_store import RedisLimitStore
 
 log = logging.getLogger("parley.limits")
 
@@ -69,7 +72,7 @@ class Owner(Protocol):
 class Reservation(Struct, eq=False, gc=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
 
-    store: LimitStore | None
+    store: "RedisLimitStore | None"
     """What counts for several processes; None: the counters in memory do."""
     model: str
     """The model that was requested."""
@@ -121,14 +124,14 @@ class Limiter:
         self,
         limits: Limits,
         models: Mapping[str, Limits],
-        store: LimitStore | None = None,
-        memory: MemoryStore | None = None,
+        store: "RedisLimitStore | None" = None,
+        memory: MemoryLimitStore | None = None,
     ) -> None:
         """`limits` are those of all requests together, `models` those of each model by its configured name. `store`
         counts for several processes; while it cannot be reached, and without it, `memory` counts for this one."""
         self.memory_reservations = 0
         """How many reservations were counted in memory because the store could not be reached."""
-        self._memory = memory or MemoryStore()
+        self._memory = memory or MemoryLimitStore()
         self._store = store
         self._down = False
         self.set_limits(limits, models)
@@ -173,10 +176,10 @@ class Limiter:
                 tokens = max(prompt, most)
         store, lease = None, ""
         if self._store is None:
-            taken = self._memory.take_from(rule_set.windows, tokens)
+            taken = self._memory.take(rule_set.windows, tokens)
         else:
             lease = f"{self._lease_prefix}-{next(self._leases)}"
-            store, taken = await self._take(self._store, rules, tokens, lease)
+            store, taken = await self._take(self._store, rule_set, tokens, lease)
         headers = _describe_limits(rule_set.described, taken)
         if not taken.admitted:
             raise _refuse(tokens, taken, headers)
@@ -197,14 +200,14 @@ class Limiter:
         )
 
     async def _take(
-        self, store: LimitStore, rules: Sequence[Rule], tokens: int, lease: str
-    ) -> tuple[LimitStore | None, Taken]:
+        self, store: "RedisLimitStore", rule_set: _RuleSet, tokens: int, lease: str
+    ) -> "tuple[RedisLimitStore | None, Taken]":
         try:
-            taken = await store.take(rules, tokens, lease)
+            taken = await store.take(rule_set.rules, tokens, lease)
         except StoreUnavailable as error:
             self.memory_reservations += 1
             self._on_unavailable(error)
-            return None, self._memory.take_now(rules, tokens)
+            return None, self._memory.take(rule_set.windows, tokens)
         self._on_answer()
         return store, taken
 
@@ -225,15 +228,21 @@ class Limiter:
             rules += make_caller_rules(caller.name, caller.limits)
         if not rules:
             return []
-        try:
-            read = await (self._store or self._memory).read(rules)
-        except StoreUnavailable as error:
-            self._on_unavailable(error)
-            read = self._memory.read_now(rules)
-        else:
-            self._on_answer()
+        read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         elapsed = elapsed_part(read.now)
         return [_describe_use(rule, count, elapsed) for rule, count in read.counts]
+
+    async def _read_store(self, rules: Sequence[Rule]) -> Taken | None:
+        """Return what several processes have used; None if the counters in memory count."""
+        if self._store is None:
+            return None
+        try:
+            read = await self._store.read(rules)
+        except StoreUnavailable as error:
+            self._on_unavailable(error)
+            return None
+        self._on_answer()
+        return read
 
     def settle(
         self, reservation: Reservation, tokens: int | None, cost: float | None, fallback_model: str | None = None
@@ -246,19 +255,22 @@ class Limiter:
         more = 0 if tokens is None else tokens - reservation.tokens
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
         reservation.settled = True
-        lease, minute, rule_set = reservation.lease, reservation.minute, reservation.rule_set
-        if reservation.store is None and fallback_model is None:
-            self._memory.give_back_to(rule_set.windows, minute, more, parts)
-            return
-        store = reservation.store or self._memory
-        rules = [rule for rule in rule_set.rules if rule.kind != "requests_per_minute"]
+        rules = reservation.rule_set.rules
         if fallback_model is None or not parts:
-            store.give_back(rules, lease, minute, more, parts)
+            self._give_back(reservation, rules, more, parts)
             return
         own, others = (self._models.get(name, ()) for name in (reservation.model, fallback_model))
         spending = [rule for rule in (*rules, *others) if rule.is_spending and rule not in own]
-        store.give_back(rules, lease, minute, more, 0)
-        store.give_back(spending, lease, minute, 0, parts)
+        self._give_back(reservation, rules, more, 0)
+        self._give_back(reservation, spending, 0, parts)
+
+    def _give_back(self, reservation: Reservation, rules: Sequence[Rule], tokens: int, cost: int) -> None:
+        if reservation.store is not None:
+            reservation.store.give_back(rules, reservation.lease, reservation.minute, tokens, cost)
+            return
+        rule_set = reservation.rule_set
+        windows = rule_set.windows if rules is rule_set.rules else self._memory.find_windows(rules)
+        self._memory.give_back(windows, reservation.minute, tokens, cost)
 
     def set_spent(self, spent: Iterable[tuple[Rule, float]]) -> None:
         """Set the money that was spent in this day or month before anything was counted for these rules."""

@@ -172,7 +172,8 @@ class RedisLimitStore:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
-        """Raises StoreUnavailable."""
+        """Count a request of so many tokens if it is within all its limits, else count nothing. `lease` identifies it
+        among the replies in progress. Raises StoreUnavailable."""
         rows = [(PREFIX + rule.counter, lease) for rule in rules if rule.kind == "concurrent_streams"]
         was_down = self._redis.is_open
         try:
@@ -186,7 +187,7 @@ class RedisLimitStore:
         return taken
 
     async def read(self, rules: Sequence[Rule]) -> Taken:
-        """Raises StoreUnavailable."""
+        """Return what is counted for each rule, and count nothing. Raises StoreUnavailable."""
         return await self._take(rules, [0] * len(rules), "")
 
     async def _take(self, rules: Sequence[Rule], amounts: Sequence[int], lease: str) -> Taken:
@@ -254,10 +255,12 @@ class RedisLimitStore:
             await self._redis.call(partial(script.run, keys=keys, arguments=[*arguments, *leases]))
 
     def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
+        """Correct the counts at the end of a request: see `MemoryLimitStore`. Redis gets it a moment later."""
+        rules = [rule for rule in rules if rule.kind != "requests_per_minute"]
         keys = [PREFIX + rule.counter for rule in rules]
         for key in keys:
             self._leases.pop((key, lease), None)
-        if all(rule.kind == "requests_per_minute" for rule in rules):
+        if not rules:
             return
         arguments: list[str | bytes | int] = [lease, minute, tokens, cost]
         for rule in rules:

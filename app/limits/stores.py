@@ -1,13 +1,12 @@
-"""The counters of limits: the interface of a store, and the store in the memory of this process."""
+"""The counters of limits in the memory of this process, and what a store of counters answers."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
 from app.limits.values import Kind, Rule
-from app.limits.windows import WINDOW_SECONDS, Count, Counted, elapsed_part, period, used_amount
+from app.limits.windows import WINDOW_SECONDS, Counted, elapsed_part, period, used_amount
 
 MAX_STEP_SECONDS = 120.0
 """Clocks are set back by less than this while they are kept in step with others."""
@@ -27,21 +26,6 @@ class Taken(Struct, frozen=True):
     """The minute in which the amounts were counted."""
     now: float
     """The time by the clock of the store, in seconds."""
-
-
-class LimitStore(Protocol):
-    async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
-        """Count a request of so many tokens if it is within all its limits, else count nothing. `lease` identifies it
-        among the replies in progress. Raises StoreUnavailable."""
-
-    async def read(self, rules: Sequence[Rule]) -> Taken:
-        """Return what is counted for each rule, and count nothing. Raises StoreUnavailable."""
-
-    def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
-        """Correct the counts at the end of a request: it is no longer in progress, it used `tokens` more than were
-        taken in that minute (or fewer, if negative), and it cost `cost` parts of the currency."""
-
-    async def aclose(self) -> None: ...
 
 
 class Window:
@@ -96,7 +80,7 @@ class RuleWindows:
                 _move_spending_window(rule, window, now)
 
 
-class MemoryStore:
+class MemoryLimitStore:
     """Counts for one process. `now` is the time in seconds since 1970.
 
     If the clock is set back a little, the latest time goes on to count. If it is set back by more than
@@ -111,7 +95,7 @@ class MemoryStore:
         """By the names of the counters."""
 
     def find_windows(self, rules: Iterable[Rule]) -> RuleWindows:
-        """Return the counters of the rules, for `take_from`. They remain the same."""
+        """Return the counters of the rules. They remain the same."""
         return RuleWindows((rule, self._find_window(rule.counter)) for rule in rules)
 
     def _find_window(self, counter: str) -> Window:
@@ -127,15 +111,9 @@ class MemoryStore:
         self._latest = now
         return now
 
-    async def take(self, rules: Sequence[Rule], tokens: int, lease: str) -> Taken:
-        return self.take_now(rules, tokens)
-
-    def take_now(self, rules: Iterable[Rule], tokens: int) -> Taken:
-        return _copy_counts(self.take_from(self.find_windows(rules), tokens))
-
-    def take_from(self, windows: RuleWindows, tokens: int) -> Taken:
-        """Do the same as `take_now`. The counters are those of the result, so it is of use only until the next
-        request."""
+    def take(self, windows: RuleWindows, tokens: int) -> Taken:
+        """Count a request of so many tokens if it is within all its limits, else count nothing. The result has the
+        counters themselves, so it is of use only until the next request."""
         now = self._now()
         minute = int(now // WINDOW_SECONDS)
         if minute != windows.minute:
@@ -154,24 +132,20 @@ class MemoryStore:
                 window.current -= amount or tokens
         return Taken(admitted, windows.rows, minute, now)
 
-    async def read(self, rules: Sequence[Rule]) -> Taken:
-        return self.read_now(rules)
-
-    def read_now(self, rules: Iterable[Rule]) -> Taken:
-        windows, now = self.find_windows(rules), self._now()
+    def read(self, windows: RuleWindows) -> Taken:
+        """Return what is counted, and count nothing."""
+        now = self._now()
         windows.move_to(now)
-        return _copy_counts(Taken(True, windows.rows, windows.minute, now))
+        return Taken(True, windows.rows, windows.minute, now)
 
     def set_spent(self, counter: str, kind: Kind, cost: int) -> None:
         """Set what was spent in this day or month, in parts of the currency, before anything was counted."""
         window = self._find_window(counter)
         window.minute, window.current = period(kind, self._now()), cost
 
-    def give_back(self, rules: Sequence[Rule], lease: str, minute: int, tokens: int, cost: int) -> None:
-        self.give_back_to(self.find_windows(rules), minute, tokens, cost)
-
-    def give_back_to(self, windows: RuleWindows, minute: int, tokens: int, cost: int) -> None:
-        """Do the same as `give_back`, with the counters of the rules."""
+    def give_back(self, windows: RuleWindows, minute: int, tokens: int, cost: int) -> None:
+        """Correct the counts at the end of a request: it is no longer in progress, it used `tokens` more than were
+        taken in that minute (or fewer, if negative), and it cost `cost` parts of the currency."""
         for window in windows.streams:
             window.current -= 1
         if tokens and windows.tokens:
@@ -185,16 +159,8 @@ class MemoryStore:
                 _move_spending_window(rule, window, now)
                 window.current += cost
 
-    async def aclose(self) -> None:
-        """Close nothing."""
-
 
 def _move_spending_window(rule: Rule, window: Window, now: float) -> None:
     number = period(rule.kind, now)
     if number > window.minute:
         window.move_to(number)
-
-
-def _copy_counts(taken: Taken) -> Taken:
-    counts = [(rule, Count(count.current, count.previous)) for rule, count in taken.counts]
-    return Taken(taken.admitted, counts, taken.minute, taken.now)

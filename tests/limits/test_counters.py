@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from app.limits.stores import MemoryStore
+from app.limits.stores import MemoryLimitStore, Taken
 from app.limits.values import UNITS_OF_MONEY, Kind, Rule, make_rule
 from app.limits.windows import Count, fits, period_end, remaining, reset_seconds, wait_seconds
 from hypothesis import given
@@ -28,6 +28,10 @@ def rule(kind: Kind, limit: int, owner: str = "x") -> Rule:
     return make_rule(owner, owner, kind, limit)
 
 
+def take(store: MemoryLimitStore, rules: list[Rule], tokens: int) -> Taken:
+    return store.take(store.find_windows(rules), tokens)
+
+
 @examples(80)
 @given(
     st.integers(1, 20),
@@ -37,11 +41,11 @@ def test_no_minute_admits_more_than_the_limit_and_no_60_seconds_twice_as_much(
     limit: int, requests: list[tuple[float, int]]
 ) -> None:
     clock = Clock()
-    store, one = MemoryStore(clock), rule("tokens_per_minute", limit)
+    store, one = MemoryLimitStore(clock), rule("tokens_per_minute", limit)
     admitted: list[tuple[float, int]] = []
     for seconds, amount in requests:
         clock.time += seconds
-        if store.take_now([one], amount).admitted:
+        if take(store, [one], amount).admitted:
             admitted.append((clock.time, amount))
     for _, group in itertools.groupby(admitted, key=lambda row: row[0] // 60):
         assert sum(amount for _, amount in group) <= limit
@@ -83,31 +87,31 @@ def test_a_request_fits_after_the_wait_that_was_said_and_not_before(
 
 def test_a_steady_caller_gets_its_whole_limit() -> None:
     clock = Clock()
-    store, one = MemoryStore(clock), rule("requests_per_minute", 60)
+    store, one = MemoryLimitStore(clock), rule("requests_per_minute", 60)
     admitted = 0
     for _ in range(600):
         clock.time += 1.0
-        admitted += store.take_now([one], 1).admitted
+        admitted += take(store, [one], 1).admitted
     assert 590 <= admitted <= 600
 
 
 def test_a_request_takes_all_its_limits_or_none() -> None:
     clock = Clock()
-    store = MemoryStore(clock)
+    store = MemoryLimitStore(clock)
     wide, narrow = rule("requests_per_minute", 10, "wide"), rule("requests_per_minute", 1, "narrow")
-    assert store.take_now([wide, narrow], 0).admitted
+    assert take(store, [wide, narrow], 0).admitted
     for _ in range(5):
-        taken = store.take_now([wide, narrow], 0)
+        taken = take(store, [wide, narrow], 0)
         assert not taken.admitted and [count.current for _, count in taken.counts] == [1, 1]
-    assert remaining(*store.take_now([wide], 0).counts[0], 0.0) == 8
+    assert remaining(*take(store, [wide], 0).counts[0], 0.0) == 8
 
 
 def test_corrections_count_in_the_minute_of_the_reservation_and_surpluses_now() -> None:
     clock = Clock()
     one = rule("tokens_per_minute", 100)
 
-    def used(store: MemoryStore) -> tuple[int, int]:
-        ((_, count),) = store.read_now([one]).counts
+    def used(store: MemoryLimitStore) -> tuple[int, int]:
+        ((_, count),) = store.read(store.find_windows([one])).counts
         return count.current, count.previous
 
     for seconds, more, expected in [
@@ -120,18 +124,18 @@ def test_corrections_count_in_the_minute_of_the_reservation_and_surpluses_now() 
         (1, -500, (0, 0)),
     ]:
         clock.time = START
-        store = MemoryStore(clock)
-        taken = store.take_now([one], 50)
+        store = MemoryLimitStore(clock)
+        taken = take(store, [one], 50)
         clock.time += seconds
-        store.give_back([one], "", taken.minute, more, 0)
+        store.give_back(store.find_windows([one]), taken.minute, more, 0)
         assert used(store) == expected, (seconds, more)
 
 
 def test_replies_in_progress_are_counted_until_they_end() -> None:
-    store, one = MemoryStore(Clock()), rule("concurrent_streams", 2)
-    assert [store.take_now([one], 1).admitted for _ in range(3)] == [True, True, False]
-    store.give_back([one], "", 0, 0, 0)
-    assert [store.take_now([one], 1).admitted for _ in range(2)] == [True, False]
+    store, one = MemoryLimitStore(Clock()), rule("concurrent_streams", 2)
+    assert [take(store, [one], 1).admitted for _ in range(3)] == [True, True, False]
+    store.give_back(store.find_windows([one]), 0, 0, 0)
+    assert [take(store, [one], 1).admitted for _ in range(2)] == [True, False]
 
 
 def dates() -> Iterator[tuple[Kind, datetime, datetime]]:
@@ -144,51 +148,51 @@ def test_spending_ends_with_the_day_or_month_in_utc() -> None:
     clock = Clock()
     for kind, begin, end in dates():
         clock.time = begin.timestamp()
-        store, one = MemoryStore(clock), rule(kind, UNITS_OF_MONEY)
+        store, one = MemoryLimitStore(clock), rule(kind, UNITS_OF_MONEY)
         for cost, admitted in [(UNITS_OF_MONEY // 2, True), (UNITS_OF_MONEY, True), (0, False)]:
-            taken = store.take_now([one], 0)
+            taken = take(store, [one], 0)
             assert taken.admitted == admitted
-            store.give_back([one], "", taken.minute, 0, cost)
+            store.give_back(store.find_windows([one]), taken.minute, 0, cost)
         assert period_end(kind, clock.time) == end.timestamp()
         clock.time = end.timestamp() - 0.001
-        assert not store.take_now([one], 0).admitted
+        assert not take(store, [one], 0).admitted
         clock.time = end.timestamp()
-        assert store.take_now([one], 0).admitted
+        assert take(store, [one], 0).admitted
 
 
 def test_a_clock_that_is_set_back_a_little_admits_nothing_more() -> None:
     clock = Clock()
-    store, one = MemoryStore(clock), rule("requests_per_minute", 1)
-    assert store.take_now([one], 1).admitted
+    store, one = MemoryLimitStore(clock), rule("requests_per_minute", 1)
+    assert take(store, [one], 1).admitted
     for _ in range(9):
         clock.time -= 10
-        assert not store.take_now([one], 1).admitted
+        assert not take(store, [one], 1).admitted
     clock.time = START + 120
-    assert store.take_now([one], 1).admitted
+    assert take(store, [one], 1).admitted
 
 
 def test_a_clock_that_was_hours_ahead_refuses_nobody_for_hours() -> None:
     clock = Clock()
-    store, spending = MemoryStore(clock), rule("spend_per_day", 10)
+    store, spending = MemoryLimitStore(clock), rule("spend_per_day", 10)
     limited = [rule("requests_per_minute", 1), rule("tokens_per_minute", 9), rule("concurrent_streams", 2), spending]
-    taken = store.take_now(limited, 9)
+    taken = take(store, limited, 9)
     clock.time -= 7200
-    assert store.take_now(limited, 9).admitted
-    store.give_back(limited, "", taken.minute, -5, 10)
-    assert [count.current for _, count in store.read_now(limited).counts] == [1, 9, 1, 10]
-    assert not store.take_now([spending], 0).admitted
+    assert take(store, limited, 9).admitted
+    store.give_back(store.find_windows(limited), taken.minute, -5, 10)
+    assert [count.current for _, count in store.read(store.find_windows(limited)).counts] == [1, 9, 1, 10]
+    assert not take(store, [spending], 0).admitted
     clock.time += 59
-    assert not store.take_now(limited, 1).admitted
+    assert not take(store, limited, 1).admitted
 
 
 def test_what_was_spent_counts_until_the_day_that_had_begun_ends() -> None:
     clock = Clock()
-    store, one = MemoryStore(clock), rule("spend_per_day", 10)
+    store, one = MemoryLimitStore(clock), rule("spend_per_day", 10)
     clock.time = datetime(2027, 1, 2, 1, tzinfo=UTC).timestamp()
-    store.give_back([one], "", 0, 0, 10)
+    store.give_back(store.find_windows([one]), 0, 0, 10)
     for hours, admitted in [(-2, False), (20, False), (24, True)]:
         clock.time = datetime(2027, 1, 2, 1, tzinfo=UTC).timestamp() + 3600 * hours
-        assert store.take_now([one], 0).admitted == admitted, hours
+        assert take(store, [one], 0).admitted == admitted, hours
 
 
 def test_the_reset_is_when_nothing_counts_any_more() -> None:

@@ -10,7 +10,7 @@ from app.chat.token_estimate import estimate_prompt_tokens
 from app.chat.token_usage import TokenUsage
 from app.errors import QuotaExceeded, RateLimited
 from app.limits import Limiter, Limits, Reservation
-from app.limits.stores import MemoryStore
+from app.limits.stores import MemoryLimitStore
 from app.observe.request_record import RequestRecord
 
 START = 1_800_000_000.0
@@ -21,7 +21,7 @@ class Gateway:
 
     def __init__(self, limits: Limits | None = None, **models: Limits) -> None:
         self.time = START
-        self.limiter = Limiter(limits or Limits(), models, memory=MemoryStore(lambda: self.time))
+        self.limiter = Limiter(limits or Limits(), models, memory=MemoryLimitStore(lambda: self.time))
 
     def reserve(
         self, caller: Caller = ANONYMOUS, model: str = "m", prompt: int = 10, max_tokens: int | None = 90

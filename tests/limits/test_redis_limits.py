@@ -11,7 +11,7 @@ from app.access import ANONYMOUS
 from app.errors import RateLimited
 from app.limits import Limiter, Limits
 from app.limits.redis_store import RELEASE, RENEW, RedisLimitStore
-from app.limits.stores import MemoryStore, StoreUnavailable, Taken
+from app.limits.stores import MemoryLimitStore, StoreUnavailable, Taken
 from app.limits.values import Rule, make_rules
 from app.redis.connection import RedisConnection, Script
 from typing_extensions import override
@@ -74,21 +74,22 @@ async def test_redis_counts_as_the_memory_does(shared_redis: RedisServer) -> Non
         return taken.admitted, [(count.current, count.previous) for _, count in taken.counts]
 
     async with stores(shared_redis) as (store,):
-        memory = MemoryStore()
+        memory = MemoryLimitStore()
+        windows = memory.find_windows(limited)
         for lease, tokens, cost in [("a", -10, 500_000_000), ("b", 15, 0), ("c", -500, 0), ("d", 0, 600_000_000)]:
-            shared, own = await store.take(limited, 30, lease), memory.take_now(limited, 30)
+            shared, own = await store.take(limited, 30, lease), memory.take(windows, 30)
             assert numbers(shared) == numbers(own)
             assert shared.admitted and shared.minute == own.minute and abs(shared.now - own.now) < 2
-            for one in (store, memory):
-                one.give_back(limited, lease, own.minute, tokens, cost)
+            store.give_back(limited, lease, own.minute, tokens, cost)
+            memory.give_back(windows, own.minute, tokens, cost)
             await asyncio.sleep(0.05)
-        shared, own = await store.take(limited, 30, "e"), memory.take_now(limited, 30)
+        shared, own = await store.take(limited, 30, "e"), memory.take(windows, 30)
         assert numbers(shared) == numbers(own) and not own.admitted
 
 
 async def test_replies_in_progress_of_a_killed_gateway_expire_and_others_are_renewed(shared_redis: RedisServer) -> None:
     limited = rules(concurrent_streams=2)
-    killed = LonelyStore(RedisConnection(shared_redis.url), 0.3)
+    killed = LonelyStore(RedisConnection(shared_redis.url, timeout_seconds=1.0), 0.3)
     async with stores(shared_redis, 2, lease_seconds=0.3) as (alive, other):
         assert (await killed.take(limited, 0, "killed")).admitted
         assert (await alive.take(limited, 0, "alive")).admitted
