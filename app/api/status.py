@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from fastapi import APIRouter, Request
 from msgspec.structs import asdict
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette.sse import AppStatus
 
 from app import __version__
 from app.api.admin import CacheStats, UpstreamStatus, check_admin, describe_cache, list_upstreams
@@ -152,7 +153,7 @@ async def _follow_status(context: AppContext) -> AsyncIterator[ServerSentEvent]:
         if text != sent:
             yield ServerSentEvent(text, sep="\n")
             sent = text
-        if context.draining:
+        if context.draining or AppStatus.should_exit:  # sse-starlette sets the latter where uvicorn alone serves
             return
         await asyncio.sleep(STATUS_SECONDS)
 

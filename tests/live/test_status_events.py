@@ -12,6 +12,7 @@ import httpx
 import pytest
 from app.api.context import STATUS_SECONDS
 from app.runtime.shared_reading import SharedReading
+from sse_starlette.sse import AppStatus
 
 from tests.live.gateway import DONE, end, eventually, say, serving
 from tests.live.parley_command import process
@@ -116,6 +117,16 @@ async def test_the_stream_ends_when_the_gateway_shuts_down(workers: int) -> None
         code, output = await gateway.ended()
     assert code == 0
     assert "Traceback" not in output
+
+
+async def test_the_stream_ends_whole_when_another_server_of_the_application_shuts_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with ScriptedServer() as upstream, serving(upstream) as gateway:
+        async with open_client(gateway.url) as client, following(client) as page:
+            await page.event()
+            monkeypatch.setattr(AppStatus, "should_exit", True)
+            await page.rest()
 
 
 async def test_only_an_administrator_follows_a_gateway_with_an_admin_key() -> None:
