@@ -70,7 +70,8 @@ def _reasoning(group: MessageGroup, profile: Profile) -> str | None:
         return None
     if group.reasonings:
         return "\n".join(group.reasonings)
-    return profile.blank_reasoning if group.calls and profile.replay_blank_reasoning else None
+    needing = group.calls or (group.texts if profile.replay_blank_reasoning == "all" else [])
+    return profile.blank_reasoning if profile.replay_blank_reasoning and needing else None
 
 
 def _call_extras(group: MessageGroup, profile: Profile) -> list[Mapping[str, Any]]:

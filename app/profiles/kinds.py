@@ -1,281 +1,572 @@
-"""The default profile of each known kind of server."""
+"""What is known about each kind of server: how it differs from an unknown server, why, and who says so.
+
+A source is a page, an issue or pull request of a public project, a file of a package or repository, or "run by hand"
+with the version. A month is that of the version that was read, where it matters. `UNVERIFIED` stands where there is
+none: such a fact is what the API of the others has, or what users told.
+"""
 
 from typing import Any
+
+from msgspec import Struct
 
 from app.chat.messages import MediaKind
 from app.profiles.profile import ImageFormat, Profile
 
-
-def _make_profile(**fields: Any) -> Profile:
-    """Make the profile of a known kind. Only Gemini knows `extra_content` on calls, and strict servers refuse it."""
-    return Profile(**{"replay_extra_content": False, **fields})
+UNVERIFIED = "unverified (2026-11-26)"
 
 
-_LOCAL: dict[str, Any] = {
-    "thinking_switch": "chat_template_kwargs",
-    "system": "merged",
-    "continuation": "continue_final_message",
-}
+class Fact(Struct, frozen=True):
+    """The value of one field of a profile."""
+
+    value: Any
+    why: str
+    source: str
+
+
 _ALL: tuple[MediaKind, ...] = ("image", "audio", "video", "file")
-"""For servers that do not fetch URLs, or not always: every kind of media is sent as a data URI."""
-# vLLM (vllm-project/vllm#38253), SGLang and transformers open images with Pillow.
 _PILLOW: tuple[ImageFormat, ...] = ("png", "jpeg", "gif", "webp", "bmp", "tiff")
-# stb_image reads no WebP (ggml-org/llama.cpp#19066, abetlen/llama-cpp-python#1140), and no compressed BMP.
-_STB: tuple[ImageFormat, ...] = ("png", "jpeg", "gif")
 _SAMPLERS = ("top_k", "min_p", "repetition_penalty")
 """Sampling parameters that OpenAI's own API does not have."""
 
-KINDS: dict[str, Profile] = {
-    "openai_compatible": Profile(),
-    "vllm": _make_profile(
-        **_LOCAL,
-        thinking_budget="thinking_token_budget",
-        media=("image", "video", "audio"),
-        image_formats=_PILLOW,
-        audio="audio_url",
+_VLLM = "vllm-project/vllm, vllm/entrypoints/openai/chat_completion/protocol.py (November 2026)"
+_SGLANG = "sglang 0.5.23, srt/entrypoints/openai/protocol.py"
+_LLAMACPP = "ggml-org/llama.cpp, tools/server/server-common.cpp"
+_LLAMA_CPP_PYTHON = "llama-cpp-python 0.3.36, llama_cpp/server/types.py"
+_TRANSFORMERS = "transformers 5.24, cli/serving/chat_completion.py"
+_OLLAMA = "ollama/ollama, openai/openai.go (September 2026)"
+_DEEPSEEK_THINKING = "api-docs.deepseek.com/guides/thinking_mode (November 2026)"
+_DEEPSEEK_API = "api-docs.deepseek.com/api/create-chat-completion"
+_KIMI_API = "platform.kimi.ai/docs/openapi.json"
+_ZAI_API = "docs.z.ai/api-reference/llm/chat-completion"
+_MINIMAX_API = "platform.minimax.io/docs/api-reference/text-openai-api"
+_SILICONFLOW_API = "docs.siliconflow.cn/docs/api/chat-completions-post"
+_OPENROUTER_REASONING = "openrouter.ai/docs/use-cases/reasoning-tokens"
+_GROQ_API = "groq 1.7.0, types/chat/completion_create_params.py"
+_MISTRAL_API = "mistralai 3.7.0, client/models/chatcompletionstreamrequest.py"
+_GEMINI_OPENAI = "ai.google.dev/gemini-api/docs/openai (November 2026)"
+_OPENAI_API = "openai 3.57.0, types/chat/completion_create_params.py"
+_STB_IMAGE = "ggml-org/llama.cpp issue 19066, abetlen/llama-cpp-python issue 1140"
+
+_NO_EXTRA_CONTENT = Fact(
+    False,
+    "only Gemini gives texts and calls an `extra_content`; strict servers refuse unknown fields",
+    "ai.google.dev/gemini-api/docs/thought-signatures; janhq/jan issue 8136 (Groq)",
+)
+_MERGED = Fact(
+    "merged",
+    'templates of models, such as those of Qwen 3.5 and 3.6, refuse others: "System message must be at the beginning"',
+    "vllm-project/vllm issue 41114; nathaninline/ajean issue 26 (llama-server)",
+)
+_IMAGES_BY_PILLOW = Fact(_PILLOW, "images are opened with Pillow", "vllm-project/vllm issue 38253")
+_IMAGES_BY_STB = Fact(
+    ("png", "jpeg", "gif"), "images are opened with stb_image, which reads neither WebP nor compressed BMP", _STB_IMAGE
+)
+_NO_BUDGET = "the request has no field for a budget"
+
+
+def _make_facts(**facts: Fact) -> dict[str, Fact]:
+    return {"replay_extra_content": _NO_EXTRA_CONTENT, **facts}
+
+
+FACTS: dict[str, dict[str, Fact]] = {
+    "openai_compatible": {},
+    "vllm": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact("chat_template_kwargs", "the switch is a variable of the model's chat template", _VLLM),
+        thinking_budget=Fact(
+            "thinking_token_budget",
+            "the field of that name; older versions ignore it",
+            f"{_VLLM}; earendil-works/pi issue 7640",
+        ),
+        continuation=Fact(
+            "continue_final_message", "the field of that name, with `add_generation_prompt` false", _VLLM
+        ),
+        media=Fact(
+            ("image", "video", "audio"),
+            "the parts that it parses; it has none for files",
+            "vllm 0.33.0, renderers/chat_utils/chat_message.py (MM_PARSER_MAP)",
+        ),
+        audio=Fact(
+            "audio_url", "takes URLs and data URIs", "vllm 0.33.0, renderers/chat_utils/chat_message.py (MM_PARSER_MAP)"
+        ),
+        image_formats=_IMAGES_BY_PILLOW,
     ),
-    "sglang": _make_profile(
-        **_LOCAL,
-        thinking_budget="custom_params",
-        media=("image", "video", "audio"),
-        image_formats=_PILLOW,
-        audio="audio_url",
+    "sglang": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact("chat_template_kwargs", "the switch is a variable of the model's chat template", _SGLANG),
+        thinking_budget=Fact(
+            "custom_params",
+            "`custom_params.thinking_budget`, which `--enable-strict-thinking` enforces",
+            "sglang 0.5.23, srt/constrained/grammar_manager.py",
+        ),
+        continuation=Fact(
+            "continue_final_message",
+            "without the field, a last assistant message becomes one of the user",
+            "sglang 0.5.23, srt/entrypoints/openai/serving_chat.py",
+        ),
+        media=Fact(("image", "video", "audio"), "the parts that it parses; it has none for files", _SGLANG),
+        audio=Fact("audio_url", "takes URLs and data URIs", _SGLANG),
+        image_formats=Fact(_PILLOW, "images are opened with Pillow", "sglang 0.5.23, srt/utils/common.py"),
     ),
-    "llamacpp": _make_profile(
-        system="merged",
-        continuation="send",
-        thinking_switch="chat_template_kwargs",
-        thinking_budget="thinking_budget_tokens",
-        media=("image", "audio"),
-        image_formats=_STB,
-        inline_media=_ALL,
-        audio="base64",
-        renamed={"repetition_penalty": "repeat_penalty"},
-        named_tool_choice=False,
+    "llamacpp": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact("chat_template_kwargs", "`enable_thinking` in it must be a boolean", _LLAMACPP),
+        thinking_budget=Fact(
+            "thinking_budget_tokens",
+            "a version reads this field or `reasoning_budget_tokens`",
+            "ollama/ollama PR 17566, which sends both to llama-server",
+        ),
+        continuation=Fact("send", "a last assistant message is always continued", _LLAMACPP),
+        media=Fact(("image", "audio"), "the parts that it parses", _LLAMACPP),
+        inline_media=Fact(_ALL, "it fetches URLs only if it was built and started so", _LLAMACPP),
+        audio=Fact("base64", "`input_audio` with the format wav or mp3", _LLAMACPP),
+        image_formats=_IMAGES_BY_STB,
+        renamed=Fact(
+            {"repetition_penalty": "repeat_penalty"},
+            "the name in the requests of llama-server",
+            "ggml-org/llama.cpp, tools/server/README.md",
+        ),
+        named_tool_choice=Fact(
+            False,
+            "a named function is read as `auto`",
+            "ggml-org/llama.cpp issue 26535; run by hand, 2026-11-22",
+        ),
     ),
-    "llamacpp_python": _make_profile(
-        system="merged",
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image",),
-        image_formats=_STB,
-        renamed={"repetition_penalty": "repeat_penalty"},
-        tool_choice_required=None,
-        parallel_tool_calls=False,
-        empty_content="empty",
-        stream="as_asked",
-        stream_usage=False,
+    "llamacpp_python": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact("none", "the request has no field for a switch", _LLAMA_CPP_PYTHON),
+        thinking_budget=Fact("none", _NO_BUDGET, _LLAMA_CPP_PYTHON),
+        replay_reasoning=Fact(
+            "none", "messages have no field for reasoning", "llama-cpp-python 0.3.36, llama_cpp/llama_types.py"
+        ),
+        media=Fact(
+            ("image",), "its chat handlers for models with eyes read images", "llama-cpp-python 0.3.36, README.md"
+        ),
+        image_formats=_IMAGES_BY_STB,
+        renamed=Fact({"repetition_penalty": "repeat_penalty"}, "the name in its requests", _LLAMA_CPP_PYTHON),
+        tool_choice_required=Fact(
+            None,
+            "`required` is ignored or fails an assertion, depending on the chat format",
+            "llama-cpp-python 0.3.36, llama_cpp/llama_chat_format.py",
+        ),
+        parallel_tool_calls=Fact(False, "the request has no such field", _LLAMA_CPP_PYTHON),
+        empty_content=Fact(
+            "empty", "`content: null` is a validation error with status 500", "run by hand, 0.3.36, 2026-11-22"
+        ),
+        stream=Fact("as_asked", "only a reply that is not streamed has a usage", "run by hand, 0.3.36, 2026-11-22"),
+        stream_usage=Fact(False, "`stream_options` is not known", _LLAMA_CPP_PYTHON),
     ),
-    "transformers": _make_profile(
-        system="merged",
-        # transformers 5.24, cli/serving/chat_completion.py: the variables reach the chat template, the other fields
-        # named here are ignored, and a field that OpenAI does not have either is refused (422).
-        thinking_switch="chat_template_kwargs",
-        thinking_budget="none",
-        efforts=(),
-        tool_choice_none=False,
-        response_formats=(),
-        lacks=(*_SAMPLERS, "presence_penalty"),
-        media=("image",),
-        image_formats=_PILLOW,
-        tool_choice_required=None,
-        named_tool_choice=False,
-        parallel_tool_calls=False,
+    "transformers": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact("chat_template_kwargs", "its variables reach the chat template", _TRANSFORMERS),
+        thinking_budget=Fact("none", "a field that is not known is refused (422)", _TRANSFORMERS),
+        efforts=Fact((), "`reasoning_effort` is ignored", _TRANSFORMERS),
+        lacks=Fact(
+            (*_SAMPLERS, "presence_penalty"), "the samplers are refused (422), the penalty is ignored", _TRANSFORMERS
+        ),
+        tool_choice_required=Fact(None, "`tool_choice` is ignored", _TRANSFORMERS),
+        named_tool_choice=Fact(False, "`tool_choice` is ignored", _TRANSFORMERS),
+        tool_choice_none=Fact(False, "`tool_choice` is ignored", _TRANSFORMERS),
+        parallel_tool_calls=Fact(False, "the field is ignored", _TRANSFORMERS),
+        response_formats=Fact((), "`response_format` is ignored", _TRANSFORMERS),
+        media=Fact(
+            ("image", "video"),
+            "what models with eyes read; of any other part the text alone is read, also of audio for most models",
+            "transformers 5.24, cli/serving/utils.py (get_processor_inputs_from_messages)",
+        ),
+        image_formats=Fact(_PILLOW, "images are opened with Pillow", "transformers 5.24, image_utils.py"),
     ),
-    "ollama": _make_profile(
-        system="merged",
-        continuation="send",
-        thinking_switch="reasoning_effort",
-        # Gitlawb/openclaude issue 1371: an effort other than none is refused ("does not support thinking") for models
-        # that do not think. Those that do think without one.
-        efforts=("none",),
-        thinks_by_default=True,
-        thinking_budget="none",
-        replay_reasoning="reasoning",
-        media=("image", "audio"),
-        # openai/openai.go takes data URIs of jpeg, jpg, png and webp; WebP is read since 2026-08 (ollama/ollama#17755).
-        image_formats=("png", "jpeg"),
-        inline_media=_ALL,
-        audio="base64",
-        lacks=_SAMPLERS,
-        named_tool_choice=False,
-        tool_choice_required=None,
-        # ollama openai/openai.go (September 2026): ChatCompletionRequest has no tool_choice.
-        tool_choice_none=False,
-        parallel_tool_calls=False,
+    "ollama": _make_facts(
+        system=Fact(
+            "merged",
+            "system messages anywhere become one before all others",
+            "ollama/ollama, template/template.go (collate)",
+        ),
+        thinking_switch=Fact("reasoning_effort", "an effort switches thinking on, `none` off", _OLLAMA),
+        thinking_budget=Fact("none", _NO_BUDGET, f"{_OLLAMA}; ollama/ollama PR 17566, which proposes one"),
+        efforts=Fact(
+            ("none",),
+            'any other is refused for models that do not think: "does not support thinking"',
+            "Gitlawb/openclaude issue 1371",
+        ),
+        thinks_by_default=Fact(True, "models that think do so without an effort", "Gitlawb/openclaude issue 1371"),
+        replay_reasoning=Fact("reasoning", "the field of a message", _OLLAMA),
+        continuation=Fact("send", "a last assistant message is always continued", "ollama/ollama issue 6778"),
+        media=Fact(("image", "audio"), "the parts that it parses", "ollama/ollama, openai/openai.go (August 2026)"),
+        inline_media=Fact(_ALL, "a URL is refused: invalid image input", _OLLAMA),
+        audio=Fact("base64", "`input_audio` with its format", "ollama/ollama, openai/openai.go (August 2026)"),
+        image_formats=Fact(
+            ("png", "jpeg"),
+            "data URIs of jpeg, jpg, png and webp are taken, but WebP is read since August 2026 only",
+            f"{_OLLAMA}; ollama/ollama PR 17755",
+        ),
+        lacks=Fact(_SAMPLERS, "the request has no such fields", _OLLAMA),
+        tool_choice_required=Fact(None, "the request has no `tool_choice`", _OLLAMA),
+        named_tool_choice=Fact(False, "the request has no `tool_choice`", _OLLAMA),
+        tool_choice_none=Fact(False, "the request has no `tool_choice`", _OLLAMA),
+        parallel_tool_calls=Fact(False, "the request has no such field", _OLLAMA),
     ),
-    "lmstudio": _make_profile(
-        thinking_switch="none",
-        thinking_budget="none",
-        system="merged",
-        media=("image",),
-        inline_media=_ALL,
-        image_formats=(
-            "png",
-            "jpeg",
-        ),  # others: "'url' field must be a base64 encoded image" (bug tracker #1027, #1839)
-        # lmstudio-ai/lmstudio-bug-tracker issue 189: "'response_format.type' must be 'json_schema' or 'text'".
-        response_formats=("json_schema",),
+    "lmstudio": _make_facts(
+        system=_MERGED,
+        thinking_switch=Fact(
+            "none",
+            "only `/v1/responses` documents a switch, for gpt-oss",
+            "lmstudio.ai/docs/developer/api-changelog (0.3.29)",
+        ),
+        thinking_budget=Fact("none", "no budget is documented", "lmstudio.ai/docs/api/openai-api"),
+        media=Fact(("image",), "chat completions take text and images", "lmstudio.ai/docs/api/openai-api"),
+        inline_media=Fact(
+            _ALL,
+            "\"'url' field must be a base64 encoded image\"",
+            "lmstudio-ai/lmstudio-bug-tracker issues 1027, 1839",
+        ),
+        image_formats=Fact(
+            ("png", "jpeg"),
+            "others are refused with the same message",
+            "lmstudio-ai/lmstudio-bug-tracker issues 1027, 1839",
+        ),
+        response_formats=Fact(
+            ("json_schema",),
+            "\"'response_format.type' must be 'json_schema' or 'text'\"",
+            "lmstudio-ai/lmstudio-bug-tracker issue 189",
+        ),
     ),
-    "dashscope": _make_profile(
-        max_thinking_budget=38912,
-        # cloudwego/eino issue 994: "does not support being set to required or object in thinking mode". Models that
-        # think by default differ: thinks_by_default says so for one of them.
-        forced_choice_while_thinking="auto",
-        cache_control=True,
-        continuation="partial",
-        media=("image", "audio", "video"),
-        # Model Studio's guide "Visual understanding", limits of images; GIF, which it does not name, is passed on.
-        image_formats=(*_PILLOW, "heic"),
+    "dashscope": _make_facts(
+        max_thinking_budget=Fact(
+            38912,
+            '"must be a positive integer and not greater than 38912"',
+            "alibabacloud.com/help/model-studio/error-code; QwenLM/Qwen-Agent PR 946",
+        ),
+        forced_choice_while_thinking=Fact(
+            "auto",
+            '"does not support being set to required or object in thinking mode"; models that think by default differ, '
+            "and `thinks_by_default` says so for one of them",
+            "cloudwego/eino issue 994",
+        ),
+        cache_control=Fact(True, "marks make an explicit cache", "alibabacloud.com/help/model-studio/context-cache"),
+        continuation=Fact("partial", "that field of the message", "langchain-ai/langchain PR 30108"),
+        media=Fact(
+            ("image", "audio", "video"),
+            "what Qwen's models with eyes and ears take; files need an upload first",
+            "Alibaba Cloud Model Studio, guides Visual understanding and Omni-modal",
+        ),
+        image_formats=Fact(
+            (*_PILLOW, "heic"),
+            "the formats that the guide names; GIF, which it does not name, is passed on",
+            "Alibaba Cloud Model Studio, guide Visual understanding",
+        ),
     ),
-    "deepseek": _make_profile(
-        continuation="prefix",
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        # api-docs.deepseek.com/guides/thinking_mode (November 2026): on by default; these efforts mean these levels.
-        thinks_by_default=True,
-        efforts={
-            **{"minimal": "low", "low": "low", "medium": "high", "high": "high", "xhigh": "high", "max": "max"},
-            "ultra": "max",
-        },
-        # deepseek-ai/DeepSeek-V3 issue 1376: "Thinking mode does not support this tool_choice".
-        forced_choice_while_thinking="auto",
-        # api-docs.deepseek.com/api/create-chat-completion: text and json_object; "This response_format type is
-        # unavailable".
-        response_formats=("json_object",),
-        replay_turns="tool_turns",
-        replay_blank_reasoning=True,
-        restore_reasoning=True,
-        # api-docs.deepseek.com/guides/vision (since September 2026): deepseek-flash takes images. For deepseek-v4-pro,
-        # which refuses them, the model's profile says media = [].
-        media=("image",),
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
+    "deepseek": _make_facts(
+        thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _DEEPSEEK_THINKING),
+        thinks_by_default=Fact(True, "thinking is on unless a request switches it off", _DEEPSEEK_THINKING),
+        thinking_budget=Fact("none", "thinking has no budget", _DEEPSEEK_THINKING),
+        efforts=Fact(
+            {
+                **{"minimal": "low", "low": "low", "medium": "high", "high": "high", "xhigh": "high", "max": "max"},
+                "ultra": "max",
+            },
+            "the levels that these efforts mean",
+            _DEEPSEEK_THINKING,
+        ),
+        forced_choice_while_thinking=Fact(
+            "auto", '"Thinking mode does not support this tool_choice"', "deepseek-ai/DeepSeek-V3 issue 1376"
+        ),
+        replay_blank_reasoning=Fact(
+            "all",
+            "after a call, every turn up to the user's next message needs its reasoning; that of others is ignored",
+            f"{_DEEPSEEK_THINKING}; openclaw/openclaw issue 73417; litellm 1.110.2, llms/deepseek",
+        ),
+        blank_reasoning=Fact(
+            " ", "V4 Pro takes an empty text as missing; a space is enough", "NousResearch/hermes-agent PR 17341"
+        ),
+        restore_reasoning=Fact(
+            True, '"The reasoning_content in the thinking mode must be passed back to the API."', _DEEPSEEK_THINKING
+        ),
+        continuation=Fact(
+            "prefix",
+            "that field of the message, on the /beta URL only",
+            "api-docs.deepseek.com/news/news0725",
+        ),
+        response_formats=Fact(
+            ("json_object",),
+            '"This response_format type is unavailable" for others than text and json_object',
+            _DEEPSEEK_API,
+        ),
+        media=Fact(
+            ("image",),
+            "deepseek-flash takes images; deepseek-v4-pro refuses them: its profile says `media = []`",
+            "api-docs.deepseek.com/guides/vision (since September 2026)",
+        ),
+        lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _DEEPSEEK_API),
+        parallel_tool_calls=Fact(False, "the request has no such field", _DEEPSEEK_API),
     ),
-    "moonshot": _make_profile(
-        continuation="partial",
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        # docs.rs/synaps-engine, catalog/kimi.rs (from platform.kimi.ai): K2.5 and later think by default, K3 always.
-        thinks_by_default=True,
-        # HKUDS/nanobot issue 3939: "cannot specify both 'thinking' and 'reasoning_effort'".
-        effort_excludes=("switch",),
-        # can1357/oh-my-pi issues 827, 1077: "tool_choice 'specified' is incompatible with thinking enabled". K3 takes
-        # required.
-        forced_choice_while_thinking="auto",
-        replay_blank_reasoning=True,
-        # earendil-works/pi PR 4178: K2.6 takes "" as missing; a space is enough.
-        blank_reasoning=" ",
-        # lobehub/lobehub PR 8419, wiseria-ai-labs/pie-ai-agent PR 115: "with role 'assistant' must not be empty".
-        thought_only_turns=False,
-        restore_reasoning=True,
-        media=("image", "video"),
-        inline_media=_ALL,
-        tool_choice_required=None,
-        lacks=(*_SAMPLERS, "seed"),
+    "moonshot": _make_facts(
+        thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _KIMI_API),
+        thinks_by_default=Fact(
+            True, "K2.5 and later think by default, K3 always", f"{_KIMI_API}; docs.rs/synaps-engine, catalog/kimi.rs"
+        ),
+        thinking_budget=Fact("none", _NO_BUDGET, _KIMI_API),
+        effort_excludes=Fact(
+            ("switch",), "\"cannot specify both 'thinking' and 'reasoning_effort'\"", "HKUDS/nanobot issue 3939"
+        ),
+        forced_choice_while_thinking=Fact(
+            "auto",
+            "\"tool_choice 'specified' is incompatible with thinking enabled\"; K3 takes `required`",
+            "can1357/oh-my-pi issues 827, 1077",
+        ),
+        tool_choice_required=Fact(
+            None,
+            "`required` is not supported before K3",
+            "platform.moonshot.ai/docs/guide/migrating-from-openai-to-kimi#about-tool_choice",
+        ),
+        replay_blank_reasoning=Fact(
+            True,
+            "every turn with calls needs the field",
+            "litellm 1.110.2, llms/moonshot/chat/transformation.py (fill_reasoning_content)",
+        ),
+        blank_reasoning=Fact(
+            " ", "K2.6 takes an empty text as missing; a space is enough", "earendil-works/pi PR 4178"
+        ),
+        thought_only_turns=Fact(
+            False,
+            "\"with role 'assistant' must not be empty\"",
+            "lobehub/lobehub PR 8419; wiseria-ai-labs/pie-ai-agent PR 115",
+        ),
+        restore_reasoning=Fact(
+            True,
+            "a turn with calls is refused without its reasoning, and answered worse with a blank one",
+            "litellm 1.110.2, llms/moonshot/chat/transformation.py (fill_reasoning_content)",
+        ),
+        continuation=Fact("partial", "that field of the message", "platform.kimi.ai/docs/api/partial"),
+        media=Fact(("image", "video"), "the parts of a message", _KIMI_API),
+        inline_media=Fact(
+            _ALL,
+            "the guide sends data URIs, and some models take no URLs",
+            "platform.kimi.ai/docs/guide/use-kimi-vision-model; docs.cloudbase.net/en/ai/model/multimodal",
+        ),
+        max_stop_words=Fact(5, "`stop` has at most five texts", _KIMI_API),
+        lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _KIMI_API),
     ),
-    "zhipu": _make_profile(
-        thinking_switch="thinking_type",
-        thinking_budget="none",
-        # java.agentscope.io/v2/en/integration/model/glm (November 2026): GLM-4.7 and GLM-5 think by default, and
-        # tool_choice is only auto.
-        thinks_by_default=True,
-        tool_choice_required=None,
-        named_tool_choice=False,
-        tool_choice_none=False,
-        media=("image", "video"),
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
+    "zhipu": _make_facts(
+        thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _ZAI_API),
+        thinks_by_default=Fact(
+            True,
+            "GLM-4.7 and GLM-5 think by default",
+            "java.agentscope.io/v2/en/integration/model/glm (November 2026)",
+        ),
+        thinking_budget=Fact("none", _NO_BUDGET, _ZAI_API),
+        tool_choice_required=Fact(None, "`tool_choice` is only `auto`", _ZAI_API),
+        named_tool_choice=Fact(False, "`tool_choice` is only `auto`", _ZAI_API),
+        tool_choice_none=Fact(False, "`tool_choice` is only `auto`", _ZAI_API),
+        parallel_tool_calls=Fact(False, "the request has no such field", _ZAI_API),
+        response_formats=Fact(("json_object",), "`response_format` is only `text` or `json_object`", _ZAI_API),
+        media=Fact(("image", "video"), "what GLM-4.5V and 4.6V take; a file only by its URL, and alone", _ZAI_API),
+        max_stop_words=Fact(4, "`stop` has at most four texts, and reads perhaps the first alone", _ZAI_API),
+        lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _ZAI_API),
     ),
-    "minimax": _make_profile(
-        system="merged",
-        thinking_switch="none",
-        thinking_budget="none",
-        inline_think="interleaved",
-        replay_reasoning="think_tags",
-        restore_reasoning=True,
-        media=(),
+    "minimax": _make_facts(
+        system=Fact(
+            "merged",
+            'two system messages are refused: "invalid chat setting (2013)"',
+            "openclaw/openclaw issue 19386; MiniMax-AI/MiniMax-M2 issue 27",
+        ),
+        thinking_switch=Fact(
+            "none",
+            "M2 always thinks; M3 also takes `thinking.type` `adaptive` and `disabled`, for which there is no value",
+            "java.agentscope.io/v2/en/integration/model/minimax",
+        ),
+        thinking_budget=Fact("none", "no budget is documented", _MINIMAX_API),
+        inline_think=Fact("interleaved", "reasoning is in `<think>` inside the content, between texts", _MINIMAX_API),
+        replay_reasoning=Fact("think_tags", "the content must be sent back whole, with its `<think>`", _MINIMAX_API),
+        restore_reasoning=Fact(True, "the chain of thoughts must not break in turns with calls", _MINIMAX_API),
+        media=Fact(
+            (),
+            'M2 reads text alone; for M3, which takes images, the model\'s profile says `media = ["image"]`',
+            "docs.getbifrost.ai/providers/supported-providers/minimax",
+        ),
     ),
-    "siliconflow": _make_profile(replay_reasoning="none", max_thinking_budget=32768, media=("image", "audio", "video")),
-    "openrouter": _make_profile(
-        thinking_switch="reasoning_object",
-        thinking_budget="reasoning_max_tokens",
-        # omeryasirkucuk/amx PR 66: 'Only one of "reasoning.effort" and "reasoning.max_tokens" can be specified'.
-        effort_excludes=("budget",),
-        replay_reasoning="reasoning",
-        replay_details=True,
-        cache_control=True,
-        audio="base64",
+    "siliconflow": _make_facts(
+        replay_reasoning=Fact("none", "messages have no field for reasoning", UNVERIFIED),
+        max_thinking_budget=Fact(32768, "`thinking_budget` is 128 to 32768", _SILICONFLOW_API),
+        max_stop_words=Fact(4, "`stop` has at most four texts", _SILICONFLOW_API),
+        media=Fact(("image", "audio", "video"), "the parts that its models with eyes and ears take", UNVERIFIED),
     ),
-    "groq": _make_profile(
-        thinking_switch="reasoning_effort",
-        # earendil-works/pi issue 1745, iamsrikanthnani/pluely PR 219: Qwen takes none and default, gpt-oss low, medium
-        # and high, Llama refuses every effort.
-        efforts=(),
-        thinking_budget="none",
-        replay_reasoning="reasoning",
-        replay_turns="tool_turns",
-        media=("image",),
-        max_stop_words=4,
-        lacks=_SAMPLERS,
+    "openrouter": _make_facts(
+        thinking_switch=Fact("reasoning_object", "`reasoning.enabled`", _OPENROUTER_REASONING),
+        thinking_budget=Fact("reasoning_max_tokens", "`reasoning.max_tokens`", _OPENROUTER_REASONING),
+        effort_excludes=Fact(
+            ("budget",),
+            '\'Only one of "reasoning.effort" and "reasoning.max_tokens" can be specified\'',
+            f"omeryasirkucuk/amx PR 66; {_OPENROUTER_REASONING}",
+        ),
+        replay_reasoning=Fact("reasoning", "the field of a message", _OPENROUTER_REASONING),
+        replay_details=Fact(
+            True,
+            "providers refuse a turn whose signed details are missing or changed",
+            f"{_OPENROUTER_REASONING}; OpenRouterTeam/ai-sdk-provider, src/chat/signature-roundtrip.test.ts",
+        ),
+        cache_control=Fact(
+            True, "marks are passed on to the providers", "litellm 1.110.2, llms/openrouter/chat/transformation.py"
+        ),
+        audio=Fact("base64", "URLs are not taken for audio", "openrouter.ai/docs/features/multimodal/audio"),
     ),
-    "mistral": _make_profile(
-        system="merged",
-        alternate=True,
-        assistant_after_tool=True,
-        continuation="prefix",
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image",),
-        renamed={"seed": "random_seed"},
-        lacks=_SAMPLERS,
-        tool_choice_required="any",
-        call_ids="alphanumeric9",
-        tool_names=True,
-        empty_content="empty",
-        stream_usage=False,
+    "groq": _make_facts(
+        thinking_switch=Fact("reasoning_effort", "an effort is the only switch, for some models", _GROQ_API),
+        efforts=Fact(
+            (),
+            "Qwen takes none and default, gpt-oss low, medium and high, Llama refuses every effort",
+            f"earendil-works/pi issue 1745; iamsrikanthnani/pluely PR 219; {_GROQ_API}",
+        ),
+        thinking_budget=Fact("none", _NO_BUDGET, _GROQ_API),
+        replay_reasoning=Fact(
+            "reasoning",
+            "\"property 'reasoning_content' is unsupported\"",
+            "janhq/jan issue 8136; groq 1.7.0, types/chat/chat_completion_assistant_message_param.py",
+        ),
+        replay_turns=Fact(
+            "tool_turns",
+            "it is used in turns with calls; models that do not reason refuse the field",
+            "karthink/gptel issue 774; groq 1.7.0, types/chat/chat_completion_assistant_message_param.py",
+        ),
+        media=Fact(("image",), "content parts are texts and images", "groq 1.7.0, types/chat"),
+        max_stop_words=Fact(4, "`stop` has at most four texts", _GROQ_API),
+        lacks=Fact(_SAMPLERS, "the request has no such fields, and unknown ones are refused", _GROQ_API),
     ),
-    "xai": _make_profile(
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image",),
-        image_formats=("png", "jpeg"),  # docs.x.ai, "Image understanding": jpg/jpeg or png
-        lacks=_SAMPLERS,
+    "mistral": _make_facts(
+        system=Fact("merged", "templates take one system message, before all others", "charmbracelet/crush issue 279"),
+        alternate=Fact(
+            True,
+            '"conversation roles must alternate user and assistant roles"',
+            "charmbracelet/crush issue 279; microsoft/autogen issue 1037",
+        ),
+        assistant_after_tool=Fact(
+            True,
+            "\"Unexpected role 'user' after role 'tool'\"",
+            "datapizza-labs/datapizza-ai issue 98; mistralai/mistral-common issue 169",
+        ),
+        continuation=Fact("prefix", "that field of the message", "mistralai 3.7.0, client/models/assistantmessage.py"),
+        thinking_switch=Fact(
+            "none",
+            "few models take `reasoning_effort`, others refuse it",
+            "vercel/ai, packages/mistral/src/mistral-chat-language-model.ts",
+        ),
+        thinking_budget=Fact("none", _NO_BUDGET, _MISTRAL_API),
+        replay_reasoning=Fact(
+            "none",
+            "an assistant message has no field for reasoning, and unknown fields are refused",
+            "mistralai 3.7.0, client/models/assistantmessage.py; Gage-Technologies/mistral-go PR 2",
+        ),
+        media=Fact(("image",), "images by URL or data URI; audio is a part of its own", "vercel/ai, packages/mistral"),
+        renamed=Fact({"seed": "random_seed"}, "the name of the field", _MISTRAL_API),
+        lacks=Fact(("min_p",), "the request has no such field, and unknown ones are refused", _MISTRAL_API),
+        tool_choice_required=Fact("any", "the word of all versions; the newest also take `required`", _MISTRAL_API),
+        call_ids=Fact(
+            "alphanumeric9",
+            "templates want ids of nine letters or digits",
+            "earendil-works/pi, packages/ai (normalizeToolCallId); vllm-project/vllm issue 47734",
+        ),
+        tool_names=Fact(
+            True,
+            "tool messages have a `name`, which templates read; no other message may have one",
+            "mistralai 3.7.0, client/models/toolmessage.py; litellm 1.110.2, llms/mistral/chat/transformation.py",
+        ),
+        empty_content=Fact(
+            "empty",
+            "an assistant message without a text is taken with an empty one",
+            "vercel/ai, packages/mistral/src/convert-to-mistral-chat-messages.ts",
+        ),
+        stream_usage=Fact(False, "`stream_options` is refused; the usage comes anyway", "dnakov/anon-kode issue 53"),
     ),
-    "gemini": _make_profile(
-        thinking_switch="reasoning_effort",
-        thinking_budget="google_thinking_config",
-        # ai.google.dev/gemini-api/docs/openai (November 2026): these efforts, and either an effort or a budget.
-        efforts=("none", "minimal", "low", "medium", "high"),
-        effort_excludes=("budget",),
-        # ai.google.dev/gemini-api/docs/thought-signatures, FAQ: Gemini 3 refuses a turn whose first call has no
-        # signature, and skips the check of this one.
-        missing_signature="skip_thought_signature_validator",
-        restore_reasoning=True,
-        replay_reasoning="none",
-        media=("image", "audio"),
-        # Google's documentation of image understanding; Gemini 2 and later refuse GIF.
-        image_formats=("png", "jpeg", "webp", "heic", "heif"),
-        inline_media=_ALL,
-        audio="base64",
-        lacks=(*_SAMPLERS, "seed"),
-        parallel_tool_calls=False,
-        replay_extra_content=True,
+    "xai": _make_facts(
+        thinking_switch=Fact(
+            "none",
+            'most models refuse an effort, although they reason: "does not support parameter reasoningEffort"',
+            "NousResearch/hermes-agent PR 23435; BerriAI/litellm PR 16265",
+        ),
+        thinking_budget=Fact(
+            "none", "no budget is documented", "docs.x.ai/developers/model-capabilities/text/reasoning"
+        ),
+        replay_reasoning=Fact("none", "reasoning of the history is not read", UNVERIFIED),
+        media=Fact(("image",), "images alone are documented", "docs.x.ai, Image understanding"),
+        image_formats=Fact(("png", "jpeg"), "jpg, jpeg or png", "docs.x.ai, Image understanding"),
+        lacks=Fact(_SAMPLERS, "the request has no such fields", "litellm 1.110.2, llms/xai/chat/transformation.py"),
     ),
-    "openai": _make_profile(
-        inline_think="off",
-        thinking_switch="none",
-        thinking_budget="none",
-        replay_reasoning="none",
-        media=("image", "audio", "file"),
-        audio="base64",
-        max_tokens_field="max_completion_tokens",
-        max_stop_words=4,
-        names="all",
-        lacks=_SAMPLERS,
+    "gemini": _make_facts(
+        replay_extra_content=Fact(
+            True,
+            "calls carry `extra_content.google.thought_signature`, which the next request must have again",
+            "ai.google.dev/gemini-api/docs/thought-signatures; openai/codex issue 7519",
+        ),
+        missing_signature=Fact(
+            "skip_thought_signature_validator",
+            "Gemini 3 refuses a turn whose first call has no signature, and skips the check of this one",
+            "ai.google.dev/gemini-api/docs/thought-signatures, FAQ",
+        ),
+        restore_reasoning=Fact(
+            True, "clients drop the signature", "ai.google.dev/gemini-api/docs/thought-signatures, FAQ"
+        ),
+        thinking_switch=Fact("reasoning_effort", "an effort, of which `none` switches thinking off", _GEMINI_OPENAI),
+        efforts=Fact(("none", "minimal", "low", "medium", "high"), "the efforts that it names", _GEMINI_OPENAI),
+        thinking_budget=Fact(
+            "google_thinking_config", "`extra_body.google.thinking_config.thinking_budget`", _GEMINI_OPENAI
+        ),
+        effort_excludes=Fact(("budget",), "either an effort or a budget", _GEMINI_OPENAI),
+        replay_reasoning=Fact("none", "thoughts are sent back as signatures alone", UNVERIFIED),
+        media=Fact(("image", "audio"), "the parts that the page shows", _GEMINI_OPENAI),
+        inline_media=Fact(_ALL, "the page sends base64; URLs of web pages are not fetched", _GEMINI_OPENAI),
+        audio=Fact("base64", "`input_audio` with its format", _GEMINI_OPENAI),
+        image_formats=Fact(
+            ("png", "jpeg", "webp", "heic", "heif"),
+            "the formats that it names; Gemini 2 and later refuse GIF",
+            "ai.google.dev/gemini-api/docs/image-understanding",
+        ),
+        lacks=Fact(
+            (*_SAMPLERS, "seed"),
+            "'Unknown name \"seed\": Cannot find field'; so are other unknown fields refused",
+            "Vali-98/ChatterUI issue 227; mcpchecker/mcpchecker PR 188",
+        ),
+        parallel_tool_calls=Fact(
+            False, "'Unknown name \"parallel_tool_calls\": Cannot find field'", "jackmpcollins/magentic PR 382"
+        ),
+    ),
+    "openai": _make_facts(
+        inline_think=Fact(
+            "off", "reasoning is never a part of the content", "platform.openai.com/docs/guides/reasoning"
+        ),
+        thinking_switch=Fact("none", "an effort is all that there is, and goes as the caller gives it", _OPENAI_API),
+        thinking_budget=Fact("none", _NO_BUDGET, _OPENAI_API),
+        replay_reasoning=Fact(
+            "none",
+            "messages have no field for reasoning",
+            "openai 3.57.0, types/chat/chat_completion_assistant_message_param.py",
+        ),
+        media=Fact(
+            ("image", "audio", "file"),
+            "the content parts",
+            "openai 3.57.0, types/chat/chat_completion_content_part_param.py",
+        ),
+        audio=Fact(
+            "base64",
+            "`input_audio` with the format wav or mp3",
+            "openai 3.57.0, types/chat/chat_completion_content_part_input_audio_param.py",
+        ),
+        max_tokens_field=Fact(
+            "max_completion_tokens", "reasoning models refuse the deprecated `max_tokens`", _OPENAI_API
+        ),
+        max_stop_words=Fact(4, "`stop` has at most four texts", _OPENAI_API),
+        names=Fact(
+            "all", "every role may have a `name`", "openai 3.57.0, types/chat/chat_completion_user_message_param.py"
+        ),
+        lacks=Fact(
+            _SAMPLERS,
+            '"Unrecognized request argument supplied: top_k"',
+            "xlinx/sd-webui-decadetw-auto-prompt-llm issue 29",
+        ),
     ),
 }
-"""Default profiles by kind of server. `openai_compatible` is an unknown server: parameters keep their names."""
+"""By kind of server and field of its profile. `openai_compatible` is an unknown server: parameters keep their names."""
+
+KINDS: dict[str, Profile] = {
+    kind: Profile(**{field: fact.value for field, fact in facts.items()}) for kind, facts in FACTS.items()
+}
+"""The default profile of each kind of server."""

@@ -79,11 +79,12 @@ class Profile(BaseModel):
     between the tags."""
     replay_turns: Literal["all", "tool_turns"] = "all"
     """Whether reasoning is sent with every assistant turn or only with those that called tools."""
-    replay_blank_reasoning: bool = False
-    """Assistant turns with tool calls need the reasoning field even if they have no reasoning (DeepSeek V3.2+,
-    Kimi)."""
+    replay_blank_reasoning: bool | Literal["all"] = False
+    """Which assistant turns need the reasoning field even if they have no reasoning: `true` those with tool calls
+    (Kimi), `"all"` every one (DeepSeek V4)."""
     blank_reasoning: str = ""
-    """The reasoning of a turn that has none, if `replay_blank_reasoning`. Kimi takes an empty text as missing."""
+    """The reasoning of a turn that has none, if `replay_blank_reasoning`. Kimi and DeepSeek take an empty text as
+    missing."""
     thought_only_turns: bool = True
     """An assistant turn may have reasoning and neither text nor calls. If false, such a turn is left out, with a
     warning."""

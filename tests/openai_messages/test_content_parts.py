@@ -42,7 +42,7 @@ TAKES = {
     "ollama": "image audio",
     "lmstudio": "image",
     "llamacpp_python": "image",
-    "transformers": "image",
+    "transformers": "image video",
     "dashscope": "image audio video",
     "deepseek": "image",
     "moonshot": "image video",

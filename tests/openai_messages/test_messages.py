@@ -52,15 +52,25 @@ def test_old_thoughts_go_back_as_the_profile_says(profile: Json, calling: Json, 
         ({"replay_blank_reasoning": True, "blank_reasoning": " "}, TURN[2:], {R: " ", "content": None}),
         ({"replay_blank_reasoning": True, "blank_reasoning": " "}, TURN, {R: "r", "content": "t"}),
         ({"replay_blank_reasoning": True}, [answers("t")], {"content": "t"}),
+        ({"replay_blank_reasoning": "all"}, [answers("t")], {R: "", "content": "t"}),
+        ({"replay_blank_reasoning": "all", "blank_reasoning": " "}, TURN[2:], {R: " ", "content": None}),
+        ({"replay_blank_reasoning": "all", "replay_reasoning": "none"}, [answers("t")], {"content": "t"}),
         ({"replay_blank_reasoning": True, "replay_reasoning": "none"}, TURN[2:], {"content": None}),
         ({}, TURN[2:], {"content": None}),
         ({}, [thinks("r")], {R: "r", "content": ""}),
     ],
 )
-def test_a_thought_that_is_missing_is_blank_only_where_calls_need_one(
+def test_a_thought_that_is_missing_is_blank_only_where_a_turn_needs_one(
     profile: Json, messages: list[Json], want: Json
 ) -> None:
     assert first_answer(*messages, **profile) == want
+
+
+def test_deepseek_gets_a_thought_with_every_turn_and_kimi_with_those_that_call() -> None:
+    history = [Q, *TURN, user("so?"), answers("yes"), user("why?"), *TURN[2:]]
+    for kind, plain in (("deepseek", " "), ("moonshot", None)):
+        turns = [one for one in sent(*history, **KINDS[kind].model_dump()) if one["role"] == "assistant"]
+        assert [turn.get(R) for turn in turns] == ["r", plain, " "]
 
 
 def test_thoughts_in_tags_stand_before_a_list_of_parts() -> None:

@@ -3,10 +3,12 @@
 import ast
 import inspect
 import json
+import re
 from typing import Any
 
 from app import profiles
-from app.profiles import KINDS, Profile
+from app.profiles import Profile
+from app.profiles.kinds import FACTS, Fact
 
 HEAD = """# Profiles: what a model and its server can do
 
@@ -54,7 +56,6 @@ def document() -> str:
     """The whole page."""
     docstring = meanings()
     fields = [_line([f"`{name}`", _toml(getattr(Profile(), name)), docstring[name]]) for name in Profile.model_fields]
-    kinds = [_line([f"`{kind}`", _differences(row)]) for kind, row in KINDS.items()]
     return "\n".join(
         [
             HEAD,
@@ -65,19 +66,30 @@ def document() -> str:
             "",
             "## Kinds of server",
             "",
-            "The fields of each kind that differ from the defaults above.",
+            "The fields of each kind that differ from the defaults above, each with its reason and where that is from.",
+            "`openai_compatible` has the defaults.",
             "",
-            *_table("Kind", "Fields"),
-            *kinds,
-            "",
+            *(line for kind, facts in FACTS.items() if facts for line in _describe_kind(kind, facts)),
         ]
     )
 
 
-def _differences(row: Profile) -> str:
-    plain = Profile()
-    changed = [name for name in Profile.model_fields if getattr(row, name) != getattr(plain, name)]
-    return "<br>".join(f"`{name}` = {_toml(getattr(row, name))}" for name in changed) or "(the defaults)"
+def _describe_kind(kind: str, facts: dict[str, Fact]) -> list[str]:
+    rows = [_line([f"`{name}`", _toml(fact.value), fact.why, _link(fact.source)]) for name, fact in facts.items()]
+    return [f"### `{kind}`", "", *_table("Field", "Value", "Why", "Source"), *rows, ""]
+
+
+def _link(source: str) -> str:
+    """Link the pages, issues and pull requests of a source."""
+    source = _PAGE.sub(r"[\g<0>](https://\g<0>)", source)
+    return _ISSUE.sub(
+        lambda found: f"[{found[0]}](https://github.com/{found[1]}/{_PATHS[found[2]]}/{found[3]})", source
+    )
+
+
+_PAGE = re.compile(r"(?<!\S)(?:[a-z0-9-]+\.)+(?:com|ai|dev|cn|io|net|rs)/[^\s;,]+")
+_ISSUE = re.compile(r"([\w.-]+/[\w.-]+) (issue|PR) (\d+)")
+_PATHS = {"issue": "issues", "PR": "pull"}
 
 
 def _toml(value: Any) -> str:

@@ -1,17 +1,35 @@
-"""The default profiles of known kinds of servers."""
+"""Each fact about a kind of server says why it is so and who says so."""
 
-import pytest
+import re
+
 from app.profiles import KINDS, Profile
+from app.profiles.kinds import FACTS, UNVERIFIED, Fact
+
+from tests.each_case import each_case
+
+ROWS = [(kind, field, fact) for kind, facts in FACTS.items() for field, fact in facts.items()]
+SOURCES = (
+    r"(?:[a-z0-9-]+\.)+[a-z]+/\S+",  # a page
+    r"[\w.-]+/[\w.-]+ (?:issues?|PR) \d+",  # of a public project
+    r"[\w.-]+/[\w.-]+, [\w./-]+",  # a file of a repository
+    r"[a-z-]+ \d+\.\d+(?:\.\d+)?, [\w./-]+",  # a file of a package
+    r"run by hand, .*\d{4}-\d{2}-\d{2}",
+    r"(?:Alibaba Cloud Model Studio|docs\.x\.ai), [\w -]+",  # a guide
+)
 
 
-@pytest.mark.parametrize("kind", ["mistral", "minimax", "vllm", "sglang", "llamacpp"])
-def test_servers_whose_templates_want_one_leading_system_message_get_it(kind: str) -> None:
-    assert KINDS[kind].system == "merged"
+@each_case(("kind", "field", "fact"), ROWS, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_fact_has_a_reason_and_a_source_and_is_no_default(kind: str, field: str, fact: Fact) -> None:
+    assert fact.why, (kind, field)
+    assert fact.source == UNVERIFIED or re.match("|".join(SOURCES), fact.source), (kind, field, fact.source)
+    is_default = getattr(KINDS[kind], field) == getattr(Profile(), field)
+    assert is_default == (kind == "gemini" and field == "replay_extra_content"), (kind, field)
 
 
-def test_only_the_kinds_that_know_opaque_fields_of_calls_get_them() -> None:
-    assert [kind for kind, profile in KINDS.items() if profile.replay_extra_content] == ["openai_compatible", "gemini"]
+def test_a_profile_of_a_kind_has_no_field_without_a_fact() -> None:
+    for kind, profile in KINDS.items():
+        assert profile.model_fields_set == FACTS[kind].keys()
 
 
-def test_an_unknown_server_has_the_defaults_and_every_other_kind_differs_from_them() -> None:
-    assert [kind for kind, profile in KINDS.items() if profile == Profile()] == ["openai_compatible"]
+def test_the_facts_without_a_source_become_fewer() -> None:
+    assert sum(fact.source == UNVERIFIED for _, _, fact in ROWS) <= 4

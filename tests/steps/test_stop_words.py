@@ -268,7 +268,9 @@ def test_more_stop_words_than_the_model_takes_are_refused() -> None:
     [found] = stop_violations({"stop": words}, Profile())
     assert found.path == "generate_cfg.stop" and "17" in found.message and "16" in found.message
     assert stop_violations({"stop": words}, Profile(max_stop_words=17)) == []
-    assert stop_violations({"stop": words[:5]}, KINDS["openai"])
+    for kind, most in (("openai", 4), ("groq", 4), ("siliconflow", 4), ("zhipu", 4), ("moonshot", 5)):
+        assert stop_violations({"stop": words[:most]}, KINDS[kind]) == []
+        assert stop_violations({"stop": words[: most + 1]}, KINDS[kind])
 
 
 def test_a_stop_word_that_is_too_long_is_refused_by_its_place() -> None:

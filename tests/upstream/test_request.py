@@ -196,7 +196,6 @@ LACK_SAMPLERS = {
     "ollama",
     "transformers",
     "groq",
-    "mistral",
     "xai",
     "openai",
     "deepseek",
@@ -204,7 +203,10 @@ LACK_SAMPLERS = {
     "zhipu",
     "gemini",
 }
-LACK_SEED = {"deepseek", "moonshot", "zhipu", "gemini"}
+LACKING = {
+    "seed": {"deepseek", "moonshot", "zhipu", "gemini"},
+    "min_p": LACK_SAMPLERS | {"mistral"},
+}
 RENAMED = {
     "llamacpp": {"repetition_penalty": "repeat_penalty"},
     "llamacpp_python": {"repetition_penalty": "repeat_penalty"},
@@ -215,7 +217,7 @@ RENAMED = {
 @each_case("kind", KINDS)
 @each_case("name", SAMPLING)
 def test_a_way_to_sample_has_the_servers_name_or_the_caller_is_warned(kind: str, name: str) -> None:
-    lacks = kind in (LACK_SEED if name == "seed" else LACK_SAMPLERS)
+    lacks = kind in LACKING.get(name, LACK_SAMPLERS)
     word = RENAMED.get(kind, {}).get(name, name)
     assert options(kind, **{name: SAMPLING[name]}) == ({} if lacks else {word: SAMPLING[name]})
     want = [f"generate_cfg.{name} was not sent: this model's server has no such parameter"] if lacks else []
