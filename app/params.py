@@ -85,7 +85,9 @@ def _parse_choice(value: Any) -> Any:
 Choice = Annotated[str | dict[str, Any] | None, AfterValidator(_parse_choice)]
 
 
-class GenerateCfg(BaseModel):
+class GenerationParams(BaseModel):
+    """The parameters that the gateway knows."""
+
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     temperature: Number | None = Field(default=None, ge=0)
@@ -114,7 +116,6 @@ class GenerateCfg(BaseModel):
     thinking_budget: Int64 | None = Field(default=None, ge=0)
     reasoning_effort: str | None = None
     response_format: Annotated[dict[str, Any] | None, AfterValidator(read_response_format)] = None
-    extra_body: dict[str, Any] | None = None
     stream_options: dict[str, Any] | None = None
     """Sent to servers that stream. The gateway requests usage whatever `include_usage` is."""
 
@@ -136,6 +137,10 @@ class GenerateCfg(BaseModel):
     def given_params(self) -> dict[str, Any]:
         """Return the parameters that the caller gave, with None for those that were given as null."""
         return {name: value for name, value in self if value is not None or name in self.model_fields_set}
+
+
+class GenerateCfg(GenerationParams):
+    extra_body: dict[str, Any] | None = None
 
 
 UNSENT = frozenset(

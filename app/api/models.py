@@ -13,7 +13,8 @@ from app.api.application import get_context
 from app.chat.messages import MediaKind
 from app.config.registry import ModelRegistry
 from app.errors import UnknownModel, UpstreamFailed
-from app.formats.openapi import Described, OpenAIErrorBody, give_examples
+from app.formats.openai.openapi import OpenAIErrorBody
+from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
 

@@ -192,6 +192,8 @@ class Format(Struct, frozen=True):
     reply_encoder: Callable[[ReplyInfo, ReplyMode], Encoder]
     schema: Any
     """The pydantic type of `messages`, for the OpenAPI document."""
+    package: str
+    """Where its modules are; `openapi` is loaded only for the document."""
     error: WriteError = wrap_error
     text_joiner: str = "\n"
     """Joins the text items of one message if the server wants a string."""

@@ -1,11 +1,12 @@
 """What the descriptions of all formats in the OpenAPI document share, and the errors (docs/reference/errors.md)."""
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
 
 Json: TypeAlias = dict[str, Any]
-FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 REF = "#/components/schemas/{model}"
 
 
@@ -18,6 +19,34 @@ class Described(BaseModel):
 def give_examples(*examples: Any) -> ConfigDict:
     """Return the configuration of a model with examples."""
     return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+class BodyPart(Struct, frozen=True):
+    """The body of a request of a format's own endpoint."""
+
+    name: str
+    """That of its component."""
+    type_: Any
+    """The type that parses it."""
+    examples: list[Json]
+
+
+class FormatPart(Struct, frozen=True):
+    """How a format is described: what the types that parse it cannot say."""
+
+    prefix: str
+    """Before the names of the models of its messages: several formats have a `FunctionCall`."""
+    reply: type[Described]
+    """A whole reply."""
+    frame_name: str
+    frame: Any
+    """What one event of a stream holds."""
+    error: type[Described]
+    more: tuple[Any, ...] = ()
+    """Other models that its paths name."""
+    bodies: tuple[BodyPart, ...] = ()
+    describe_paths: Callable[[], Json] = dict
+    """The operations of its own endpoints, by path."""
 
 
 def ref(name: str) -> Json:
@@ -58,26 +87,6 @@ class TokenNumbers(Described):
     """If the model has a price, or the model server reports it."""
     estimated: bool | None = None
     """True if one of the totals is an estimate, because the model server sent only the others."""
-
-
-_DETAIL: Json = {
-    "code": "invalid_request",
-    "message": "messages[0].content: is required",
-    "param": "messages[0].content",
-    "status": 422,
-    "retryable": False,
-    "request_id": "req-5a0c",
-    "violations": [{"param": "messages[0].content", "message": "is required"}],
-}
-_UNKNOWN: Json = {
-    "code": "model_not_found",
-    "message": "there is no model 'demp'; did you mean 'demo'? (GET /v1/models lists them)",
-    "param": "model",
-    "status": 404,
-    "retryable": False,
-    "request_id": "req-5a0c",
-    "type": "invalid_request_error",
-}
 
 
 class UpstreamError(Described):
@@ -131,100 +140,9 @@ class ErrorDetail(Described):
 class ErrorBody(Described):
     """An error in Parley's own form."""
 
-    model_config = give_examples({"error": _DETAIL})
-
     error: ErrorDetail
     messages: list[dict[str, Any]] | None = None
     """With `stream: false`: the model's messages before the error."""
-
-
-class OpenAIErrorDetail(ErrorDetail):
-    type: str
-    """OpenAI's kind of error, such as `invalid_request_error`."""
-
-
-class OpenAIErrorBody(Described):
-    """An error in OpenAI's form."""
-
-    model_config = give_examples({"error": _UNKNOWN})
-
-    error: OpenAIErrorDetail
-
-
-class AnthropicErrorDetail(Described):
-    type: str
-    """Anthropic's kind of error, such as `invalid_request_error`."""
-    message: str
-    code: str
-    """Parley's own code."""
-    retryable: bool
-    param: str | None = None
-    violations: list[ViolationBody] | None = None
-    upstream: UpstreamError | None = None
-    retry_after_seconds: float | None = None
-    usage: dict[str, Any] | None = None
-    details: dict[str, Any] | None = None
-
-
-class AnthropicErrorBody(Described):
-    """An error in Anthropic's form; also the data of the event `error`."""
-
-    model_config = give_examples(
-        {
-            "type": "error",
-            "error": {
-                "type": "not_found_error",
-                "message": "there is no model 'demp'; did you mean 'demo'? (GET /v1/models lists them)",
-                "code": "unknown_model",
-                "retryable": False,
-                "param": "model",
-            },
-            "request_id": "req-5a0c",
-        }
-    )
-
-    type: Literal["error"]
-    error: AnthropicErrorDetail
-    request_id: str
-
-
-class AutogenErrorBody(ErrorDetail):
-    """An error in the form of AutoGen's own service (format `autogen`); also a frame."""
-
-    model_config = give_examples(
-        {
-            "type": "error",
-            "content": "messages[0].content: is required",
-            "source": "system",
-            **{key: value for key, value in _DETAIL.items() if key != "message"},
-        }
-    )
-
-    type: Literal["error"]
-    content: str
-    """The message."""
-    source: Literal["system"]
-    message: str | None = None  # type: ignore[assignment]  # it is `content` here
-
-
-class AgentScopeErrorDetail(ErrorDetail):
-    type: str
-    """The kind of the error."""
-
-
-class AgentScopeErrorBody(Described):
-    """An error in the form of AgentScope (formats `agentscope` and `agentscope2`); in version 1 also a frame."""
-
-    model_config = give_examples({"error": {"type": "invalid_request", **_DETAIL}, "last": True})
-
-    error: AgentScopeErrorDetail
-    last: Literal[True] | None = None
-    """Only in version 1: nothing follows."""
-
-
-ALL_FORMATS = ("ErrorBody", "OpenAIErrorBody", "AnthropicErrorBody", "AutogenErrorBody", "AgentScopeErrorBody")
-"""The errors of an endpoint that serves every format."""
-MODELS = (ErrorBody, OpenAIErrorBody, AnthropicErrorBody, AutogenErrorBody, AgentScopeErrorBody)
 
 
 def describe(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -1,32 +1,24 @@
-"""`POST /v1/chat` and the replies that it left: bodies, frames and operations (docs/reference/streams.md)."""
+"""`POST /v1/chat` and the replies that it left (docs/reference/streams.md)."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, Literal
 
 from pydantic import Field
 
-from app.formats import openapi as errors
-from app.formats.openapi import (
-    Described,
-    FinishReason,
-    Json,
-    TokenNumbers,
-    event_stream,
-    give_examples,
-    json_content,
-)
-from app.formats.qwen.schema import QwenMessage
+from app.formats import FORMATS, openapi
+from app.formats.openapi import Described, FormatPart, Json, event_stream, give_examples, json_content
 
-Kind: TypeAlias = Literal["reasoning_content", "content", "function_call"]
-
+PARTS: Mapping[str, FormatPart] = {name: import_module(f"{row.package}.openapi").PART for name, row in FORMATS.items()}
+_ERRORS = tuple(dict.fromkeys(part.error.__name__ for part in PARTS.values()))
+_REPLIES = [part.reply.__name__ for part in PARTS.values()] + ["AutogenCreateResult"]
 _ID = "chat-5dfeb033230794166d0c3c3788218c67"
-_THOUGHT: Json = {"role": "assistant", "content": "", "reasoning_content": "I need the weather of Paris."}
 _CALL: Json = {
     "role": "assistant",
     "content": "",
     "function_call": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
     "extra": {"function_id": "call_9a153a93"},
 }
-_USAGE: Json = {"prompt_tokens": 11, "completion_tokens": 21, "total_tokens": 32, "reasoning_tokens": 14}
 _QUESTION: Json = {"role": "user", "content": "What is the weather in Paris?"}
 _WEATHER: Json = {
     "name": "get_weather",
@@ -83,219 +75,6 @@ class CustomTool(Described):
     custom: CustomToolBody
 
 
-class ChatReply(Described):
-    """A whole reply in the format `qwen`: reasoning, content and each function call are messages of their own."""
-
-    model_config = give_examples(
-        {
-            "response_id": _ID,
-            "model": "demo",
-            "created": 1795364881,
-            "cached": False,
-            "messages": [_THOUGHT, {"role": "assistant", "content": "Let me check."}, _CALL],
-            "finish_reason": "tool_calls",
-            "usage": _USAGE,
-            "warnings": [],
-        }
-    )
-
-    response_id: str
-    created: int
-    """Unix seconds."""
-    model: str
-    messages: list[QwenMessage]
-    """In the order in which they arrived. They can be sent back as history without a change."""
-    finish_reason: FinishReason
-    usage: TokenNumbers | None
-    """Null if the model server reported none."""
-    cached: bool
-    age: int | None = None
-    """The age of a cached reply in seconds."""
-    warnings: list[str]
-    """What was not sent as requested, or was lost."""
-    extra: dict[str, Any] | None = None
-    """What the server sent beside the messages."""
-
-
-class StartedCall(Described):
-    name: str
-    arguments: Literal[""]
-
-
-class StartedMessage(Described):
-    """A message without its text."""
-
-    role: Literal["assistant"]
-    function_call: StartedCall | None = None
-    extra: dict[str, Any] | None = None
-    """`function_id` of a call."""
-
-
-class ArgumentsDelta(Described):
-    arguments: str
-
-
-class TextDeltaFields(Described):
-    """New text, in one of these fields."""
-
-    reasoning_content: str | None = None
-    content: str | None = None
-    function_call: ArgumentsDelta | None = None
-    """New text of the call's arguments."""
-
-
-class Frame(Described):
-    seq: int
-    """Counts the frames of the stream from 1, without gaps. It is also the `id` of the SSE event."""
-
-
-class ResponseStartedFrame(Frame):
-    """The first frame of every stream."""
-
-    model_config = give_examples(
-        {
-            "type": "response.started",
-            "seq": 1,
-            "response_id": _ID,
-            "model": "demo",
-            "created": 1795364881,
-            "cached": False,
-        }
-    )
-
-    type: Literal["response.started"]
-    response_id: str
-    """Names the reply in `/v1/chat/{response_id}` and `/v1/chat/{response_id}/events`."""
-    model: str
-    created: int
-    """Unix seconds."""
-    cached: bool
-    age: int | None = None
-    """The age of a cached reply in seconds."""
-
-
-class MessageStartedFrame(Frame):
-    """A message begins."""
-
-    model_config = give_examples(
-        {
-            "type": "message.started",
-            "seq": 2,
-            "index": 0,
-            "kind": "reasoning_content",
-            "message": {"role": "assistant"},
-        },
-        {
-            "type": "message.started",
-            "seq": 23,
-            "index": 2,
-            "kind": "function_call",
-            "message": {
-                "role": "assistant",
-                "function_call": {"name": "get_weather", "arguments": ""},
-                "extra": {"function_id": "call_9a153a93"},
-            },
-        },
-    )
-
-    type: Literal["message.started"]
-    index: int
-    """The place of the message in the reply, from 0."""
-    kind: Kind
-    message: StartedMessage
-
-
-class MessageDeltaFrame(Frame):
-    """New text of a message."""
-
-    model_config = give_examples(
-        {"type": "message.delta", "seq": 3, "index": 0, "delta": {"reasoning_content": "I need"}},
-        {"type": "message.delta", "seq": 19, "index": 1, "delta": {"content": "Let"}},
-        {"type": "message.delta", "seq": 24, "index": 2, "delta": {"function_call": {"arguments": '{"city":'}}},
-    )
-
-    type: Literal["message.delta"]
-    index: int
-    delta: TextDeltaFields
-
-
-class MessageCompletedFrame(Frame):
-    """A message is complete. A client may ignore the deltas and read these frames alone."""
-
-    model_config = give_examples({"type": "message.completed", "seq": 27, "index": 2, "message": _CALL})
-
-    type: Literal["message.completed"]
-    index: int
-    message: QwenMessage
-    """The whole message; without its text if the request has `completed_bodies: false`."""
-
-
-class MessagesFrame(Frame):
-    """With `stream_mode: snapshot`: all messages so far."""
-
-    model_config = give_examples({"type": "messages", "seq": 2, "messages": [_THOUGHT]})
-
-    type: Literal["messages"]
-    messages: list[QwenMessage]
-
-
-class ResponseCompletedFrame(Frame):
-    """The end of a successful reply. Nothing follows."""
-
-    model_config = give_examples(
-        {
-            "type": "response.completed",
-            "seq": 28,
-            "finish_reason": "tool_calls",
-            "usage": _USAGE,
-            "cached": False,
-            "warnings": [],
-        }
-    )
-
-    type: Literal["response.completed"]
-    finish_reason: FinishReason
-    usage: TokenNumbers | None
-    cached: bool
-    warnings: list[str]
-    extra: dict[str, Any] | None = None
-
-
-class ResponseFailedFrame(Frame):
-    """The end of any other reply. Nothing follows."""
-
-    model_config = give_examples(
-        {
-            "type": "response.failed",
-            "seq": 9,
-            "error": {
-                "code": "upstream_incomplete",
-                "message": "the reply ended before it was complete",
-                "param": None,
-                "status": 502,
-                "retryable": True,
-                "request_id": "req-5a0c",
-                "upstream": {"name": "local", "status": 200, "message": "the reply ended before it was complete"},
-            },
-        }
-    )
-
-    type: Literal["response.failed"]
-    error: errors.ErrorDetail
-
-
-ChatFrame: TypeAlias = Annotated[
-    ResponseStartedFrame
-    | MessageStartedFrame
-    | MessageDeltaFrame
-    | MessageCompletedFrame
-    | MessagesFrame
-    | ResponseCompletedFrame
-    | ResponseFailedFrame,
-    Field(discriminator="type"),
-]
-
-
 class ReplyInProgress(Described):
     model_config = give_examples({"response_id": _ID, "status": "in_progress"})
 
@@ -311,14 +90,8 @@ class ReplyCancelled(Described):
     """False if the reply had already ended."""
 
 
-REPLIES = ("ChatReply", "ChatCompletion", "AnthropicReply", "ResponseObject", "AutogenReply", "AutogenCreateResult")
-SCOPED_REPLIES = ("AgentScopeReply", "AgentScope2Reply")
-FRAMES = ("ChatFrame", "ChatCompletionFrame", "AnthropicEvent", "ResponseEvent", "AutogenFrame", "AgentScopeFrame")
-"""The frames of each format, in the order of the replies."""
-
-
-_STREAM = event_stream(*FRAMES, "AgentScope2Event")
-_REPLY = json_content(*REPLIES, *SCOPED_REPLIES)
+_STREAM = event_stream(*(part.frame_name for part in PARTS.values()))
+_REPLY = json_content(*_REPLIES)
 _RESPONSE_ID: Json = {
     "name": "response_id",
     "in": "path",
@@ -346,7 +119,7 @@ def _describe_chat() -> Json:
         "requestBody": {"required": True, "content": json_content("ChatRequest")},
         "responses": {
             "200": {"description": ok, "content": {**_REPLY, **_STREAM}},
-            **errors.describe_errors(errors.select(*errors.MODEL_CALL), *errors.ALL_FORMATS),
+            **openapi.describe_errors(openapi.select(*openapi.MODEL_CALL), *_ERRORS),
         },
     }
 
@@ -371,13 +144,13 @@ def _describe_resume() -> Json:
         "responses": {
             "200": {"description": "The frames that follow, as they arrive", "content": _STREAM},
             "204": {"description": "The reply has ended, and the client has read all of its frames"},
-            **errors.describe_errors(errors.select("404", "405", "422", "503"), "ErrorBody"),
+            **openapi.describe_errors(openapi.select("404", "405", "422", "503"), "ErrorBody"),
         },
     }
 
 
 def _describe_read() -> Json:
-    statuses = errors.select("404", "405", "409", "500", "502", "503", "504")
+    statuses = openapi.select("404", "405", "409", "500", "502", "503", "504")
     progress = "The reply has not ended: send the request again after Retry-After, or read its events"
     return {
         "tags": ["chat"],
@@ -387,7 +160,7 @@ def _describe_read() -> Json:
         "responses": {
             "200": {"description": "The reply", "content": _REPLY},
             "202": {"description": progress, "content": json_content("ReplyInProgress")},
-            **errors.describe_errors(statuses, *errors.ALL_FORMATS),
+            **openapi.describe_errors(statuses, *_ERRORS),
         },
     }
 
@@ -400,6 +173,6 @@ def _describe_cancel() -> Json:
         "parameters": [_RESPONSE_ID],
         "responses": {
             "200": {"description": "The reply is deleted", "content": json_content("ReplyCancelled")},
-            **errors.describe_errors(errors.select("404", "405", "503"), "ErrorBody"),
+            **openapi.describe_errors(openapi.select("404", "405", "503"), "ErrorBody"),
         },
     }

@@ -1,31 +1,20 @@
 """Put the document together: the routes that FastAPI knows, and the endpoints that are served without FastAPI."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.convert import Conversion, Converted
-from app.api.openapi import chat, completions, frameworks, messages, responses
+from app.api.openapi import chat
+from app.api.openapi.chat import PARTS
 from app.api.openapi.components import Components, walk
+from app.api.openapi.examples import write_examples
 from app.api.upstream_check import UpstreamCheck
-from app.formats import FORMATS
-from app.formats import openapi as errors
-from app.formats.anthropic.body import CountTokensRequest, MessagesRequest
+from app.formats import FORMATS, openapi
 from app.formats.chat_body import ChatRequestBody
 from app.formats.openapi import Json, json_content, ref
 
-_PREFIXES = {
-    "qwen": "Qwen",
-    "openai": "OpenAI",
-    "anthropic": "Anthropic",
-    "responses": "Responses",
-    "autogen": "Autogen",
-    "agentscope": "AgentScope",
-    "agentscope2": "AgentScope2",
-}
-"""Before the names of a format's models: several formats have a `FunctionCall`."""
 _SECURITY_SCHEMES: Json = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "An API key of the gateway."},
     "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "The same, as Anthropic's."},
@@ -58,8 +47,9 @@ def write_document(app: FastAPI) -> Json:
     _add_components(Components(schemas))
     paths = document["paths"]
     paths["/v1/convert"]["post"] |= _describe_convert()
-    paths |= chat.describe_paths() | messages.describe_paths() | responses.describe_paths()
-    paths["/v1/chat/completions"] = completions.describe_path()
+    paths |= chat.describe_paths()
+    for part in PARTS.values():
+        paths |= part.describe_paths()
     document["servers"] = [{"url": "."}]  # relative to the document, so that a proxy may add a prefix to both
     document["components"]["securitySchemes"] = _SECURITY_SCHEMES
     document["security"] = [{}, *({name: []} for name in _SECURITY_SCHEMES)]
@@ -76,7 +66,7 @@ def _finish(path: str, operation: Json) -> None:
     if "HTTPValidationError" in str(found.get("422")):
         del found["422"]
     form = next((one["content"] for status, one in found.items() if status[0] == "4"), json_content("ErrorBody"))
-    for status, text in errors.select(*errors.COMMON).items():
+    for status, text in openapi.select(*openapi.COMMON).items():
         if status != "401" or path not in _NO_KEY_NEEDED:
             found.setdefault(status, {"description": text, "content": form})
     operation["responses"] = dict(sorted(found.items()))
@@ -88,44 +78,35 @@ def _finish(path: str, operation: Json) -> None:
 
 
 def _add_components(components: Components) -> None:
-    names: dict[str, dict[str, str]] = {}
     items: dict[str, str] = {}
-    for name, format_ in FORMATS.items():
-        items[name], names[name] = components.add_format(_PREFIXES[name], format_.schema)
-    plain: list[Any] = [*errors.MODELS, chat.FunctionTool, chat.CustomTool, chat.ReplyInProgress, chat.ReplyCancelled]
-    plain += [completions.ChatCompletion, messages.AnthropicReply, messages.CountedTokens]
-    plain += [responses.ResponseObject, responses.ResponseDeleted, responses.InputTokens, responses.InputItems]
-    plain += [frameworks.AutogenCreateResult, frameworks.AgentScope2Event]
-    for model in plain:
+    for name, part in PARTS.items():
+        items[name], names = components.add_format(part.prefix, FORMATS[name].schema)
+        for model in (part.reply, part.error, *part.more):
+            components.add(model, prefixes=names)
+        components.add(part.frame, part.frame_name, names)
+        for body in part.bodies:
+            components.add(body.type_, body.name, names, examples=body.examples)
+            _describe_lists(components, body.name, [items[name]])
+    for name, part in PARTS.items():
+        write_examples(components, FORMATS[name], part)
+    for model in (chat.FunctionTool, chat.CustomTool, chat.ReplyInProgress, chat.ReplyCancelled):
         components.add(model)
-    components.add(chat.ChatReply, prefixes=names["qwen"])
-    text = "The JSON in `data` of a frame in the format `qwen`."
-    components.add(chat.ChatFrame, "ChatFrame", names["qwen"], description=text)
-    _add_requests(components, names, items)
-    _add_replies(components, names)
-
-
-def _add_requests(components: Components, names: dict[str, dict[str, str]], items: dict[str, str]) -> None:
-    any_messages = _describe_messages(items.values())
     components.add(ChatRequestBody, "ChatRequest", examples=chat.REQUEST_EXAMPLES)
-    request = components.schemas["ChatRequest"]["properties"]
-    request["messages"] = any_messages
-    for field in ("functions", "tools"):
-        request[field]["anyOf"][0]["items"] = {"anyOf": [ref("Function"), ref("FunctionTool"), ref("CustomTool")]}
     components.add(Conversion, examples=_CONVERSION_EXAMPLES)
-    components.schemas["Conversion"]["properties"]["messages"] = any_messages
+    for name in ("ChatRequest", "Conversion"):
+        _describe_lists(components, name, items.values())
     converted = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "warnings": []}
     components.add(Converted, examples=[converted])
     components.add(UpstreamCheck, examples=[{"base_url": "http://127.0.0.1:8001/v1"}])
-    components.add(completions.CompletionRequest, prefixes=names["openai"])
-    private = {f"_{name}": f"Anthropic{name}" for name in ("ToolChoice", "Thinking", "OutputFormat", "OutputConfig")}
-    for type_, examples in (
-        (MessagesRequest, messages.REQUEST_EXAMPLES),
-        (CountTokensRequest, messages.COUNT_EXAMPLES),
-    ):
-        components.add(type_, prefixes=private, examples=examples)
-        components.schemas[type_.__name__]["properties"]["messages"] = _describe_messages([items["anthropic"]])
-    components.add(responses.ResponsesRequest, prefixes=names["responses"])
+
+
+def _describe_lists(components: Components, name: str, items: Iterable[str]) -> None:
+    """Describe the messages and functions of a body, whose own types say nothing of their entries."""
+    fields = components.schemas[name]["properties"]
+    if "messages" in fields:
+        fields["messages"] = _describe_messages(items)
+    for field in ("functions", "tools") if "functions" in fields else ():
+        fields[field]["anyOf"][0]["items"] = {"anyOf": [ref("Function"), ref("FunctionTool"), ref("CustomTool")]}
 
 
 def _describe_messages(items: Iterable[str]) -> Json:
@@ -136,23 +117,12 @@ def _describe_messages(items: Iterable[str]) -> Json:
     return {"type": "array", "minItems": 1, "items": item, "description": f"The messages, {format_}."}
 
 
-def _add_replies(components: Components, names: dict[str, dict[str, str]]) -> None:
-    components.add(completions.ChatCompletionChunk | errors.OpenAIErrorBody, "ChatCompletionFrame")
-    components.add(messages.AnthropicEvent, "AnthropicEvent")
-    components.add(responses.ResponseEvent, "ResponseEvent")
-    components.add(frameworks.AutogenReply, prefixes=names["autogen"])
-    components.add(frameworks.AutogenFrame, "AutogenFrame", names["autogen"])
-    components.add(frameworks.AgentScopeReply, prefixes=names["agentscope"])
-    components.add(frameworks.AgentScopeFrame, "AgentScopeFrame", names["agentscope"])
-    components.add(frameworks.AgentScope2Reply, prefixes=names["agentscope2"])
-
-
 def _describe_convert() -> Json:
-    statuses = errors.select("400", "403", "405", "413", "415", "421", "422")
+    statuses = openapi.select("400", "403", "405", "413", "415", "421", "422")
     return {
         "requestBody": {"required": True, "content": json_content("Conversion")},
         "responses": {
             "200": {"description": "The messages, and what was lost", "content": json_content("Converted")},
-            **errors.describe_errors(statuses, "ErrorBody"),
+            **openapi.describe_errors(statuses, "ErrorBody"),
         },
     }

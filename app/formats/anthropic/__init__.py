@@ -39,6 +39,7 @@ ANTHROPIC = Format(
     write_messages,
     _reply_encoder,
     AnthropicMessages,
+    __name__,
     error=WRITE_ERROR,
     keeps_marks=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),

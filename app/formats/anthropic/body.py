@@ -36,7 +36,7 @@ from app.validation.violations import find_unknown_keys, json_path, to_violation
 _STRICT = ConfigDict(extra="allow", strict=True)
 
 
-class _Thinking(BaseModel):
+class AnthropicThinking(BaseModel):
     model_config = _STRICT
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
@@ -44,17 +44,17 @@ class _Thinking(BaseModel):
     display: Literal["summarized", "omitted"] | None = None
 
 
-class _OutputFormat(BaseModel):
+class AnthropicOutputFormat(BaseModel):
     model_config = _STRICT
 
     type: Literal["json_schema"]
     schema_: dict[str, Any] = Field(alias="schema")
 
 
-class _OutputConfig(BaseModel):
+class AnthropicOutputConfig(BaseModel):
     model_config = _STRICT
 
-    format: _OutputFormat | None = None
+    format: AnthropicOutputFormat | None = None
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
 
 
@@ -68,9 +68,9 @@ class CountTokensRequest(BaseModel):
     system: str | list[Any] | None = None
     tools: list[Any] | None = None
     tool_choice: Annotated[AnthropicToolChoice | None, BeforeValidator(read_choice_form)] = None
-    thinking: _Thinking | None = None
-    output_config: _OutputConfig | None = None
-    output_format: _OutputFormat | None = None
+    thinking: AnthropicThinking | None = None
+    output_config: AnthropicOutputConfig | None = None
+    output_format: AnthropicOutputFormat | None = None
 
 
 def _list_words(value: Any) -> Any:
@@ -265,7 +265,7 @@ def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> I
             yield f"{path} is not known here and was ignored"
 
 
-def _check_thinking(thinking: _Thinking | None) -> Iterator[Violation]:
+def _check_thinking(thinking: AnthropicThinking | None) -> Iterator[Violation]:
     if thinking is not None and thinking.type == "enabled" and thinking.budget_tokens is None:
         yield Violation("thinking.budget_tokens", "is required")
 
@@ -303,7 +303,7 @@ def _translate_params(
     return params
 
 
-def _translate_thinking(thinking: _Thinking) -> dict[str, Any]:
+def _translate_thinking(thinking: AnthropicThinking) -> dict[str, Any]:
     if thinking.type == "enabled":
         return {"enable_thinking": True, "thinking_budget": thinking.budget_tokens}
     return {"enable_thinking": False} if thinking.type == "disabled" else {}

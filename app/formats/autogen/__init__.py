@@ -40,4 +40,4 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
     return WrittenMessages(*write_items(messages, options.agent, options.agent_name))
 
 
-AUTOGEN = Format("autogen", _parse, _write, _reply_encoder, AutogenMessages, error=error_item)
+AUTOGEN = Format("autogen", _parse, _write, _reply_encoder, AutogenMessages, __name__, error=error_item)

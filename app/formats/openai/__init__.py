@@ -33,4 +33,4 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
 
 
-OPENAI = Format("openai", _parse, _write, _reply_encoder, OpenAIMessages, error=error_body, keeps_marks=True)
+OPENAI = Format("openai", _parse, _write, _reply_encoder, OpenAIMessages, __name__, error=error_body, keeps_marks=True)

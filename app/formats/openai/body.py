@@ -19,11 +19,11 @@ from app.formats.json_object import parse_object
 from app.formats.openai import OPENAI
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.formats.request_limits import RequestLimits, limit_warnings
-from app.params import SERVER_PARAMS, GenerateCfg
+from app.params import SERVER_PARAMS, GenerationParams
 from app.validation.violations import json_path, to_violations
 
 
-class CompletionsBody(GenerateCfg, SharedFields):
+class CompletionsBody(GenerationParams, SharedFields):
     """A request in OpenAI's format. Unknown fields are passed on to the model server."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
@@ -55,7 +55,7 @@ class CompletionsBody(GenerateCfg, SharedFields):
         )
 
 
-_PARAMS = tuple(name for name in GenerateCfg.model_fields if name not in ("extra_body", "stream_options"))
+_PARAMS = tuple(name for name in GenerationParams.model_fields if name != "stream_options")
 _ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {
     "logprobs": "is not supported: Parley's replies carry no log probabilities",

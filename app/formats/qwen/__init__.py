@@ -48,4 +48,4 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
 """The changes that Qwen-Agent's model layer makes (docs/evidence/qwen-agent-parity.md)."""
-QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, text_joiner="", policy=QWEN_AGENT)
+QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, __name__, text_joiner="", policy=QWEN_AGENT)

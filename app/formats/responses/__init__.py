@@ -34,4 +34,4 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
 
 
 _ERROR = ErrorWriter(error_body, statuses={422: 400}, tells_retry=True)
-RESPONSES = Format("responses", _parse, _write, _reply_encoder, ResponsesItems, error=_ERROR)
+RESPONSES = Format("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, error=_ERROR)

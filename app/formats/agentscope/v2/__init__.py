@@ -13,5 +13,12 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
 
 
 AGENTSCOPE2 = Format(
-    "agentscope2", parse_messages, write_messages, _reply_encoder, Messages, error=error_body, keeps_marks=True
+    "agentscope2",
+    parse_messages,
+    write_messages,
+    _reply_encoder,
+    Messages,
+    __name__,
+    error=error_body,
+    keeps_marks=True,
 )

@@ -4,64 +4,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field
 
-from app.formats import openapi as errors
+from app.formats import openapi
 from app.formats.body import CacheChoice
-from app.formats.openapi import Described, Json, event_stream, give_examples, json_content
+from app.formats.openai.openapi import OpenAIErrorBody
+from app.formats.openapi import BodyPart, Described, FormatPart, Json, event_stream, give_examples, json_content
 from app.formats.responses.schema import ResponsesItems
-
-_ID = "resp_5dfeb033230794166d0c3c3788218c67"
-_CALL: Json = {
-    "id": "fc_5dfeb033230794166d0c3c3788218c67_2",
-    "type": "function_call",
-    "status": "completed",
-    "call_id": "call_9a153a93",
-    "name": "get_weather",
-    "arguments": '{"city": "Paris"}',
-}
-_TEXT: Json = {"type": "output_text", "text": "Let me check.", "annotations": [], "logprobs": []}
-_MESSAGE: Json = {
-    "id": "msg_5dfeb033230794166d0c3c3788218c67_1",
-    "type": "message",
-    "role": "assistant",
-    "status": "completed",
-    "content": [_TEXT],
-}
-_RESPONSE: Json = {
-    "id": _ID,
-    "object": "response",
-    "created_at": 1795364882,
-    "status": "completed",
-    "model": "demo",
-    "output": [_MESSAGE, _CALL],
-    "error": None,
-    "incomplete_details": None,
-    "usage": {"input_tokens": 11, "output_tokens": 21, "total_tokens": 32},
-    "completed_at": 1795364883,
-    "previous_response_id": None,
-    "store": True,
-    "tools": [],
-    "parallel_tool_calls": True,
-    "tool_choice": "auto",
-}
 
 
 class ResponsesRequest(Described):
     """A request of OpenAI's Responses API. Unknown fields are ignored with a warning."""
 
-    model_config = ConfigDict(
-        extra="allow",
-        json_schema_extra={
-            "examples": [
-                {"model": "demo", "input": "What is the weather in Paris?"},
-                {
-                    "model": "demo",
-                    "input": [{"role": "user", "content": "What is the weather in Paris?"}],
-                    "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}}],
-                    "stream": True,
-                },
-            ]
-        },
-    )
+    model_config = ConfigDict(extra="allow")
 
     model: str = Field(min_length=1)
     input: str | ResponsesItems | None = None
@@ -191,8 +144,6 @@ class ResponseError(Described):
 class ResponseObject(Described):
     """A Response. It repeats fields of its request; those of OpenAI's that are not listed may be there too."""
 
-    model_config = give_examples(_RESPONSE)
-
     id: str
     object: Literal["response"]
     created_at: int
@@ -216,7 +167,7 @@ class ResponseObject(Described):
 
 
 class ResponseDeleted(Described):
-    model_config = give_examples({"id": _ID, "object": "response", "deleted": True})
+    model_config = give_examples({"id": "resp_5dfe", "object": "response", "deleted": True})
 
     id: str
     object: Literal["response"]
@@ -277,10 +228,6 @@ class ResponseStateEvent(Event):
 class OutputItemEvent(Event):
     """An item begins, or is complete."""
 
-    model_config = give_examples(
-        {"type": "response.output_item.done", "sequence_number": 34, "output_index": 1, "item": _CALL}
-    )
-
     type: Literal["response.output_item.added", "response.output_item.done"]
     output_index: int
     item: ResponseOutput
@@ -305,18 +252,6 @@ class SummaryPartEvent(ItemEvent):
 
 class TextDeltaEvent(ItemEvent):
     """New text of a content part."""
-
-    model_config = give_examples(
-        {
-            "type": "response.output_text.delta",
-            "item_id": _MESSAGE["id"],
-            "output_index": 0,
-            "content_index": 0,
-            "logprobs": [],
-            "sequence_number": 7,
-            "delta": "Let",
-        }
-    )
 
     type: Literal["response.output_text.delta", "response.reasoning_text.delta", "response.refusal.delta"]
     content_index: int
@@ -384,14 +319,14 @@ ResponseEvent: TypeAlias = Annotated[
     Field(discriminator="type"),
 ]
 
-_STATUSES = errors.select(
+_STATUSES = openapi.select(
     *("401", "403", "405", "408", "413", "415", "421", "429", "500", "502", "503", "504"),
     status_400="Violations, each with its JSON path; or the model server refused the request",
     status_404="Unknown model, or no such response",
 )
 
 
-def describe_paths() -> Json:
+def _describe_paths() -> Json:
     id_: Json = {"name": "response_id", "in": "path", "required": True, "schema": {"type": "string"}}
     query: list[Json] = [
         {"name": "stream", "in": "query", "schema": {"type": "boolean"}, "description": "Send the events again."},
@@ -424,7 +359,10 @@ def describe_paths() -> Json:
         f"{path}/cancel": {"post": _describe("Stop a response", "cancel_response", response, [id_])},
         f"{path}/input_items": {
             "get": _describe(
-                "List the input of a stored response", "list_input_items", json_content("InputItems"), [id_, *page]
+                "List the input of a stored response",
+                "list_input_items",
+                json_content("InputItems"),
+                [id_, *page],
             )
         },
     }
@@ -440,6 +378,27 @@ def _describe(
         operation["requestBody"] = {"required": True, "content": json_content("ResponsesRequest")}
     operation["responses"] = {
         "200": {"description": summary, "content": content},
-        **errors.describe_errors(_STATUSES, "OpenAIErrorBody"),
+        **openapi.describe_errors(_STATUSES, "OpenAIErrorBody"),
     }
     return operation
+
+
+_EXAMPLES: list[Json] = [
+    {"model": "demo", "input": "What is the weather in Paris?"},
+    {
+        "model": "demo",
+        "input": [{"role": "user", "content": "What is the weather in Paris?"}],
+        "tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}}],
+        "stream": True,
+    },
+]
+PART = FormatPart(
+    "Responses",
+    ResponseObject,
+    "ResponseEvent",
+    ResponseEvent,
+    OpenAIErrorBody,
+    (ResponseDeleted, InputTokens, InputItems),
+    (BodyPart("ResponsesRequest", ResponsesRequest, _EXAMPLES),),
+    _describe_paths,
+)

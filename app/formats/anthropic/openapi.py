@@ -4,21 +4,31 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from app.formats import openapi as errors
-from app.formats.openapi import Described, Json, event_stream, give_examples, json_content
+from app.formats import openapi
+from app.formats.anthropic.body import CountTokensRequest, MessagesRequest
+from app.formats.openapi import (
+    BodyPart,
+    Described,
+    FormatPart,
+    Json,
+    UpstreamError,
+    ViolationBody,
+    event_stream,
+    give_examples,
+    json_content,
+)
 
-_USAGE: Json = {"input_tokens": 11, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 21}
 _QUESTION: Json = {"role": "user", "content": "What is the weather in Paris?"}
 _TOOL: Json = {
     "name": "get_weather",
     "description": "The weather of a city",
     "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
-REQUEST_EXAMPLES: list[Json] = [
+_EXAMPLES: list[Json] = [
     {"model": "demo", "max_tokens": 500, "messages": [_QUESTION]},
     {"model": "demo", "max_tokens": 500, "messages": [_QUESTION], "tools": [_TOOL], "stream": True},
 ]
-COUNT_EXAMPLES: list[Json] = [{"model": "demo", "messages": [_QUESTION]}]
+_COUNT_EXAMPLES: list[Json] = [{"model": "demo", "messages": [_QUESTION]}]
 
 
 class ThinkingReply(Described):
@@ -66,22 +76,6 @@ StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool
 class AnthropicReply(Described):
     """A whole reply in Anthropic's format."""
 
-    model_config = give_examples(
-        {
-            "id": "msg_e939170dfbc19ea1",
-            "type": "message",
-            "role": "assistant",
-            "model": "demo",
-            "content": [
-                {"type": "thinking", "thinking": "I need the weather of Paris.", "signature": "parley1.e30"},
-                {"type": "tool_use", "id": "call_9a153a93", "name": "get_weather", "input": {"city": "Paris"}},
-            ],
-            "stop_reason": "tool_use",
-            "stop_sequence": None,
-            "usage": _USAGE,
-        }
-    )
-
     id: str
     type: Literal["message"]
     role: Literal["assistant"]
@@ -127,10 +121,6 @@ class InputJsonDelta(Described):
 
 
 class ContentBlockDeltaEvent(Described):
-    model_config = give_examples(
-        {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "Let"}}
-    )
-
     type: Literal["content_block_delta"]
     index: int
     delta: Annotated[ThinkingDelta | SignatureDelta | TextBlockDelta | InputJsonDelta, Field(discriminator="type")]
@@ -148,10 +138,6 @@ class MessageDeltaFields(Described):
 
 
 class AnthropicMessageDeltaEvent(Described):
-    model_config = give_examples(
-        {"type": "message_delta", "delta": {"stop_reason": "tool_use", "stop_sequence": None}, "usage": _USAGE}
-    )
-
     type: Literal["message_delta"]
     delta: MessageDeltaFields
     usage: AnthropicUsage
@@ -177,6 +163,29 @@ class CountedTokens(Described):
     input_tokens: int
 
 
+class AnthropicErrorDetail(Described):
+    type: str
+    """Anthropic's kind of error, such as `invalid_request_error`."""
+    message: str
+    code: str
+    """Parley's own code."""
+    retryable: bool
+    param: str | None = None
+    violations: list[ViolationBody] | None = None
+    upstream: UpstreamError | None = None
+    retry_after_seconds: float | None = None
+    usage: dict[str, Any] | None = None
+    details: dict[str, Any] | None = None
+
+
+class AnthropicErrorBody(Described):
+    """An error in Anthropic's form; also the data of the event `error`."""
+
+    type: Literal["error"]
+    error: AnthropicErrorDetail
+    request_id: str
+
+
 AnthropicEvent: TypeAlias = Annotated[
     MessageStartEvent
     | ContentBlockStartEvent
@@ -185,11 +194,11 @@ AnthropicEvent: TypeAlias = Annotated[
     | AnthropicMessageDeltaEvent
     | MessageStopEvent
     | PingEvent
-    | errors.AnthropicErrorBody,
+    | AnthropicErrorBody,
     Field(discriminator="type"),
 ]
 
-_STATUSES = errors.select(
+_STATUSES = openapi.select(
     *("401", "403", "404", "405", "413", "415", "421", "429", "500", "502", "504"),
     status_400="Violations, each with its JSON path, or the model server refused the request",
     status_402="The quota of the API key, or of the model server, is used up",
@@ -197,7 +206,7 @@ _STATUSES = errors.select(
 )
 
 
-def describe_paths() -> Json:
+def _describe_paths() -> Json:
     content = {**json_content("AnthropicReply"), **event_stream("AnthropicEvent")}
     return {
         "/v1/messages": {
@@ -208,7 +217,7 @@ def describe_paths() -> Json:
                 "requestBody": {"required": True, "content": json_content("MessagesRequest")},
                 "responses": {
                     "200": {"description": "A message, or its events with `stream: true`", "content": content},
-                    **errors.describe_errors(_STATUSES, "AnthropicErrorBody"),
+                    **openapi.describe_errors(_STATUSES, "AnthropicErrorBody"),
                 },
             }
         },
@@ -220,8 +229,23 @@ def describe_paths() -> Json:
                 "requestBody": {"required": True, "content": json_content("CountTokensRequest")},
                 "responses": {
                     "200": {"description": "The number of tokens", "content": json_content("CountedTokens")},
-                    **errors.describe_errors(_STATUSES, "AnthropicErrorBody"),
+                    **openapi.describe_errors(_STATUSES, "AnthropicErrorBody"),
                 },
             }
         },
     }
+
+
+PART = FormatPart(
+    "Anthropic",
+    AnthropicReply,
+    "AnthropicEvent",
+    AnthropicEvent,
+    AnthropicErrorBody,
+    (CountedTokens,),
+    (
+        BodyPart("MessagesRequest", MessagesRequest, _EXAMPLES),
+        BodyPart("CountTokensRequest", CountTokensRequest, _COUNT_EXAMPLES),
+    ),
+    _describe_paths,
+)

@@ -1,0 +1,171 @@
+"""`POST /v1/chat/completions`: OpenAI's chat completions (docs/reference/formats/openai.md)."""
+
+from typing import Any, Literal
+
+from app.chat.events import FinishReason
+from app.formats import openapi
+from app.formats.openai.body import CompletionsBody
+from app.formats.openapi import (
+    BodyPart,
+    Described,
+    ErrorDetail,
+    FormatPart,
+    Json,
+    TokenNumbers,
+    event_stream,
+    json_content,
+)
+
+
+class CompletionFunction(Described):
+    name: str
+    arguments: str
+    """JSON, as the model wrote it."""
+
+
+class CompletionCall(Described):
+    id: str
+    type: Literal["function"]
+    function: CompletionFunction
+
+
+class CustomInput(Described):
+    name: str
+    input: str
+    """The text, as the model wrote it."""
+
+
+class CompletionCustomCall(Described):
+    """A call of a custom tool of the request."""
+
+    id: str
+    type: Literal["custom"]
+    custom: CustomInput
+
+
+class CompletionMessage(Described):
+    """It may have more of the server's own fields, such as `reasoning_details` and `annotations`."""
+
+    role: Literal["assistant"]
+    content: str | None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CompletionCall | CompletionCustomCall] | None = None
+
+
+class CompletionChoice(Described):
+    index: Literal[0]
+    message: CompletionMessage
+    finish_reason: FinishReason
+    logprobs: Any
+
+
+class ChatCompletion(Described):
+    """A whole reply in OpenAI's format."""
+
+    id: str
+    object: Literal["chat.completion"]
+    created: int
+    model: str
+    choices: list[CompletionChoice]
+    usage: TokenNumbers | None
+    warnings: list[str] | None = None
+    """An extension of Parley."""
+
+
+class FunctionDelta(Described):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CustomDelta(Described):
+    name: str | None = None
+    input: str | None = None
+
+
+class CallDelta(Described):
+    """`id`, `type` and the name are in the first delta of a call alone. A call of a custom tool has `custom` instead of
+    `function`, and its whole `input` in one delta."""
+
+    index: int
+    id: str | None = None
+    type: Literal["function", "custom"] | None = None
+    function: FunctionDelta | None = None
+    custom: CustomDelta | None = None
+
+
+class CompletionDelta(Described):
+    role: Literal["assistant"] | None = None
+    content: str | None = None
+    refusal: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CallDelta] | None = None
+
+
+class ChunkChoice(Described):
+    index: Literal[0]
+    delta: CompletionDelta
+    finish_reason: FinishReason | None
+
+
+class ChatCompletionChunk(Described):
+    """A frame of a stream in OpenAI's format. The last frame is `[DONE]`, which is not JSON."""
+
+    id: str
+    object: Literal["chat.completion.chunk"]
+    created: int
+    model: str
+    choices: list[ChunkChoice]
+    usage: TokenNumbers | None = None
+    """Only in the last chunk, and only with `stream_options.include_usage` or `POST /v1/chat`."""
+    warnings: list[str] | None = None
+    """An extension of Parley, in the chunk with the finish reason."""
+
+
+class OpenAIErrorDetail(ErrorDetail):
+    type: str
+    """OpenAI's kind of error, such as `invalid_request_error`."""
+
+
+class OpenAIErrorBody(Described):
+    """An error in OpenAI's form."""
+
+    error: OpenAIErrorDetail
+
+
+_QUESTION: Json = {"role": "user", "content": "What can you do?"}
+_BODY = BodyPart(
+    "CompletionRequest",
+    CompletionsBody,
+    [{"model": "demo", "messages": [_QUESTION]}, {"model": "demo", "messages": [_QUESTION], "stream": True}],
+)
+
+
+def _describe_paths() -> Json:
+    statuses = openapi.select(*(status for status in openapi.MODEL_CALL if status not in ("402", "529")))
+    content = {**json_content("ChatCompletion"), **event_stream("ChatCompletionFrame")}
+    return {
+        "/v1/chat/completions": {
+            "post": {
+                "tags": ["openai"],
+                "summary": "Create a reply, for clients of OpenAI's SDKs",
+                "operationId": "completions",
+                "requestBody": {"required": True, "content": json_content("CompletionRequest")},
+                "responses": {
+                    "200": {"description": "A completion, or its chunks with `stream: true`", "content": content},
+                    **openapi.describe_errors(statuses, "OpenAIErrorBody"),
+                },
+            }
+        }
+    }
+
+
+PART = FormatPart(
+    "OpenAI",
+    ChatCompletion,
+    "ChatCompletionFrame",
+    ChatCompletionChunk | OpenAIErrorBody,
+    OpenAIErrorBody,
+    bodies=(_BODY,),
+    describe_paths=_describe_paths,
+)
