@@ -243,8 +243,8 @@ def _request_attributes(record: RequestRecord, trace: RequestTrace) -> Iterator[
 def _reply_attributes(record: RequestRecord) -> Iterator[tuple[str, AttributeValue]]:
     if record.finish_reason is not None:
         yield "gen_ai.response.finish_reasons", (record.finish_reason,)
-    if record.first_token_at is not None:
-        yield "gen_ai.response.time_to_first_chunk", record.first_token_at - record.started_at
+    if record.first_token_seconds is not None:
+        yield "gen_ai.response.time_to_first_chunk", record.first_token_seconds
     tokens = record.tokens
     if tokens is not None:
         yield "gen_ai.usage.input_tokens", tokens.input
