@@ -38,7 +38,6 @@ from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.attachments.loader import AttachmentLimits, AttachmentLoader
 from app.cache import Apply, Cache, CacheRules
-from app.calls.types import CallCoordinator
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, CacheSettings, Key, LimitSettings, Settings, UsageSettings, load
@@ -81,6 +80,7 @@ STORE_LINGER_SECONDS = 0.05
 """How long a reply waits for others, to be written to a file with them. A process that is killed loses its replies of
 this time."""
 if TYPE_CHECKING:
+    from app.calls.shared import Coordinator
     from app.observe.tracing import SpanWriter, TracedUpstream
     from app.redis.connection import RedisConnection
 
@@ -120,10 +120,10 @@ class _Reporters(Struct, frozen=True):
 
 
 OpenStorage: TypeAlias = Callable[[CacheSettings, Ticker], Storage]
-ConnectRedis: TypeAlias = "Callable[[RedisUrl, float], tuple[RedisConnection, CallCoordinator]]"
+ConnectRedis: TypeAlias = "Callable[[RedisUrl, float], tuple[RedisConnection, Coordinator]]"
 
 
-def connect_redis(address: RedisUrl, keep_seconds: float) -> "tuple[RedisConnection, CallCoordinator]":
+def connect_redis(address: RedisUrl, keep_seconds: float) -> "tuple[RedisConnection, Coordinator]":
     """Return a connection, and the coordinator that uses it. Its packages are imported here: that takes time."""
     from app.calls.shared import Coordinator
     from app.redis.connection import RedisConnection

@@ -5,21 +5,25 @@ Gateways that share a Redis also write a record of each reply there, with which 
 
 import asyncio
 import heapq
-from collections import OrderedDict
 from dataclasses import dataclass
 
 import msgspec
 
-from app.cache import PackedReply, ReplaySource, ReplyLocation
-from app.chat.stream import Label, Origin
+from app.cache import InFlightCall, ReplaySource, ReplyLocation
+from app.calls.entry import load
+from app.calls.stored_log import StoredLog
+from app.chat.stream import Label, Origin, Reply
 from app.formats import FORMATS
 from app.formats.base import Format, Options, ReplyInfo, ReplyMode
+from app.runtime.bounded_map import BoundedMap
 from app.runtime.turn_queue import TurnBudget
 
 SWEEP_SECONDS = 1.0
 """How often ended replies are searched and old ones dropped."""
 MAX_REPLIES = 100_000
 _NOWHERE: ReplyLocation = ("flight", "")
+_OBJECT_BYTES = 400
+"""The approximate size of a packed reply besides its bytes."""
 
 
 @dataclass(slots=True, eq=False)
@@ -37,7 +41,7 @@ class ResumableReply:
 
     def release(self) -> None:
         """End the call if only this reply keeps it running: the reply can no longer be resumed."""
-        if self.unread_seconds:
+        if self.unread_seconds and isinstance(self.source, InFlightCall):
             self.source.release(self.unread_seconds)
 
 
@@ -55,39 +59,41 @@ class ResumableReplies:
         self._budget = budget or TurnBudget()
         self.keep_seconds = keep_seconds
         self.sweep_seconds = sweep_seconds
-        self._max_bytes = max_bytes
-        self._replies: dict[str, ResumableReply | _PackedReply] = {}
+        self._running: dict[str, ResumableReply] = {}
+        """Those that have not ended, and those of which it is not known yet."""
+        self._ended: BoundedMap[str, ResumableReply | PackedReply] = BoundedMap(max_bytes, MAX_REPLIES)
         self._due: list[tuple[float, str]] = []
-        self._ended: OrderedDict[str, int] = OrderedDict()
-        self._bytes = 0
         self._timer: asyncio.Handle | None = None
 
     def __len__(self) -> int:
-        return len(self._replies)
+        return len(self._running) + len(self._ended)
 
     def put(self, reply: ResumableReply) -> None:
         """Add a reply. It replaces an earlier one with the same id."""
         loop = asyncio.get_running_loop()
         id_ = reply.info.response_id
-        if id_ not in self._replies:
+        if id_ not in self._running:
             heapq.heappush(self._due, (loop.time() + self.sweep_seconds, id_))
-        self._replies[id_] = reply
-        reply.source.keep_for_resume()
+        self._running[id_] = reply
+        self._ended.pop(id_)
+        if isinstance(reply.source, InFlightCall):
+            reply.source.keep_for_resume()
         if self._timer is None:
             self._timer = loop.call_later(self.sweep_seconds, self._sweep)
 
     def find(self, id_: str) -> ResumableReply | None:
-        reply = self._replies.get(id_)
-        return reply.unpack(id_) if isinstance(reply, _PackedReply) else reply
+        reply = self._running.get(id_) or self._ended.get(id_)
+        return reply.unpack(id_) if isinstance(reply, PackedReply) else reply
 
     def drop(self, id_: str) -> None:
-        if self._replies.pop(id_, None) is not None:
-            self._bytes -= self._ended.pop(id_, 0)
+        self._running.pop(id_, None)
+        self._ended.pop(id_)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._replies.clear()
+        self._running.clear()
+        self._ended.clear()
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
@@ -99,37 +105,29 @@ class ResumableReplies:
                 self._timer = loop.call_soon(self._sweep)
             else:
                 self._budget.end()
-                self._timer = loop.call_later(self.sweep_seconds, self._sweep) if self._replies else None
+                self._timer = loop.call_later(self.sweep_seconds, self._sweep) if len(self) else None
 
     def _drop_old(self, now: float) -> bool:
         """Pack the replies that have ended, and drop old ones. Return whether some must wait for the next turn."""
         self._budget.begin_turn()
         while (is_due := bool(self._due) and self._due[0][0] <= now) and not self._budget.is_spent():
             _, id_ = heapq.heappop(self._due)
-            reply = self._replies.get(id_)
+            reply = self._running.get(id_)
             if reply is None:
-                continue
-            if id_ in self._ended or isinstance(reply, _PackedReply):
-                self.drop(id_)
-                continue
-            wait = self.sweep_seconds
-            if reply.source.ended:
+                self._ended.pop(id_)
+            elif reply.source.ended:
                 self._start_retention(id_, reply)
-                wait = self.keep_seconds
-            heapq.heappush(self._due, (now + wait, id_))
-        while self._ended and (self._bytes > self._max_bytes or len(self._replies) > MAX_REPLIES):
-            self.drop(next(iter(self._ended)))
+                heapq.heappush(self._due, (now + self.keep_seconds, id_))
+            else:
+                heapq.heappush(self._due, (now + self.sweep_seconds, id_))
         return is_due
 
     def _start_retention(self, id_: str, reply: ResumableReply) -> None:
         """Start the `keep_seconds` of a reply that has ended, and pack it. A log that several replies share is counted
         for each."""
         packed = _pack(reply)
-        if packed is not None:
-            self._replies[id_] = packed
-        size = reply.source.size if packed is None else packed.size
-        self._ended[id_] = size
-        self._bytes += size
+        del self._running[id_]
+        self._ended.put(id_, packed or reply, reply.source.size if packed is None else packed.size)
 
 
 class ResumeRecord(msgspec.Struct, frozen=True):
@@ -150,28 +148,50 @@ class ResumeRecord(msgspec.Struct, frozen=True):
     keepalives: list[int] = []
 
 
-class _PackedReply(msgspec.Struct, frozen=True, gc=False):
-    """A reply that has ended, as bytes: tens of thousands of replies are kept, and the garbage collector would visit
-    each of their objects again and again."""
+class PackedReply(msgspec.Struct, frozen=True, gc=False):
+    """A reply that has ended, as bytes, which are decoded for each reader. Tens of thousands are kept: they take a
+    tenth of the memory of logs, and the garbage collector visits none of them."""
 
     record: bytes
-    source: PackedReply
+    entry: bytes
 
     @property
     def size(self) -> int:
-        return len(self.record) + self.source.size
+        return len(self.record) + len(self.entry) + _OBJECT_BYTES
+
+    @property
+    def ended(self) -> bool:
+        return True
+
+    @property
+    def complete(self) -> bool:
+        return True
+
+    @property
+    def location(self) -> ReplyLocation | None:
+        location = self._read_record().location
+        return None if location == _NOWHERE else location
+
+    async def open(self) -> Reply:
+        return StoredLog(load(self.entry), cached=self._read_record().label == "hit").add_reader()
+
+    def pack(self) -> bytes:
+        return self.entry
 
     def unpack(self, id_: str) -> ResumableReply:
-        return reply_from_record(msgspec.json.decode(self.record, type=ResumeRecord), id_, self.source)
+        return reply_from_record(self._read_record(), id_, self)
+
+    def _read_record(self) -> ResumeRecord:
+        return msgspec.json.decode(self.record, type=ResumeRecord)
 
 
-def _pack(reply: ResumableReply) -> _PackedReply | None:
+def _pack(reply: ResumableReply) -> PackedReply | None:
     """Pack a reply that has ended; None if it cannot be encoded."""
-    source = reply.source.pack()
-    if source is None:
+    entry = reply.source.pack()
+    if entry is None:
         return None
     try:
-        return _PackedReply(write_record(reply, source.location or _NOWHERE), source)
+        return PackedReply(write_record(reply, reply.source.location or _NOWHERE), entry)
     except UnicodeEncodeError:
         return None
 

@@ -4,9 +4,7 @@ from app.cache.cache import Cache
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
 from app.cache.values import CacheRequest, CacheRules, FoundReply
 from app.calls.call import InFlightCall
-from app.calls.log import ReplyLocation
-from app.calls.stored_reply import PackedReply
-from app.calls.types import ReplaySource
+from app.calls.log import ReplaySource, ReplyLocation
 
 __all__ = [
     "MODES",
@@ -14,7 +12,6 @@ __all__ = [
     "Cache",
     "CachePolicy",
     "Mode",
-    "PackedReply",
     "ReplyLocation",
     "CacheRequest",
     "CacheRules",

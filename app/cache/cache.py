@@ -9,38 +9,49 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from app.cache.recent_replies import RecentReplies
 from app.cache.values import CacheRequest, CacheRules, FoundReply, OpenedReply
-from app.calls.call import InFlightCall, TickRegistry
-from app.calls.codec import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
-from app.calls.log import ReplyLocation
-from app.calls.stored_reply import StoredReply
-from app.calls.types import CallCoordinator, OpenUpstream, ReplaySource
+from app.calls.call import InFlightCall, OpenUpstream, TickRegistry
+from app.calls.entry import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
+from app.calls.log import ReplaySource, ReplyLocation
+from app.calls.stored_log import StoredLog
 from app.chat.stream import BYPASS, Origin, Reply
 from app.errors import CacheMiss, StoreDown, UpstreamFailed
+from app.runtime.bounded_map import BoundedMap
 from app.runtime.throttled_log import ThrottledLog
 from app.runtime.turn_queue import TurnQueue
 from app.stores import NotKept, Store, StoreError, StoreStats
+
+if TYPE_CHECKING:
+    from app.calls.shared import Coordinator
 
 log = logging.getLogger("parley.cache")
 
 STORING_SECONDS = 5.0
 """How long a purge, or the end of the process, waits for large replies that are being stored."""
+MAX_RECENT_BYTES = 16 * 1024 * 1024
+"""Of all stored replies that are kept decoded, as they are counted; with the frames of their texts they take up to a
+third more."""
+MAX_RECENT_REPLY_BYTES = 1024 * 1024
+"""A larger reply is not kept decoded."""
+MAX_RECENT_REPLIES = 2000
+"""The garbage collector visits about 15 objects of each."""
 
 
 class Cache:
     def __init__(
-        self, store: Store, ticker: TickRegistry, rules: CacheRules, coordinator: CallCoordinator | None = None
+        self, store: Store, ticker: TickRegistry, rules: CacheRules, coordinator: "Coordinator | None" = None
     ) -> None:
         self._store = store
         self._ticker = ticker
         self._rules = rules
         self._coordinator = coordinator
         self._throttled_log = ThrottledLog(log)
-        self._recent = RecentReplies()
+        self._recent: BoundedMap[str, StoredLog] = BoundedMap(MAX_RECENT_BYTES, MAX_RECENT_REPLIES)
+        """Stored replies that were read a short time ago, so that a hit on one of them again needs no decoding."""
         self._calls: dict[str, InFlightCall] = {}
         self._running: set[InFlightCall] = set()
         self._to_store: TurnQueue[tuple[CacheRequest, InFlightCall]] = TurnQueue(self._store_ended)
@@ -99,8 +110,8 @@ class Cache:
         origin = found.origin
         if found.source is None:
             reply = await found.open_upstream()
-        elif isinstance(found.source, StoredReply):
-            reply = found.source.add_reader()
+        elif isinstance(found.source, StoredLog):
+            reply = found.source.add_reader(self._rules.pace)
         else:
             reply = await found.source.open()
             if isinstance(found.source, InFlightCall) and found.source.followed:
@@ -126,14 +137,14 @@ class Cache:
             return self._make_found_from(call, request, open_upstream)
         if call is not None and call.complete and not request.policy.only:
             return None
-        stored: StoredReply | None = None
+        stored: StoredLog | None = None
         try:
             stored = await self._load_stored(request.key)
         except StoreError as error:  # a request goes on without the cache
             self._throttled_log.warn("a cached reply was not read", error)
         return None if stored is None else self._make_found(request, open_upstream, stored)
 
-    def _make_found(self, request: CacheRequest, open_upstream: OpenUpstream, stored: StoredReply) -> FoundReply | None:
+    def _make_found(self, request: CacheRequest, open_upstream: OpenUpstream, stored: StoredLog) -> FoundReply | None:
         """Return what was found; None if it is older than the request allows."""
         age, max_age = max(0.0, self._rules.clock() - stored.created), request.policy.max_age
         if max_age is not None and age > max_age:
@@ -147,16 +158,16 @@ class Cache:
         stored = self._make_stored(request.key, call.log.make_entry(), call.entry)
         return self._make_found(request, open_upstream, stored)
 
-    async def _load_stored(self, key: str) -> StoredReply | None:
+    async def _load_stored(self, key: str) -> StoredLog | None:
         """Raises StoreError."""
         found = await self._store.get(key)
         if found is None:
             return None
         data = found.value
-        recent = self._recent.get(key, data)
-        if recent is not None:
+        recent = self._recent.get(key)
+        if recent is not None and recent.data == data:
             return recent
-        stored: StoredReply | None = None
+        stored: StoredLog | None = None
         try:
             stored = self._make_stored(key, load(data), data)
         except CorruptEntry as error:
@@ -164,12 +175,14 @@ class Cache:
         if stored is None:
             await self._store.delete(key)
             return None
-        if self._rules.pace == "fast":  # else it has all its batches, in thousands of lists
-            self._recent.add(key, stored)
+        # At the original pace it has all its batches, in thousands of lists.
+        if self._rules.pace == "fast" and stored.size <= MAX_RECENT_REPLY_BYTES:
+            self._recent.put(key, stored, stored.size)
         return stored
 
-    def _make_stored(self, key: str, entry: StoredEntry, data: bytes | None) -> StoredReply:
-        return StoredReply(key, entry, data, self._rules.pace)
+    def _make_stored(self, key: str, entry: StoredEntry, data: bytes | None) -> StoredLog:
+        """Raises CorruptEntry."""
+        return StoredLog(entry, ("entry", f"{key}@{entry.created!r}"), data, self._rules.pace)
 
     # Calls.
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from app.cache.policy import CachePolicy
-from app.calls.call import InFlightCall
-from app.calls.log import LOG_LIMITS, LogLimits
-from app.calls.replay import Pace
-from app.calls.types import OpenUpstream, ReplaySource
+from app.calls.call import InFlightCall, OpenUpstream
+from app.calls.log import LOG_LIMITS, LogLimits, Pace, ReplaySource
 from app.chat.stream import Origin, Reply
 
 

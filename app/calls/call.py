@@ -10,10 +10,9 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from app.calls.log import LOG_LIMITS, LogLimits, LogReader, LogSubscriber, ReplyLocation, ReplyLog
-from app.calls.stored_reply import PackedReply, pack_log
 from app.chat.events import END_TYPES, Event, Failed, Fault, Finish
 from app.chat.stream import Reply
 from app.errors import Internal, ParleyError
@@ -27,6 +26,10 @@ LOST = Fault(
     transient=True,
 )
 """The end of a reply here, of which more may be in another process."""
+
+
+OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]
+"""Sends the request to the model server and returns the reply. Raises UpstreamFailed."""
 
 
 class TickRegistry(Protocol):
@@ -141,12 +144,10 @@ class InFlightCall:
         """Whether the log still has every event of the reply so far."""
         return self.log.complete
 
-    def pack(self) -> PackedReply | None:
+    def pack(self) -> bytes | None:
         if not self.ended or self.error is not None or not self.complete:
             return None
-        if self.entry is not None:
-            return PackedReply(self.entry, self.location)
-        return pack_log(self.log, self.size, self.location)
+        return self.entry or self.log.pack()
 
     def keep_for_resume(self) -> None:
         self.resumable = True

@@ -8,16 +8,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-from app.calls.codec import Batch, StoredEntry, dump
-from app.calls.entry_builder import EntryBuilder
+from app.calls.entry import LARGE_ENTRY, Batch, EntryEncoder, NotEncodable, StoredEntry, dump
 from app.chat.events import Event, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.stream import Receiver
+from app.chat.stream import Receiver, Reply
 
 BYTES_PER_TURN = 64 * 1024
 """See `LogLimits.batches_per_turn`."""
 EVENT_BYTES = 120
 """The approximate size of an event besides its text."""
+MAX_GAP_SECONDS = 10.0
+"""The longest pause between two batches at the original pace."""
+TIMER_SECONDS = 0.001
+"""How much too early a timer of the event loop may fire."""
 
+Pace: TypeAlias = Literal["fast", "original"]
+Turn: TypeAlias = Sequence[Sequence[list[Event]]]
+"""The batches that a reader gets in one turn of the event loop, in parts. A part that is a tuple has one batch, which
+is read as it arrives."""
 ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
 """A call by its id, or a stored reply by its key and the time of its end."""
 
@@ -33,6 +40,32 @@ class LogLimits:
 
 
 LOG_LIMITS = LogLimits()
+
+
+class ReplaySource(Protocol):
+    """A reply that can be read from its first event, more than once."""
+
+    @property
+    def size(self) -> int:
+        """The approximate size in bytes."""
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def location(self) -> ReplyLocation | None:
+        """Where other processes find the reply; None if they cannot."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply can still be read from its first event."""
+
+    async def open(self) -> Reply:
+        """Return a reader from the first event. Raises ParleyError if the reply failed before it began."""
+
+    def pack(self) -> bytes | None:
+        """Return the entry of the reply, to be kept in its place; None if it has not ended, is large, or cannot be
+        encoded."""
 
 
 class LogSubscriber(Protocol):
@@ -70,7 +103,7 @@ class ReplyLog:
         self.readers: dict[LogReader, None] = {}
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
-        self._entry = EntryBuilder()
+        self._entry = EntryEncoder()
 
     @property
     def end_position(self) -> int:
@@ -83,9 +116,9 @@ class ReplyLog:
 
     # Readers.
 
-    def add_reader(self) -> "LogReader":
-        """Return a new reader from the first batch."""
-        reader = LogReader(self)
+    def add_reader(self, pace: Pace = "fast") -> "LogReader":
+        """Return a new reader from the first batch. The original pace is for logs that have ended."""
+        reader = LogReader(self, pace)
         self.readers[reader] = self._subscribers[reader] = None
         self.readers_changed()
         return reader
@@ -112,6 +145,17 @@ class ReplyLog:
         for subscriber in list(self._subscribers):
             subscriber.advance()
 
+    def read(self, position: int, until: int) -> Turn:
+        """Return the batches from `position` up to `until`, but no more than a reader gets in one turn."""
+        start, limits = position - self.first_batch, self.limits
+        if until == position + 1:
+            return ((self.batches[start].events,),)
+        end = min(until - self.first_batch, start + limits.batches_per_turn)
+        group = [batch.events for batch in self.batches[start:end]]
+        if self.size > BYTES_PER_TURN:
+            del group[count_for_turn(group) :]
+        return (group,)
+
     # The source.
 
     def append(self, at: float, batches: Sequence[list[Event]]) -> None:
@@ -123,7 +167,7 @@ class ReplyLog:
                 self._entry.add(batch, self.size)
         if self.size > self.limits.max_bytes:
             self.truncated = True
-            self._entry = EntryBuilder()  # frees what it holds
+            self._entry = EntryEncoder()  # frees what it holds
 
     def end(self) -> None:
         """End the log. Changes of its readers are not reported any more."""
@@ -131,13 +175,21 @@ class ReplyLog:
         self._on_readers_changed = None
 
     def is_cacheable(self, *, length: bool) -> bool:
-        """Whether the reply may be stored. See `EntryBuilder.is_cacheable`."""
+        """Whether the reply may be stored. See `EntryEncoder.is_cacheable`."""
         return self.complete and self._entry.is_cacheable(length=length)
 
     def dump(self) -> bytes:
         """Encode the reply for a store. Takes long if it is large. Raises NotEncodable."""
         entry = self.make_entry()
-        return self._entry.build(entry.created) or dump(entry)
+        return self._entry.finish(entry.created) or dump(entry)
+
+    def pack(self) -> bytes | None:
+        if self.defect is not None or not self.batches or self.size > LARGE_ENTRY:
+            return None
+        try:
+            return self.dump()
+        except NotEncodable:
+            return None
 
     def make_entry(self) -> StoredEntry:
         return StoredEntry(self.finished_at or 0.0, self.batches)
@@ -152,21 +204,31 @@ class ReplyLog:
 
 
 class LogReader:
-    """A reader of a log, with its position. It implements `Reply`."""
+    """A reader of a log, with its position. It implements `Reply`.
+
+    At the original pace, batches that become due during a pause come at once after it.
+    """
 
     fallback_model: str | None = None
-    __slots__ = ("_log", "_receiver", "_turn", "paused", "position")
+    __slots__ = ("_due", "_due_position", "_log", "_pace", "_receiver", "_started_at", "_turn", "paused", "position")
 
-    def __init__(self, log: ReplyLog) -> None:
+    def __init__(self, log: ReplyLog, pace: Pace) -> None:
         self._log = log
+        self._pace = pace
         self._receiver: Receiver | None = None
         self._turn: asyncio.Handle | None = None
+        self._started_at = 0.0
+        self._due_position = 0
+        """The first batch that is not known to be due, at the original pace."""
+        self._due = 0.0
+        """When it is due, in seconds after the start."""
         self.paused = False
         self.position = log.first_batch
 
     def start(self, receiver: Receiver) -> None:
         if self in self._log.readers:
             self._receiver = receiver
+            self._started_at = asyncio.get_running_loop().time()
             self.advance()
 
     def pause(self) -> None:
@@ -194,37 +256,55 @@ class LogReader:
         receiver, log = self._receiver, self._log
         if receiver is None or self.paused or self._turn is not None:
             return
-        start = self.position - log.first_batch
-        unread = len(log.batches) - start
+        end = log.end_position
+        until = end if self._pace == "fast" else self._find_due()
+        parts: Turn = ()
+        if self.position < until:
+            parts = log.read(self.position, until)
+            for part in parts:
+                self.position += len(part)
+        if self.position < end:
+            self._schedule(until)
         try:
-            if unread == 1:
-                self.position += 1
-                receiver.on_events(log.batches[start].events)
-            elif unread:
-                group = self._next_group(start)
-                if len(group) < unread:
-                    self._turn = asyncio.get_running_loop().call_soon(self._take_turn)
-                receiver.on_batches(group)
+            for part in parts:
+                if self._receiver is receiver:
+                    _deliver(receiver, part)
         except Exception as error:  # of this receiver: the others go on
             self._receiver = None
             receiver.on_crash(error)
             return
-        if log.ended and self.position == log.end_position and self._receiver is receiver:
+        if log.defect is not None and self.position == log.end_position and self._receiver is receiver:
             self._receiver = None
-            if log.defect is not None:
-                receiver.on_crash(log.defect)
+            receiver.on_crash(log.defect)
 
-    def _next_group(self, start: int) -> list[list[Event]]:
-        log = self._log
-        group = [batch.events for batch in log.batches[start : start + log.limits.batches_per_turn]]
-        if log.size > BYTES_PER_TURN:
-            del group[count_for_turn(group) :]
-        self.position += len(group)
-        return group
+    def _find_due(self) -> int:
+        """Return how far the batches are due."""
+        batches = self._log.batches
+        elapsed = asyncio.get_running_loop().time() - self._started_at + TIMER_SECONDS
+        while self._due_position < len(batches) and self._due <= elapsed:
+            self._due_position += 1
+            if self._due_position < len(batches):
+                gap = batches[self._due_position].at - batches[self._due_position - 1].at
+                self._due += min(max(gap, 0.0), MAX_GAP_SECONDS)
+        return self._due_position
+
+    def _schedule(self, until: int) -> None:
+        loop = asyncio.get_running_loop()
+        if self.position < until:
+            self._turn = loop.call_soon(self._take_turn)
+        else:
+            self._turn = loop.call_at(self._started_at + self._due, self._take_turn)
 
     def _take_turn(self) -> None:
         self._turn = None
         self.advance()
+
+
+def _deliver(receiver: Receiver, part: Sequence[list[Event]]) -> None:
+    if type(part) is tuple:
+        receiver.on_events(part[0])
+    else:
+        receiver.on_batches(part)
 
 
 def count_for_turn(group: Sequence[list[Event]]) -> int:

@@ -1,8 +1,8 @@
 """A store in the memory of this process; evicts the least recently used entries first."""
 
-from collections import OrderedDict
 from typing import NamedTuple
 
+from app.runtime.bounded_map import BoundedMap
 from app.stores.base import (
     CLOSED,
     EntryTotals,
@@ -28,9 +28,7 @@ class _MemoryRow(NamedTuple):
 class MemoryStore:
     def __init__(self, limits: StoreLimits | None = None) -> None:
         self._limits = limits or StoreLimits()
-        self._rows: OrderedDict[str, _MemoryRow] = OrderedDict()
-        """Least recently used first."""
-        self._bytes = 0
+        self._rows = BoundedMap[str, _MemoryRow](self._limits.max_bytes, self._limits.max_entries)
         self._closed = False
 
     async def get(self, key: str) -> StoredValue | None:
@@ -39,21 +37,16 @@ class MemoryStore:
         if row is None:
             return None
         if row.expires_at <= self._limits.clock():
-            self._drop(key)
+            self._rows.pop(key)
             return None
-        self._rows.move_to_end(key)
         return StoredValue(row.value, row.stored_at)
 
     async def put(self, key: str, value: bytes, *, ttl_seconds: float, model: str) -> None:
         self._check_open()
         if not self._takes(value):
             raise NotKept(f"{len(value)} bytes are too many for this store")
-        self._drop(key)
-        limits, now = self._limits, self._limits.clock()
-        self._rows[key] = _MemoryRow(value, model, now, now + ttl_seconds)
-        self._bytes += _weight(value)
-        while self._bytes > limits.max_bytes or len(self._rows) > limits.max_entries:
-            self._drop(next(iter(self._rows)))
+        now = self._limits.clock()
+        self._rows.put(key, _MemoryRow(value, model, now, now + ttl_seconds), _weight(value))
 
     def _takes(self, value: bytes) -> bool:
         return len(value) <= self._limits.max_entry_bytes and _weight(value) <= self._limits.max_bytes
@@ -64,17 +57,17 @@ class MemoryStore:
 
     async def delete(self, key: str) -> None:
         self._check_open()
-        self._drop(key)
+        self._rows.pop(key)
 
     async def purge(self, model: str | None = None) -> int:
         keys = [key for key, row in self._rows.items() if model in (None, row.model)]
         for key in keys:
-            self._drop(key)
+            self._rows.pop(key)
         return len(keys)
 
     async def stats(self) -> StoreStats:
         now, by_model = self._limits.clock(), dict[str, EntryTotals]()
-        for row in self._rows.values():
+        for _, row in self._rows.items():
             if row.expires_at > now:
                 totals = by_model.get(row.model, EntryTotals(0, 0))
                 by_model[row.model] = EntryTotals(totals.entries + 1, totals.bytes + len(row.value))
@@ -83,12 +76,6 @@ class MemoryStore:
     async def aclose(self) -> None:
         self._closed = True
         self._rows.clear()
-        self._bytes = 0
-
-    def _drop(self, key: str) -> None:
-        row = self._rows.pop(key, None)
-        if row is not None:
-            self._bytes -= _weight(row.value)
 
 
 def _weight(value: bytes) -> int:

@@ -1,10 +1,9 @@
-"""Entries of the cache with any events, and an `EntryBuilder` of batches that are all there."""
+"""Entries of the cache with any events, and an encoder of batches that are all there."""
 
 from collections.abc import Iterable
 from typing import Any
 
-from app.calls.codec import Batch, StoredEntry
-from app.calls.entry_builder import EntryBuilder
+from app.calls.entry import Batch, EntryEncoder, StoredEntry
 from app.calls.log import events_size
 from app.chat.events import Event, Extra, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import strategies as st
@@ -28,9 +27,9 @@ BATCHES = st.builds(Batch, st.floats(0, 1e6), st.lists(EVENTS, max_size=4))
 ENTRIES = st.builds(StoredEntry, st.floats(0, 2e9), st.lists(BATCHES, max_size=4))
 
 
-def built(batches: Iterable[Batch]) -> EntryBuilder:
-    builder, size = EntryBuilder(), 0
+def built(batches: Iterable[Batch]) -> EntryEncoder:
+    encoder, size = EntryEncoder(), 0
     for batch in batches:
         size += events_size(batch.events)
-        builder.add(batch, size)
-    return builder
+        encoder.add(batch, size)
+    return encoder

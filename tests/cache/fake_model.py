@@ -7,9 +7,8 @@ from typing import Any
 
 from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
 from app.cache.policy import ON, CachePolicy
-from app.calls.call import InFlightCall
-from app.calls.codec import Batch, StoredEntry, dump
-from app.calls.types import OpenUpstream
+from app.calls.call import InFlightCall, OpenUpstream
+from app.calls.entry import Batch, StoredEntry, dump
 from app.chat.events import Event, Failed
 from app.chat.stream import Origin, Reply
 from app.errors import UpstreamFailed

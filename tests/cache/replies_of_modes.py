@@ -5,8 +5,8 @@ from typing import Any
 
 from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits
 from app.api.response_writer import SendQueue
-from app.calls.codec import Batch, StoredEntry, dump, load
-from app.calls.replay import Replay, Turns
+from app.calls.entry import Batch, StoredEntry, dump, load
+from app.calls.stored_log import StoredLog
 from app.chat.events import Event
 from app.chat.stream import Receiver, Reply
 from app.formats import FORMATS
@@ -73,7 +73,7 @@ async def differences(batches: Sequence[list[Event]], ways: Iterable[tuple[Forma
 
 
 def _replayed(entry: StoredEntry) -> Reply:
-    return Replay(Turns([batch.events for batch in entry.batches], 1), whole=True)
+    return StoredLog(entry, cached=False).add_reader()
 
 
 WAYS = [(form, mode) for form in FORMATS.values() for mode in MODES]

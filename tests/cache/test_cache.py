@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 from app.cache import CacheRules
 from app.cache.policy import CachePolicy, make_cache_policy
-from app.calls.codec import LARGE_ENTRY, load
+from app.calls.entry import LARGE_ENTRY, load
 from app.calls.log import LogLimits
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, ToolCallDelta
 from app.errors import CacheMiss

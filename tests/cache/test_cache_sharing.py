@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 import pytest
-from app.cache import CacheRules
+from app.cache import CacheRules, InFlightCall
 from app.calls.log import LogLimits
 from app.chat.events import Event, Failed
 from app.chat.stream import Reply
@@ -206,6 +206,7 @@ def test_a_follower_who_stays_keeps_the_call_when_all_leave() -> None:
         assert bench.model.calls[0].closes == 0
         source = answers[1].found[-1]
         bench.model.calls[0].push(*REPLY[:2])
+        assert isinstance(source, InFlightCall)
         source.release(math.inf)
         assert bench.model.calls[0].closes == 1
 

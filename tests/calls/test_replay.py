@@ -1,4 +1,4 @@
-"""A stored reply is sent as it came, whatever its reader does meanwhile."""
+"""A stored reply is read as it came, whatever its reader does meanwhile."""
 
 import asyncio
 import random
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from unittest.mock import Mock, patch
 
 import pytest
-from app.calls.codec import Batch
-from app.calls.log import events_size
-from app.calls.replay import BATCHES_PER_TURN, Pace, PacedReplay, Replay, ReplayBase, Turns
+from app.calls.entry import Batch, CorruptEntry, StoredEntry
+from app.calls.log import LogLimits, LogReader, Pace
+from app.calls.stored_log import STORED_LIMITS, StoredLog
 from app.chat.event_runs import join_texts
-from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta, is_end
+from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta
 
 from tests.cache.fake_calls import FakeCaller
 from tests.cache.manual_clock import Clocked, Listener, run
@@ -23,12 +23,12 @@ def made(count: int, gap: float = 0.1) -> list[Batch]:
     return [*sent, Batch(5.0 + count * gap, [Finish("stop")])]
 
 
-def replayed(batches: list[Batch], pace: Pace = "fast", batches_per_turn: int = BATCHES_PER_TURN) -> ReplayBase:
-    events = events_of(batches)
-    whole = bool(events) and is_end(events[-1])
-    if pace == "original":
-        return PacedReplay(batches, whole=whole, batches_per_turn=batches_per_turn)
-    return Replay(Turns(events, sum(map(events_size, events)), batches_per_turn), whole=whole)
+def stored(batches: list[Batch], pace: Pace = "fast", limits: LogLimits = STORED_LIMITS) -> StoredLog:
+    return StoredLog(StoredEntry(1.0, batches), pace=pace, limits=limits)
+
+
+def replayed(batches: list[Batch], pace: Pace = "fast", limits: LogLimits = STORED_LIMITS) -> LogReader:
+    return stored(batches, pace, limits).add_reader(pace)
 
 
 def events_of(batches: list[Batch]) -> list[list[Event]]:
@@ -57,7 +57,7 @@ def test_a_reader_that_raises_gets_its_error(pace: Pace) -> None:
 
     async def scenario(loop: Clocked) -> None:
         reader = Broken()
-        reader.listen(replayed(made(20), pace, 2))
+        reader.listen(replayed(made(20), pace, LogLimits(batches_per_turn=2)))
         await asyncio.sleep(10)
         assert (len(reader.batches), type(reader.crash)) == (4, KeyError)
 
@@ -123,17 +123,16 @@ def test_a_long_reply_leaves_others_their_turn_between_its_groups() -> None:
 @pytest.mark.interpreted
 def test_a_turn_is_made_when_it_is_first_read_and_once_for_all_readers() -> None:
     async def scenario(loop: Clocked) -> None:
-        events = events_of(made(300))
-        turns = Turns(events, 1)
+        reply = stored(made(300))
         first, second = Listener(), Listener()
-        with patch("app.calls.replay.join_texts", Mock(wraps=join_texts)) as joining:
-            Replay(turns, whole=True).start(first)
+        with patch("app.calls.stored_log.join_texts", Mock(wraps=join_texts)) as joining:
+            reply.add_reader().start(first)
             assert joining.call_count == 1
             await first.ended.wait()
-            Replay(turns, whole=True).start(second)
+            reply.add_reader().start(second)
             await second.ended.wait()
             assert joining.call_count == 2
-        assert first.received == second.received == events
+        assert first.received == second.received == events_of(made(300))
 
     run(scenario)
 
@@ -233,7 +232,7 @@ def test_the_reply_is_the_same_wherever_it_is_paused_and_resumed(seed: int, pace
 @each_case("inside", [True, False])
 def test_nothing_is_delivered_after_a_close(after: int, pace: Pace, inside: bool) -> None:
     async def scenario(loop: Clocked) -> None:
-        reply = replayed(made(5), pace, 1)
+        reply = replayed(made(5), pace, LogLimits(batches_per_turn=1))
         listener = Listener(lambda: reply.close() if inside and len(listener.groups) == after else None)
         if after:
             reply.start(listener)
@@ -268,13 +267,7 @@ def test_a_reply_that_is_over_leaves_nothing_in_the_loop() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("batches", [[], [Batch(0.0, [])], [Batch(0.0, [TextDelta("Hi")])]], ids=str)
-@each_case("pace", ["fast", "original"])
-def test_a_reply_without_an_end_is_a_defect_and_never_a_silence(batches: list[Batch], pace: Pace) -> None:
-    async def scenario(loop: Clocked) -> None:
-        listener = Listener()
-        replayed(batches, pace).start(listener)
-        assert isinstance(listener.crash, ValueError)
-        assert listener.received == []
-
-    run(scenario)
+@each_case("batches", [[], [Batch(0.0, [])], [Batch(0.0, [TextDelta("Hi")])]])
+def test_an_entry_without_an_end_is_damaged(batches: list[Batch]) -> None:
+    with pytest.raises(CorruptEntry):
+        stored(batches)

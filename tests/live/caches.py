@@ -6,7 +6,6 @@ from collections.abc import Callable
 from app.cache import Cache, CacheRules
 from app.calls.shared import Coordinator
 from app.calls.shared.call_store import LEASE_SECONDS
-from app.calls.types import CallCoordinator
 from app.config.settings import CacheSettings
 from app.main import OpenStorage, Storage, open_storage
 from app.redis.connection import RedisConnection
@@ -49,7 +48,7 @@ class StorageMaker:
             return Storage(Cache(self._store, ticker, rules), MemoryStore(), None)
         return open_storage(settings, ticker, rules, self._connect)
 
-    def _connect(self, address: RedisUrl, keep_seconds: float) -> tuple[RedisConnection, CallCoordinator]:
+    def _connect(self, address: RedisUrl, keep_seconds: float) -> tuple[RedisConnection, Coordinator]:
         link = self._link_of(address)
         coordinator = Coordinator(
             link,

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Self
 
-from app.calls.codec import load
+from app.calls.entry import load
 from app.chat.events import Finish, TextDelta
 from app.config.settings import Settings
 from app.main import create_app

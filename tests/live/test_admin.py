@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.calls.codec import LARGE_ENTRY, StoredEntry, dump
+from app.calls.entry import LARGE_ENTRY, StoredEntry, dump
 from app.cli import main
 
 from tests.calls.shared.coordinators import PatientLink

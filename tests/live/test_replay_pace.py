@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app.calls.codec import Batch, StoredEntry, dump, load
+from app.calls.entry import Batch, StoredEntry, dump, load
 
 from tests.live.caches import KnownStore, StorageMaker
 from tests.live.caching_gateway import Asker, caching

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app.api.resumable import ResumableReply
+from app.api.resumable import PackedReply
 from app.formats import FORMATS
 from typing_extensions import override
 
@@ -81,6 +81,11 @@ def redis(request: pytest.FixtureRequest) -> str | None:
 def body(name: str, mode: str, **more: Any) -> dict[str, Any]:
     # No two of these requests are equal: each is a call of its own, also where the cache is on.
     return {**QUESTION, "reply_format": name, "stream_mode": mode, "cancel_on_disconnect": False, **more}
+
+
+def is_packed(gateway: Gateway, id_: str) -> bool:
+    reply = gateway.context.resumable.find(id_)
+    return reply is not None and isinstance(reply.source, PackedReply)
 
 
 async def uninterrupted(upstream: BySeed, gateway: Gateway, ask: dict[str, Any]) -> tuple[list[bytes], int]:
@@ -165,7 +170,7 @@ async def test_a_reply_that_is_kept_as_bytes_is_resumed_byte_for_byte(name: str,
                 assert caller.headers["x-parley-cache"] == label
                 id_, frames = reply_id(caller), split_frames(await caller.rest())
             async with asyncio.timeout(DEADLINE_SECONDS):
-                while isinstance(gateway.context.resumable._replies[id_], ResumableReply):
+                while not is_packed(gateway, id_):
                     await asyncio.sleep(0.01)
             for after in range(len(frames)):
                 assert await resumed(gateway, id_, after) == frames[after:]

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
-from app.calls.codec import VERSION
+from app.calls.entry import VERSION
 from app.calls.shared import records, scripts
 from app.calls.shared.records import Record
 from app.redis.connection import Client, RedisConnection, Script

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from app.calls.call import LOST, InFlightCall
+from app.calls.call import LOST, InFlightCall, OpenUpstream
 from app.calls.shared.batch_writer import BatchWriter
 from app.calls.shared.call_store import JOINED, KEEP_SECONDS, LEASE_SECONDS, PREFIX, CallKeys, CallStore, to_text
 from app.calls.shared.follower import Follower
 from app.calls.shared.lease import JOINABLE_AFTER_END_MS, CallLease, Publisher
 from app.calls.shared.tailer import StreamTailer
-from app.calls.types import OpenUpstream
 from app.chat.stream import Reply
 from app.errors import StoreDown, UpstreamFailed
 from app.redis.connection import RedisConnection, RedisUnanswered, RedisUnavailable

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from app.calls.call import InFlightCall
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.calls.shared import records
 from app.calls.shared.call_store import After, CallKeys, WriteRequest, WriteResult
 from app.chat.events import Failed, Fault

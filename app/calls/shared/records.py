@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.chat.events import Fault
 
 

@@ -5,12 +5,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from app.calls.call import LOST, InFlightCall
+from app.calls.call import LOST, InFlightCall, OpenUpstream
 from app.calls.log import LOG_LIMITS, LogLimits, LogReader
 from app.calls.shared import Coordinator
 from app.calls.shared.batch_writer import BatchWriter
 from app.calls.shared.tailer import StreamTailer
-from app.calls.types import OpenUpstream
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta
 from app.chat.stream import Receiver, Reply
 from app.errors import UpstreamFailed

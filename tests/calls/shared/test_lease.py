@@ -3,7 +3,7 @@
 from typing import Literal
 
 import msgspec
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.calls.shared import records
 from app.calls.shared.call_store import CallKeys, WriteResult
 from app.calls.shared.lease import MAX_CALL_BYTES, MAX_RECORD_BYTES, MAX_WAITING_BYTES, CallLease

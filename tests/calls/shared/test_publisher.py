@@ -3,7 +3,7 @@
 import logging
 
 import pytest
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.calls.shared import records
 from app.calls.shared.call_store import CallKeys
 from app.calls.shared.lease import CallLease, Publisher

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.calls.shared.call_store import PREFIX, CallKeys, WriteResult
 from app.calls.shared.lease import MAX_UNFOLLOWED_BYTES, UNFOLLOWED_SECONDS, CallLease
 from app.chat.events import Event, TextDelta

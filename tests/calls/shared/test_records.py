@@ -1,7 +1,7 @@
 """The records of a call that gateways share."""
 
 import pytest
-from app.calls.codec import Batch
+from app.calls.entry import Batch
 from app.calls.shared.records import (
     BatchesWritten,
     CallFailed,

@@ -1,12 +1,11 @@
-"""A reply that has ended is kept as bytes, which the garbage collector never visits, and is read again from them."""
+"""A reply that has ended is packed as its entry, and read again from it."""
 
-import gc
 from typing import Any
 
 import pytest
-from app.calls.codec import LARGE_ENTRY, Batch, StoredEntry, dump
+from app.calls.entry import LARGE_ENTRY, Batch, StoredEntry, dump, load
 from app.calls.log import ReplyLog, events_size
-from app.calls.stored_reply import PackedReply, StoredReply, pack_log
+from app.calls.stored_log import StoredLog
 from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 
 from tests.cache.fake_calls import FakeCaller
@@ -35,54 +34,47 @@ def log_of(reply: list[list[Event]], finished_at: float | None = 5.0) -> ReplyLo
 @pytest.mark.parametrize("name", REPLIES)
 def test_what_is_packed_is_read_again_event_by_event(name: str) -> None:
     async def scenario(_: Any) -> None:
-        packed = pack_log(log_of(REPLIES[name]), 100, ("flight", "id"))
-        assert packed is not None and packed.location == ("flight", "id") and packed.pack() is packed
-        for _ in range(2):
-            caller = FakeCaller()
-            caller.listen(await packed.open())
-            assert caller.batches == REPLIES[name]
+        packed = log_of(REPLIES[name]).pack()
+        assert packed is not None
+        caller = FakeCaller()
+        caller.listen(StoredLog(load(packed), cached=False).add_reader())
+        assert caller.batches == REPLIES[name]
 
     run(scenario)
-
-
-def test_a_packed_reply_is_nothing_to_the_garbage_collector() -> None:
-    packed = pack_log(log_of(REPLIES["words"]), 100, ("flight", "id"))
-    assert packed is not None and not gc.is_tracked(packed)
 
 
 def test_a_reply_that_cannot_be_packed_stays_as_it_is() -> None:
     crashed = log_of(REPLIES["words"])
     crashed.defect = ValueError()
     too_large_a_number: list[list[Event]] = [[Finish("stop", {"n": 1 << 70})]]
-    assert pack_log(crashed, 100, None) is None
-    assert pack_log(log_of([]), 0, None) is None
-    assert pack_log(log_of(REPLIES["words"]), LARGE_ENTRY + 1, None) is None
-    assert pack_log(log_of(too_large_a_number), 100, None) is None
+    large = log_of(REPLIES["words"])
+    large.size = LARGE_ENTRY + 1
+    assert crashed.pack() is None
+    assert log_of([]).pack() is None
+    assert large.pack() is None
+    assert log_of(too_large_a_number).pack() is None
 
 
 ENTRY = StoredEntry(5.0, [Batch(0.0, [TextDelta("Hi")]), Batch(1.0, [Finish("stop", {"n": 1})])])
 
 
 @each_case("data", [None, dump(ENTRY)])
-def test_a_stored_reply_is_packed_with_its_usage_marked(data: bytes | None) -> None:
+def test_a_stored_reply_is_read_with_its_usage_marked_and_packed_as_it_was_stored(data: bytes | None) -> None:
     async def scenario(_: Any) -> None:
-        stored = StoredReply("key", ENTRY, data)
-        packed = stored.pack()
-        assert isinstance(packed, PackedReply) and packed.location == stored.location == ("entry", "key@5.0")
-        callers = FakeCaller(), FakeCaller()
-        callers[0].listen(await stored.open())
-        callers[1].listen(await packed.open())
-        assert callers[0].batches == callers[1].batches
-        assert callers[1].batches[-1] == [Finish("stop", {"n": 1, "cached": True})]
+        stored = StoredLog(ENTRY, data=data)
+        caller = FakeCaller()
+        caller.listen(await stored.open())
+        assert caller.batches[-1] == [Finish("stop", {"n": 1, "cached": True})]
+        assert stored.pack() == dump(ENTRY)
 
     run(scenario)
 
 
 def test_a_stored_reply_is_read_at_the_original_pace_but_resumed_at_once() -> None:
     async def scenario(loop: Any) -> None:
-        stored = StoredReply("key", ENTRY, dump(ENTRY), "original")
+        stored = StoredLog(ENTRY, data=dump(ENTRY), pace="original")
         slow, fast = Listener(), Listener()
-        stored.add_reader().start(slow)
+        stored.add_reader("original").start(slow)
         (await stored.open()).start(fast)
         assert fast.ended.is_set() and not slow.ended.is_set()
         await slow.ended.wait()
@@ -94,7 +86,7 @@ def test_a_stored_reply_is_read_at_the_original_pace_but_resumed_at_once() -> No
 
 def test_any_number_of_readers_read_a_stored_reply() -> None:
     async def scenario(_: Any) -> None:
-        stored = StoredReply("key", ENTRY)
+        stored = StoredLog(ENTRY)
         listeners = [Listener() for _ in range(3)]
         for listener in listeners:
             stored.add_reader().start(listener)
@@ -104,16 +96,18 @@ def test_any_number_of_readers_read_a_stored_reply() -> None:
     run(scenario)
 
 
-def test_a_stored_reply_without_its_end_is_not_packed() -> None:
-    assert StoredReply("key", StoredEntry(5.0, ENTRY.batches[:1])).pack() is None
-    assert StoredReply("key", StoredEntry(5.0, [])).pack() is None
+def test_a_large_stored_reply_and_one_that_cannot_be_encoded_are_not_packed() -> None:
+    large = StoredLog(ENTRY)
+    large.size = LARGE_ENTRY + 1
+    assert large.pack() is None
+    assert StoredLog(StoredEntry(5.0, [Batch(0.0, [Finish("stop", {"n": 1 << 70})])])).pack() is None
 
 
 @each_case("data", [None, dump(ENTRY)])
 def test_the_size_of_a_stored_reply_counts_its_events_and_texts(data: bytes | None) -> None:
     words = StoredEntry(5.0, [Batch(0.0, [TextDelta("x" * 1000)] * 10), *ENTRY.batches])
     exact = sum(events_size(batch.events) for batch in words.batches)
-    assert StoredReply("key", words, data and dump(words)).size == pytest.approx(exact, rel=0.1)
+    assert StoredLog(words, data=data and dump(words)).size == pytest.approx(exact, rel=0.1)
 
 
 def test_a_stored_reply_is_not_changed_by_those_who_read_it() -> None:
@@ -129,7 +123,7 @@ def test_a_stored_reply_is_not_changed_by_those_who_read_it() -> None:
     before = dump(StoredEntry(5.0, batches))
 
     async def scenario(_: Any) -> None:
-        stored = StoredReply("key", StoredEntry(5.0, batches))
+        stored = StoredLog(StoredEntry(5.0, batches))
         for form, mode in WAYS:
             first = await send_reply(stored.add_reader(), form, mode)
             assert await send_reply(stored.add_reader(), form, mode) == first, (form.name, mode)

@@ -1,8 +1,7 @@
 """A reply that is gathered while it arrives is the same entry as one that is encoded at its end."""
 
 import pytest
-from app.calls.codec import LARGE_ENTRY, MAX_REPLY_BYTES, Batch, NotEncodable, StoredEntry, dump, load
-from app.calls.entry_builder import EntryBuilder
+from app.calls.entry import LARGE_ENTRY, MAX_REPLY_BYTES, Batch, EntryEncoder, NotEncodable, StoredEntry, dump, load
 from app.calls.log import LogLimits, ReplyLog
 from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
@@ -13,14 +12,14 @@ from tests.each_case import each_case
 
 @given(ENTRIES)
 def test_it_is_the_entry_that_is_encoded_at_once(entry: StoredEntry) -> None:
-    data = built(entry.batches).build(entry.created)
+    data = built(entry.batches).finish(entry.created)
     assert data is not None and load(data) == entry == load(dump(entry))
 
 
 @each_case("count", [0, 15, 16, 70_000])
 def test_a_reply_has_any_number_of_batches(count: int) -> None:
     entry = StoredEntry(1.7e9, [Batch(0.5, []) for _ in range(count)])
-    data = built(entry.batches).build(entry.created)
+    data = built(entry.batches).finish(entry.created)
     assert data is not None and load(data) == entry
 
 
@@ -29,25 +28,25 @@ UNENCODABLE: list[Event] = [TextDelta("\ud800"), Finish("stop", {"total_tokens":
 
 @each_case("event", UNENCODABLE)
 def test_what_cannot_be_encoded_is_left_to_the_end(event: Event) -> None:
-    builder = built([Batch(0.0, [TextDelta("Hi")]), Batch(0.0, [event]), Batch(0.0, [Finish("stop")])])
-    assert builder.build(1.0) is None
-    assert builder.is_cacheable(length=False)
+    encoder = built([Batch(0.0, [TextDelta("Hi")]), Batch(0.0, [event]), Batch(0.0, [Finish("stop")])])
+    assert encoder.finish(1.0) is None
+    assert encoder.is_cacheable(length=False)
 
 
 def test_a_large_reply_is_left_to_the_end() -> None:
     batch = Batch(0.0, [TextDelta("a")])
-    builder = EntryBuilder()
-    builder.add(batch, LARGE_ENTRY)
-    assert builder.build(1.0) is not None
-    builder.add(batch, LARGE_ENTRY + 1)
-    assert builder.build(1.0) is None
+    encoder = EntryEncoder()
+    encoder.add(batch, LARGE_ENTRY)
+    assert encoder.finish(1.0) is not None
+    encoder.add(batch, LARGE_ENTRY + 1)
+    assert encoder.finish(1.0) is None
 
 
 def test_a_reply_whose_other_fields_are_too_large_is_refused() -> None:
     """Its size is that of its texts alone."""
-    builder = built([Batch(0.0, [Extra({"citations": "a" * MAX_REPLY_BYTES})]), Batch(0.0, [Finish("stop")])])
+    encoder = built([Batch(0.0, [Extra({"citations": "a" * MAX_REPLY_BYTES})]), Batch(0.0, [Finish("stop")])])
     with pytest.raises(NotEncodable, match=f"at most {MAX_REPLY_BYTES} can be stored"):
-        builder.build(1.0)
+        encoder.finish(1.0)
 
 
 def test_a_log_that_lost_its_start_is_not_cacheable() -> None:

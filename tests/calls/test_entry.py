@@ -6,7 +6,7 @@ import threading
 import msgspec
 import pytest
 import zstandard
-from app.calls.codec import (
+from app.calls.entry import (
     MAX_REPLY_BYTES,
     VERSION,
     Batch,
