@@ -8,7 +8,7 @@ miss in the reply is refused. Any other unknown field is ignored with a warning,
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -391,9 +391,8 @@ class _BodyReader:
             params["function_choice"] = choice.value
         if not tools.tools:
             params.pop("parallel_tool_calls", None)
-        updates = [one for one in settings if one.item["type"] == "configuration_update"]
-        self._read_reasoning(params, updates)
-        self._read_text(params, updates, compacts)
+        self._read_reasoning(params, settings)
+        self._read_text(params, settings, compacts=compacts)
         self._check_flags()
         if body.get("truncation") == "disabled":
             params["max_input_tokens"], self._names["max_input_tokens"] = 0, "truncation"
@@ -405,19 +404,27 @@ class _BodyReader:
             self._violations += to_violations(error, params, schema=GenerateCfg, names=self._names)
             return {}
 
-    def _read_reasoning(self, params: Json, updates: list[_SettingItem]) -> None:
-        reasoning = self._body.get("reasoning")
-        if not isinstance(reasoning, dict | None):
-            self._refuse("reasoning", 'must be an object, such as {"effort": "low"}')
-            return
-        fields = reasoning or {}
-        self._warn_unknown(fields, "reasoning", {"effort", "summary", "generate_summary", "context", "mode"})
-        path, effort = "reasoning", fields.get("effort")
-        for place, update in _find_updates(updates, "reasoning"):
-            self._warn_unknown(update, place, {"effort"})
-            if "effort" in update:
-                path, effort = place, update["effort"]
-        path = f"{path}.effort"
+    def _read_setting(
+        self, settings: list[_SettingItem], name: str, field: str, known: Set[str], form: str
+    ) -> tuple[str, Any]:
+        """Return the path and the value of a field of an object: that of the last item which sets it, or the body's."""
+        given = self._body.get(name)
+        if not isinstance(given, dict | None):
+            self._refuse(name, f"must be an object, such as {form}")
+        fields = _as_object(given)
+        self._warn_unknown(fields, name, known)
+        path, value = f"{name}.{field}", fields.get(field)
+        for one in settings:
+            update = one.item.get(name) if one.item["type"] == "configuration_update" else None
+            if isinstance(update, dict):
+                self._warn_unknown(update, f"{one.path}.{name}", {field})
+                if field in update:
+                    path, value = f"{one.path}.{name}.{field}", update[field]
+        return path, value
+
+    def _read_reasoning(self, params: Json, settings: list[_SettingItem]) -> None:
+        known = {"effort", "summary", "generate_summary", "context", "mode"}
+        path, effort = self._read_setting(settings, "reasoning", "effort", known, '{"effort": "low"}')
         if not isinstance(effort, str | None):
             self._refuse(path, "must be a string")
         elif effort == "none":
@@ -425,24 +432,14 @@ class _BodyReader:
         elif effort is not None:
             params["reasoning_effort"], self._names["reasoning_effort"] = effort, path
 
-    def _read_text(self, params: Json, updates: list[_SettingItem], compacts: bool) -> None:
-        text = self._body.get("text")
-        if not isinstance(text, dict | None):
-            self._refuse("text", 'must be an object, such as {"format": {"type": "json_object"}}')
-            return
-        fields = text or {}
-        self._warn_unknown(fields, "text", {"format", "verbosity"})
-        path, format_ = "text", fields.get("format")
-        for place, update in _find_updates(updates, "text"):
-            self._warn_unknown(update, place, {"format"})
-            if "format" in update:
-                path, format_ = place, update["format"]
-        place = f"{path}.format"
+    def _read_text(self, params: Json, settings: list[_SettingItem], *, compacts: bool) -> None:
+        form = '{"format": {"type": "json_object"}}'
+        path, format_ = self._read_setting(settings, "text", "format", {"format", "verbosity"}, form)
         if format_ is None and self._body.get("response_format") is not None:
-            format_, place = self._body["response_format"], "response_format"
-        response_format = self._read_format(format_, place)
+            path, format_ = "response_format", self._body["response_format"]
+        response_format = self._read_format(format_, path)
         if response_format is not None and not compacts:
-            params["response_format"], self._names["response_format"] = response_format, place
+            params["response_format"], self._names["response_format"] = response_format, path
 
     def _read_format(self, format_: Any, path: str) -> Json | None:
         if format_ is None:
@@ -484,7 +481,7 @@ class _BodyReader:
         self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
         self._warn_unknown(body, "", _KNOWN | _REFUSED.keys())
 
-    def _warn_unknown(self, fields: Json, path: str, known: "set[str] | frozenset[str]") -> None:
+    def _warn_unknown(self, fields: Json, path: str, known: Set[str]) -> None:
         unknown = (key for key in fields if key not in known and fields[key] is not None)
         hints = _INSTEAD if not path else {}
         self._warnings += (
@@ -494,21 +491,10 @@ class _BodyReader:
         )
 
 
-def _has_type(item: Any, kind: str) -> bool:
-    return isinstance(item, dict) and item.get("type") == kind
-
-
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
     for number, item in enumerate(items):
         if isinstance(item, dict) and item.get("type") in _SETTINGS:
             yield _SettingItem(f"{path}[{number}]", item, path == _STORED)
-
-
-def _find_updates(updates: list[_SettingItem], key: str) -> Iterator[tuple[str, Json]]:
-    """Yield the settings `key` of the items, each with its path."""
-    for one in updates:
-        if isinstance(one.item.get(key), dict):
-            yield f"{one.path}.{key}", one.item[key]
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:
@@ -526,8 +512,9 @@ def _is_summary(item: Any) -> bool:
 
 
 def _outlives_summary(item: Any) -> bool:
-    kept = _has_type(item, "additional_tools") or _has_type(item, "configuration_update")
-    return kept or (isinstance(item, dict) and item.get("role") in ("system", "developer"))
+    return isinstance(item, dict) and (
+        item.get("type") in ("additional_tools", "configuration_update") or item.get("role") in ("system", "developer")
+    )
 
 
 def _as_object(value: Any) -> Json:

@@ -1,17 +1,20 @@
-"""Places of the caller's own body in what is said of a request of `POST /v1/responses`."""
+"""What the body of `POST /v1/responses` becomes, and the places of the caller's own body in what is said of it."""
 
 import json
+import math
 from typing import Any
 
-from app.errors import InvalidInput
+from app.chat.messages import Text
+from app.errors import BadRequest, InvalidInput, NotFound, ParleyError, PreviousResponseNotFound
 from app.formats.body import NOTHING_STORED, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import parse_responses_body
+from app.formats.seal import Seal, write_seal
 
 from tests.each_case import each_case
 
 Json = dict[str, Any]
-LIMITS = RequestLimits(max_messages=5, max_content_items=20, max_functions=1, max_nesting=9)
+LIMITS = RequestLimits(max_messages=5, max_content_items=20, max_functions=2, max_nesting=9)
 QUESTION: Json = {"role": "user", "content": "Hi"}
 CALL: Json = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
 FUNCTION: Json = {"type": "function", "name": "f"}
@@ -29,10 +32,20 @@ def accept(body: Json, stored: StoredItems = NOTHING_STORED) -> ParsedRequest:
     return parsed
 
 
+def reject(body: Json, stored: StoredItems = NOTHING_STORED) -> ParleyError:
+    rejected = parse(body, stored)
+    assert isinstance(rejected, RejectedRequest)
+    return rejected.error
+
+
 def refuse(body: Json) -> list[str]:
-    rejected = parse(body)
-    assert isinstance(rejected, RejectedRequest) and isinstance(rejected.error, InvalidInput)
-    return [violation.path for violation in rejected.error.violations]
+    error = reject(body)
+    assert isinstance(error, InvalidInput)
+    return [violation.path for violation in error.violations]
+
+
+def texts(parsed: ParsedRequest) -> list[str]:
+    return [part.text for message in parsed.request.messages for part in message.parts if isinstance(part, Text)]
 
 
 def test_messages_have_the_places_of_their_items() -> None:
@@ -85,7 +98,7 @@ def test_settings_of_an_item_have_its_place() -> None:
         ({"input": "Hi", "max_output_tokens": 0}, ["max_output_tokens"]),
         ({"input": "Hi", "temperature": "hot", "stream": 5}, ["stream", "temperature"]),
         ({"input": [QUESTION] * 6}, ["input"]),
-        ({"input": "Hi", "tools": [FUNCTION, FUNCTION | {"name": "g"}]}, ["tools"]),
+        ({"input": "Hi", "tools": [FUNCTION | {"name": name} for name in "fgh"]}, ["tools"]),
         ({"input": [QUESTION, CALL], "tools": [FUNCTION], "truncation": "x"}, ["truncation", "input[1]"]),
         ({"input": [QUESTION | {"content": 5}], "metadata": {"a": 5}}, ["metadata.a", "input[0].content"]),
         ({"input": "Hi", "text": {"format": {"type": "json_schema", "schema": [[[[[[[[[[1]]]]]]]]]]}}}, None),
@@ -96,3 +109,122 @@ def test_settings_of_an_item_have_its_place() -> None:
 def test_violations_have_the_places_of_the_callers_body(body: Json, places: list[str] | None) -> None:
     found = refuse(body)
     assert found == places if places is not None else all(place.startswith("text.format") for place in found)
+
+
+@each_case(
+    ("fields", "places"),
+    [
+        ({"input": 5}, ["input"]),
+        ({}, ["input"]),
+        ({"messages": [QUESTION]}, ["input"]),
+        ({"input": "Hi", "tools": {}}, ["tools"]),
+        ({"input": "Hi", "reasoning": "low"}, ["reasoning"]),
+        ({"input": "Hi", "reasoning": {"effort": 5}}, ["reasoning.effort"]),
+        ({"input": "Hi", "text": "json"}, ["text"]),
+        ({"input": "Hi", "text": {"format": "json"}}, ["text.format"]),
+        ({"input": "Hi", "text": {"format": {"type": "json_schema"}}}, ["text.format"]),
+        ({"input": "Hi", "text": {"format": {"type": "grammar"}}}, ["text.format.type"]),
+        ({"input": "Hi", "top_logprobs": 5}, ["top_logprobs"]),
+        ({"input": "Hi", "include": "all"}, ["include"]),
+        ({"input": "Hi", "include": ["message.output_text.logprobs"]}, ["include"]),
+        ({"input": "Hi", "background": True, "store": False}, ["background"]),
+        ({"input": "Hi", "conversation": "c"}, ["conversation"]),
+        ({"input": "Hi", "temprature": 1}, ["temprature"]),
+        ({"input": "Hi", "system": 5}, ["system"]),
+        ({"input": [{"type": "compaction_trigger"}]}, ["input"]),
+        ({"input": [{"type": "compaction_trigger"}, QUESTION]}, ["input[0]"]),
+    ],
+)
+def test_what_cannot_be_done_is_refused_at_its_place(fields: Json, places: list[str]) -> None:
+    assert refuse(fields) == places
+
+
+def test_a_body_that_is_no_object_is_refused() -> None:
+    rejected = parse_responses_body(b"[]", LIMITS)
+    assert isinstance(rejected, RejectedRequest) and isinstance(rejected.error, BadRequest)
+
+
+def test_too_many_items_are_refused_before_anything_is_looked_up() -> None:
+    rejected = parse_responses_body(json.dumps({"model": "m", "input": [{"id": "a"}] * 6}).encode(), LIMITS)
+    assert isinstance(rejected, RejectedRequest) and rejected.error.code == "invalid_request"
+
+
+REFERENCE: Json = {"type": "item_reference", "id": "msg_1"}
+EMPTY_REASONING: Json = {"type": "reasoning", "id": "rs_1", "summary": []}
+
+
+def test_references_are_replaced_by_what_is_stored() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "content": [{"type": "reasoning_text", "text": "Hm."}]}
+    stored = StoredItems(items={"msg_1": QUESTION, "rs_1": thought})
+    given = [REFERENCE, {"id": "msg_1"}, EMPTY_REASONING, {**QUESTION, "id": "mine"}]
+    parsed = parse_responses_body(json.dumps({"model": "m", "input": given}).encode(), LIMITS)
+    assert isinstance(parsed, UnresolvedRequest)
+    assert (parsed.response_id, parsed.item_ids) == (None, ("msg_1", "msg_1", "rs_1"))
+    resolved = parsed.resolve(stored)
+    assert isinstance(resolved, ParsedRequest)
+    assert [message.role for message in resolved.request.messages] == ["user", "user", "assistant", "user"]
+
+
+def test_what_is_not_stored_is_not_found() -> None:
+    assert isinstance(reject({"input": [REFERENCE]}), NotFound)
+    assert isinstance(reject({"input": "Hi", "previous_response_id": "resp_1"}), PreviousResponseNotFound)
+    assert not isinstance(reject({"input": "Hi", "previous_response_id": 5}), PreviousResponseNotFound)
+
+
+def test_a_summary_stands_for_what_precedes_it() -> None:
+    trigger = {"type": "compaction_trigger"}
+    asked = accept({"input": [QUESTION, trigger], "tools": [FUNCTION], "tool_choice": "required"})
+    assert asked.options.responses.compacts and asked.request.params["function_choice"] == "none"
+    assert texts(asked)[-1].startswith("Write a summary")
+    summary = {"type": "compaction", "encrypted_content": write_seal(Seal(text="They said hi."))}
+    kept: list[Any] = [{"role": "system", "content": "Be brief."}, {"type": "additional_tools", "tools": [FUNCTION]}]
+    stored = StoredItems({"resp_1": [*kept, QUESTION, {"type": "compaction"}, "odd", summary, trigger]})
+    parsed = accept({"previous_response_id": "resp_1", "input": "Go on."}, stored)
+    assert [tool.name for tool in parsed.request.tools] == ["f"]
+    assert texts(parsed)[0] == "Be brief." and texts(parsed)[-1] == "Go on."
+    assert not any("Hi" in text for text in texts(parsed))
+
+
+def test_a_choice_of_some_tools_leaves_the_others_out() -> None:
+    allowed = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "f"}]}
+    two = {"input": "Hi", "tools": [FUNCTION, {"type": "function", "name": "g"}], "tool_choice": allowed}
+    request = accept(two).request
+    assert [tool.name for tool in request.tools] == ["f"] and request.params["function_choice"] == "required"
+
+
+def test_what_the_response_repeats_and_what_is_ignored() -> None:
+    body = {
+        "input": "Hi",
+        "store": False,
+        "reasoning": {"summary": "auto", "other": 1},
+        "text": {"verbosity": "low", "format": {"type": "text"}, "other": 1},
+        "messages": [QUESTION],
+        "user": "u",
+        "parallel_tool_calls": True,
+        "chat_template_kwargs": {"a": 1},
+    }
+    parsed = accept(body)
+    options = parsed.options.responses
+    assert options.summary and options.sealed
+    assert options.fields["reasoning"] == {"effort": None, "summary": "auto", "other": 1}
+    assert (options.fields["user"], options.fields["store"]) == ("u", False)
+    assert parsed.request.params == {"extra_body": {"chat_template_kwargs": {"a": 1}}}
+    assert [text.partition(" ")[0] for text in parsed.warnings] == ["reasoning.other", "text.other", "messages"]
+
+
+def test_settings_of_the_reply() -> None:
+    parsed = accept({"input": "Hi", "background": True, "cache": "off", "metadata": {"a": "b"}})
+    settings = parsed.settings
+    assert (settings.stream, settings.mode, settings.unread_seconds) == (True, "delta", math.inf)
+    assert settings.cache is not None and (settings.cache.mode, settings.metadata) == ("off", {"a": "b"})
+    whole = accept({"input": "Hi"}).settings
+    assert (whole.stream, whole.mode, whole.unread_seconds) == (False, "whole", 0.0)
+
+
+def test_the_last_format_of_text_counts_and_a_schema_is_passed_on() -> None:
+    schema = {"type": "json_schema", "name": "s", "schema": {"type": "object"}}
+    update = {"type": "configuration_update", "text": {"format": schema, "other": 1}}
+    parsed = accept({"input": [QUESTION, update], "text": {"format": {"type": "json_object"}}})
+    assert parsed.request.params["response_format"]["type"] == "json_schema"
+    assert parsed.request.paths.param("response_format") == "input[1].text.format"
+    assert [text.partition(" ")[0] for text in parsed.warnings] == ["input[1].text.other"]
