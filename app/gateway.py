@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.attachments.loader import AttachmentLoader
+from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
@@ -105,6 +106,7 @@ class Gateway:
         self._caller = UpstreamCaller(
             client, upstreams, ticker, self._explain, budget=budget, retry_seconds=retry_seconds
         )
+        self._client = client
         self._counter = counter
         self._loader = loader
         self._cache = cache
@@ -150,7 +152,7 @@ class Gateway:
         """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
         if not pipeline.has_media(request):
             return []
-        request = replace(request, params=merge_params(route.defaults, request.params))
+        request = _add_defaults(route, request)
         checked = _keep_successes(
             [
                 (deployment, _result_or_error(pipeline.check_request, request, deployment.profile))
@@ -164,13 +166,23 @@ class Gateway:
         return self._loader.check_urls(list(found.values()))
 
     async def load_media(
-        self, requests: list[MediaRequest], take_memory: Callable[[int], None], caller: str
+        self,
+        route: ModelRoute,
+        request: ChatRequest,
+        wanted: list[MediaRequest],
+        take_memory: Callable[[int], None],
+        caller: str,
     ) -> Mapping[MediaRequest, Attachment]:
-        """Load media. `take_memory` is called with the size of what was fetched, and may raise Busy. Raises ParleyError
-        for media that are refused or cannot be loaded."""
-        if not requests:
+        """Load the media of a request. `take_memory` is called with the size of what was fetched, and may raise Busy.
+        Raises ParleyError for media that are refused or cannot be loaded."""
+        if not wanted:
             return NO_MEDIA
-        return await self._loader.load(requests, take_memory, caller)
+        passages = request.passages or route.passages
+        search = None
+        if passages is not None:
+            embed = partial(self._client.embeddings, route.deployments[0].target)
+            search = FileSearch(passages, find_question(request), embed)
+        return await self._loader.load(wanted, take_memory, caller, search)
 
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment: counted without its chat template if
@@ -194,10 +206,10 @@ class Gateway:
         """
         original = request if route.has_fallbacks else None
         params = request.params
-        if params or route.defaults:
+        if params or route.defaults or route.passages is not None:
             route.check_params(params, request.paths.extra_body)
-            params = merge_params(route.defaults, params)
-            request = replace(request, params=params)
+            request = _add_defaults(route, request)
+            params = request.params
         error: ParleyError | None = None
         try:
             bodies = self._build_all(route, request, media)
@@ -314,7 +326,8 @@ class Gateway:
     ) -> PreparedRequest:
         """Prepare the caller's request for another model, with the media that this one needs. Raises ParleyError."""
         route = self.route(model)
-        media = await self.load_media(self.find_media_requests(route, request), take_memory, caller)
+        wanted = self.find_media_requests(route, request)
+        media = await self.load_media(route, request, wanted, take_memory, caller)
         return await asyncio.to_thread(self.prepare, route, request, media)
 
     async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:
@@ -377,6 +390,12 @@ def _hash_prefix(body: Mapping[str, Any]) -> bytes:
     messages: Sequence[Mapping[str, Any]] = body["messages"]
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
     return hashlib.blake2b(msgspec.json.encode([body["model"], messages[: end + 1]]), digest_size=16).digest()
+
+
+def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:
+    """Return the request with what it does not say itself."""
+    params = merge_params(route.defaults, request.params)
+    return replace(request, params=params, passages=request.passages or route.passages)
 
 
 def _take_nothing(size: int) -> None: ...

@@ -5,10 +5,11 @@ An unknown key is an error that names the key; `extra_body` accepts any key.
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from app.chat.attachments import PassageSearch
 from app.other_apis import read_choice, read_response_format
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -288,3 +289,99 @@ def find_max_tokens(defaults: Mapping[str, Any], given: Mapping[str, Any]) -> in
 
 def _to_list(stop: str | list[str]) -> list[str]:
     return [stop] if isinstance(stop, str) else list(stop)
+
+
+Searcher = Literal["keyword_search", "front_page_search", "vector_search"]
+_SEARCHERS: dict[str, tuple[Searcher, ...]] = {
+    "hybrid": ("keyword_search", "front_page_search"),
+    "keyword": ("keyword_search",),
+    "vector": ("vector_search",),
+}
+_PassageTokens: TypeAlias = Annotated[int, Field(ge=32, le=100_000)]
+
+
+class RagConfig(BaseModel):
+    """How the passages of long files are chosen: Qwen-Agent's `rag_cfg`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    max_ref_token: int = Field(
+        default=20_000,
+        ge=100,
+        le=10_000_000,
+        description="Tokens for the passages of all files together. Files with no more are put in whole.",
+    )
+    parser_page_size: _PassageTokens | None = Field(default=None, description="Tokens of a passage: 500.")
+    chunk_size: _PassageTokens | None = Field(default=None, description="Another name of `parser_page_size`.")
+    chunk_overlap: int = Field(
+        default=50, ge=0, le=50_000, description="Tokens at the end of a passage that the next one begins with."
+    )
+    top_k: int | None = Field(default=None, ge=1, le=10_000, description="The largest number of passages.")
+    retrieval_type: Literal["hybrid", "keyword", "vector"] = Field(
+        default="hybrid",
+        description="`rag_searchers` in short. `hybrid` has `vector_search` with an `embedding_model`.",
+    )
+    rag_searchers: list[Searcher] | None = Field(default=None, min_length=1)
+    embedding_model: str | None = Field(
+        default=None, min_length=1, max_length=512, description="A model of the upstream's /v1/embeddings."
+    )
+    score_threshold: float | None = Field(
+        default=None, ge=-1, le=1, description="The least similarity of the embeddings of a passage and the question."
+    )
+    rag_keygen_strategy: str | None = Field(default=None, description="Has no effect: the question itself is searched.")
+    index_path: str | None = Field(default=None, description="Has no effect: nothing is kept between requests.")
+
+    @model_validator(mode="after")
+    def _check(self) -> "RagConfig":
+        if self.parser_page_size is not None and self.chunk_size is not None:
+            raise ValueError("parser_page_size and chunk_size are two names of the same number: set only one of them")
+        if "vector_search" in self._searchers and self.embedding_model is None:
+            raise ValueError(
+                "vector_search needs embedding_model: the name of a model of the upstream's /v1/embeddings"
+            )
+        if self.chunk_overlap >= self._passage_tokens:
+            raise ValueError(f"chunk_overlap must be less than parser_page_size, {self._passage_tokens}")
+        return self
+
+    @property
+    def _passage_tokens(self) -> int:
+        return self.parser_page_size or self.chunk_size or 500
+
+    @property
+    def _searchers(self) -> tuple[Searcher, ...]:
+        if self.rag_searchers is not None:
+            return tuple(self.rag_searchers)
+        found = _SEARCHERS[self.retrieval_type]
+        if self.retrieval_type == "hybrid" and self.embedding_model is not None:
+            return (*found, "vector_search")
+        return found
+
+    def to_search(self) -> PassageSearch:
+        searchers = self._searchers
+        uses_embeddings = "vector_search" in searchers
+        return PassageSearch(
+            self.max_ref_token,
+            self._passage_tokens,
+            self.chunk_overlap,
+            self.top_k,
+            "keyword_search" in searchers,
+            "front_page_search" in searchers,
+            self.embedding_model if uses_embeddings else None,
+            self.score_threshold if uses_embeddings else None,
+        )
+
+    def list_warnings(self) -> list[str]:
+        """Return what has no effect, in sentences for the caller."""
+        found: dict[str, Any] = {
+            "rag_keygen_strategy": self.rag_keygen_strategy not in (None, "none", "None"),
+            "index_path": self.index_path is not None,
+            "score_threshold": self.score_threshold is not None and "vector_search" not in self._searchers,
+            "embedding_model": self.embedding_model is not None and "vector_search" not in self._searchers,
+        }
+        reasons = {
+            "rag_keygen_strategy": "the words of the question itself are searched",
+            "index_path": "files are searched anew in each request",
+            "score_threshold": "it is for vector_search",
+            "embedding_model": "it is for vector_search",
+        }
+        return [f"rag_cfg.{name} has no effect: {reasons[name]}" for name, is_idle in found.items() if is_idle]

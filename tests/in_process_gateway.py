@@ -44,10 +44,14 @@ class ModelServer(HttpxUpstream):
         self._answer = answer
         self.requests: list[httpx.Request] = []
 
+    @staticmethod
+    def short_reply() -> httpx.Response:
+        return streamed(HELLO, STOP)
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         await request.aread()
         self.requests.append(request)
-        response = self._answer(request) if self._answer else streamed(HELLO, STOP)
+        response = self._answer(request) if self._answer else self.short_reply()
         body = Pieces([response.content]) if response.is_closed else response.stream
         return httpx.Response(response.status_code, headers=response.headers, stream=body, request=request)
 

@@ -340,7 +340,9 @@ class ChatEndpoint(Generic[Parsed]):
         media_requests = unprepared.media_requests
         if media_requests is None:
             media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
-        media = await gateway.load_media(media_requests, options.lease.take, options.caller)
+        media = await gateway.load_media(
+            unprepared.route, unprepared.request, media_requests, options.lease.take, options.caller
+        )
         preparing = call_in_thread(gateway.prepare, unprepared.route, unprepared.request, media)
         del unprepared, media_requests, media  # the wait for the model server may be long
         prepared = await preparing

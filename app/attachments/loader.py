@@ -12,6 +12,7 @@ from msgspec import Struct
 from app.attachments.documents.protocol import TextResult, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import FetchedFile, Fetcher
+from app.attachments.passages import FileSearch, choose_passages
 from app.chat import datauri
 from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreadable, UnreadSection
 from app.chat.media_types import HEAD_BYTES, correct_media_type
@@ -61,9 +62,10 @@ class AttachmentLoader:
         wanted: Sequence[MediaRequest],
         reserve: Callable[[int], None] = lambda size: None,
         caller: str = "",
+        search: FileSearch | None = None,
     ) -> dict[MediaRequest, Attachment]:
         """Load all media of one request, the required ones first and then the newest. A medium that is not required and
-        cannot be loaded is an Unreadable.
+        cannot be loaded is an Unreadable. `search` chooses passages of long files.
 
         `reserve` is called with the size of each fetched file and may raise. `caller` shares the document workers with
         others. Raises TooLarge if more than `max_count` are required, InvalidInput if some of them are refused, else
@@ -73,7 +75,9 @@ class AttachmentLoader:
             return {}
         ordered = [item for item in wanted if item.required] + [item for item in reversed(wanted) if not item.required]
         accepted, found = self._limit_count(ordered)
-        loader = _RequestLoader(self._fetcher, self._workers, self._limits, reserve, caller)
+        loader = _RequestLoader(
+            self._fetcher, self._workers, self._limits, reserve, caller, searched=search is not None
+        )
         for group in ([item for item in accepted if item.required], [item for item in accepted if not item.required]):
             results = await asyncio.gather(*(loader.load(item) for item in group), return_exceptions=True)
             errors: list[BaseException] = []
@@ -85,7 +89,16 @@ class AttachmentLoader:
                 else:
                     errors.append(result)
             _raise_first(errors)
-        return found
+        return found if search is None else await self._search(found, search, caller)
+
+    async def _search(
+        self, found: dict[MediaRequest, Attachment], search: FileSearch, caller: str
+    ) -> dict[MediaRequest, Attachment]:
+        files = {item: file for item, file in found.items() if isinstance(file, FileText)}
+        if not files:
+            return found
+        chosen = await choose_passages(list(files.values()), search, self._workers, caller)
+        return found | dict(zip(files, chosen, strict=True))
 
     def _limit_count(
         self, ordered: Sequence[MediaRequest]
@@ -140,8 +153,11 @@ class _RequestLoader:
         limits: AttachmentLimits,
         reserve: Callable[[int], None],
         caller: str,
+        *,
+        searched: bool,
     ) -> None:
         self._caller = caller
+        self._searched = searched
         self._fetcher = fetcher
         self._workers = workers
         self._reserve = reserve
@@ -194,7 +210,9 @@ class _RequestLoader:
     async def _load_text(self, item: MediaRequest) -> FileText:
         data, declared, charset = await self._load_data(item)
         async with self._reading:
-            text = await self._workers.extract_text(data, item.name, declared, charset, caller=self._caller)
+            text = await self._workers.extract_text(
+                data, item.name, declared, charset, searched=self._searched, caller=self._caller
+            )
         return _file_text(text)
 
     async def _load_inline(self, item: MediaRequest) -> Inlined:

@@ -25,6 +25,24 @@ class UnreadSection(Struct, frozen=True):
     reason: str
 
 
+class PassageSearch(Struct, frozen=True):
+    """How the passages of long files are chosen: those that match the question in the newest message of the user."""
+
+    max_tokens: int = 20_000
+    """For the passages of all files together. Files that have no more are put in whole."""
+    passage_tokens: int = 500
+    overlap_tokens: int = 50
+    max_passages: int | None = None
+    keywords: bool = True
+    """Rank passages by the words of the question."""
+    front: bool = True
+    """The first passages of the only file come before all others."""
+    embedding_model: str | None = None
+    """Rank passages by their embeddings too, from this model of the upstream."""
+    min_similarity: float | None = None
+    """Leave out passages whose embedding is less similar to that of the question."""
+
+
 class FileText(Struct, frozen=True):
     """The text of a file. Its sections and those that could not be read are in the order of their numbers."""
 
@@ -39,6 +57,12 @@ class FileText(Struct, frozen=True):
     unread: tuple[UnreadSection, ...] = ()
     pictured: tuple[int, ...] = ()
     """The numbers of the pages that have images and no text, while others have text."""
+    passages: tuple[int, ...] = ()
+    """The numbers of the passages that the sections are made of, from 1. Empty: the sections are the whole text."""
+    passage_count: int = 0
+    """How many passages the whole text has."""
+    search_problem: str = ""
+    """What went wrong when the file was searched; continues a sentence about the file."""
     kind: Literal["file_text"] = "file_text"
 
 

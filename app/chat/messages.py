@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.attachments import PassageSearch
+
 FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
 
 
@@ -170,6 +172,8 @@ class ChatRequest(Struct, frozen=True):
     stream: bool = True
     """The caller wants a stream."""
     paths: RequestPaths = CHAT_PATHS
+    passages: PassageSearch | None = None
+    """How long files are searched; None: each is put in from its beginning, up to a limit."""
 
 
 def make_call_id(*what: str | int) -> str:

@@ -73,6 +73,7 @@ class ModelRegistry:
                 row.deadline_seconds,
                 _hedge_delay(row),
                 None if row.price is None else row.price.to_price(),
+                None if row.rag_cfg is None else row.rag_cfg.to_search(),
             )
             for alias in (name, *row.aliases):
                 self._routes[alias] = route

@@ -30,7 +30,7 @@ from pydantic import (
 from app.access.addresses import TrustedProxies, is_loopback
 from app.attachments.fetch.address_policy import AllowList
 from app.config.sources import config_file, read_sources
-from app.params import MAX_SECONDS, GenerateCfg
+from app.params import MAX_SECONDS, GenerateCfg, RagConfig
 from app.profiles import KINDS, Profile
 from app.redis.urls import parse_cache_url
 from app.routing.strategies import Strategy
@@ -325,6 +325,7 @@ class Model(_Section):
     cache: bool = True
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
+    rag_cfg: RagConfig | None = None
     limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
@@ -390,6 +391,7 @@ class Documents(_Section):
     memory_bytes: int = Field(default=1024 * 1024 * 1024, ge=256 * 1024 * 1024)
     max_pages: int = Field(default=500, ge=1)
     max_characters: int = Field(default=400_000, ge=1)
+    max_searched_characters: int = Field(default=4_000_000, ge=1)
     max_unpacked_bytes: int = Field(default=128 * 1024 * 1024, ge=1)
     max_pixels: int = Field(default=64_000_000, ge=1)
 

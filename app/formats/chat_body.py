@@ -3,6 +3,7 @@
 from itertools import islice
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
@@ -16,7 +17,7 @@ from app.formats.detect import detect
 from app.formats.json_object import invalid_json, not_an_object
 from app.formats.other_fields import find_misspelt
 from app.formats.request_limits import RequestLimits
-from app.params import SERVER_PARAMS, GenerateCfg
+from app.params import SERVER_PARAMS, GenerateCfg, RagConfig
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
 
 
@@ -28,6 +29,9 @@ class ChatRequestBody(SharedFields):
     format: FormatName | Literal["auto"] = "qwen"
     reply_format: FormatName | None = None
     generate_cfg: GenerateCfg | None = None
+    rag_cfg: RagConfig | None = Field(
+        default=None, description="Long files are searched with the question, and their best passages are put in."
+    )
     stream: bool = True
     stream_mode: Literal["delta", "snapshot"] = "delta"
     completed_bodies: bool = True
@@ -111,7 +115,11 @@ def parse_messages(body: ChatRequestBody, limits: RequestLimits) -> ParsedReques
     """Parse the messages and functions of a body. Raises InvalidInput with every violation."""
     name, violations = _find_format(body)
     reply_format = FORMATS[body.reply_format or name]
-    return parse_conversation(body, FORMATS[name], reply_format, CHAT_PATHS, limits, violations)
+    parsed = parse_conversation(body, FORMATS[name], reply_format, CHAT_PATHS, limits, violations)
+    if body.rag_cfg is None:
+        return parsed
+    request = replace(parsed.request, passages=body.rag_cfg.to_search())
+    return replace(parsed, request=request, warnings=[*parsed.warnings, *body.rag_cfg.list_warnings()])
 
 
 def _find_format(body: ChatRequestBody) -> tuple[str, list[Violation]]:

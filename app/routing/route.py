@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from app.cache.key import KeyPart, cache_key
+from app.chat.attachments import PassageSearch
 from app.chat.messages import CHAT_PATHS, ChatRequest
 from app.errors import InvalidInput, ParleyError, Violation
 from app.params import find_routing_params
@@ -54,6 +55,8 @@ class ModelRoute(Struct, frozen=True):
     """When a second request is sent if no token has come: after so many seconds, or after the 95th percentile of this
     model's time to the first token. None: never."""
     price: Price | None = None
+    passages: PassageSearch | None = None
+    """How long files are searched, where a request does not say."""
 
     @property
     def has_fallbacks(self) -> bool:

@@ -25,6 +25,8 @@ class DocumentLimits(Struct, frozen=True):
     max_pages: int
     """How many pages, slides or sheets are read; the others are left out."""
     max_characters: int
+    max_searched_characters: int
+    """The limit of a file that is searched, of which only passages are put in."""
     max_unpacked_bytes: int
     """The limit of an Office document after decompression."""
     max_pixels: int
@@ -62,6 +64,21 @@ class PictureJob(msgspec.Struct, tag="picture", frozen=True):
     """Decode the image even where its bytes are not changed, to find out whether it is damaged."""
 
 
+class SearchJob(msgspec.Struct, tag="search", frozen=True):
+    """Rank the passages of the files of a request by their match with a question."""
+
+    files: list[list[str]]
+    """The texts of the pages, slides or sheets of each file."""
+    question: str
+    max_tokens: int
+    """Files that together have at most so many need no search."""
+    passage_tokens: int
+    overlap_tokens: int
+    keywords: bool
+    front: bool
+    """Put the first passages of the only file before all others."""
+
+
 class TextResult(msgspec.Struct, tag="read", frozen=True):
     unit: Literal["page", "slide", "sheet", "none"]
     sections: list[tuple[int, str, str]]
@@ -83,12 +100,34 @@ class PictureResult(msgspec.Struct, tag="seen", frozen=True):
     """None if the original bytes can be used."""
 
 
+class FoundPassage(msgspec.Struct, frozen=True, array_like=True):
+    """`files[file][section][start:end]`."""
+
+    file: int
+    section: int
+    start: int
+    end: int
+    tokens: int
+    number: int
+    """Of the passage in its file, from 1."""
+    front: bool
+
+
+class SearchResult(msgspec.Struct, tag="found", frozen=True):
+    fits: bool
+    """The files have no more tokens than may be put in."""
+    totals: list[int] = []
+    """How many passages each file has."""
+    passages: list[FoundPassage] = []
+    """The best first."""
+
+
 class JobRefused(msgspec.Struct, tag="refused", frozen=True):
     message: str
 
 
-Job: TypeAlias = TextJob | PictureJob
-JobResult: TypeAlias = TextResult | PictureResult | JobRefused
+Job: TypeAlias = TextJob | PictureJob | SearchJob
+JobResult: TypeAlias = TextResult | PictureResult | SearchResult | JobRefused
 
 _encoder = msgspec.msgpack.Encoder()
 decode_job = msgspec.msgpack.Decoder(Job).decode

@@ -14,13 +14,14 @@ import sys
 import time
 from typing import NoReturn
 
-from app.attachments.documents import pictures, texts
+from app.attachments.documents import passages, pictures, texts
 from app.attachments.documents.protocol import (
     HEAD,
     Job,
     JobRefused,
     JobResult,
     PictureJob,
+    SearchJob,
     UnreadableFile,
     decode_job,
     encode_frame,
@@ -115,9 +116,13 @@ def _run_child(payload: bytes, writer: int, cpu: int, memory: int) -> NoReturn:
 def run_job(job: Job) -> JobResult:
     """Run one job. Returns a JobRefused, and does not raise, for any error that a document can cause."""
     try:
+        if isinstance(job, SearchJob):
+            return passages.find_passages(job)
         data = decode_base64(job.data) if job.base64 else job.data
     except ValueError:
         return JobRefused("is not base64")
+    except MemoryError:
+        return JobRefused("needs too much memory to search")
     try:
         return pictures.scale_picture(job, data) if isinstance(job, PictureJob) else texts.extract_text(job, data)
     except UnreadableFile as error:

@@ -23,6 +23,8 @@ from app.attachments.documents.protocol import (
     JobResult,
     PictureJob,
     PictureResult,
+    SearchJob,
+    SearchResult,
     TextJob,
     TextResult,
     UnreadableFile,
@@ -105,11 +107,20 @@ class DocumentWorkers:
         await self.aclose()
 
     async def extract_text(
-        self, data: bytes | str, name: str, media_type: str = "", charset: str | None = None, *, caller: str = ""
+        self,
+        data: bytes | str,
+        name: str,
+        media_type: str = "",
+        charset: str | None = None,
+        *,
+        searched: bool = False,
+        caller: str = "",
     ) -> TextResult:
-        """Extract a document's text. `data` is bytes or base64 text. Raises UnreadableFile and Busy."""
+        """Extract a document's text. `data` is bytes or base64 text. `searched`: only passages of it are put in, so it
+        may be longer. Raises UnreadableFile and Busy."""
         limits = self.limits
-        sizes = (limits.max_pages, limits.max_characters, limits.max_unpacked_bytes)
+        max_characters = limits.max_searched_characters if searched else limits.max_characters
+        sizes = (limits.max_pages, max_characters, limits.max_unpacked_bytes)
         job = TextJob(*_to_bytes(data), name, media_type, charset, *sizes, float(limits.cpu_seconds))
         reply = await self._run(job, caller)
         assert isinstance(reply, TextResult)
@@ -131,6 +142,12 @@ class DocumentWorkers:
         sizes = (max_pixels, max_short_side, max_bytes)
         reply = await self._run(PictureJob(*_to_bytes(data), self.limits.max_pixels, *sizes, formats, decode), caller)
         assert isinstance(reply, PictureResult)
+        return reply
+
+    async def search(self, job: SearchJob, *, caller: str = "") -> SearchResult:
+        """Rank the passages of files. Raises UnreadableFile, where it takes too long or too much memory, and Busy."""
+        reply = await self._run(job, caller)
+        assert isinstance(reply, SearchResult)
         return reply
 
     async def aclose(self) -> None:

@@ -4,7 +4,7 @@ A medium that cannot be read is refused only where the caller can still take it 
 In a tool result or an earlier turn it would end the conversation forever, so the model gets a note in words instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -67,14 +67,26 @@ def find_required(messages: Sequence[Message]) -> frozenset[int]:
     return frozenset(required)
 
 
+def find_native_media(request: ChatRequest, profile: Profile) -> Set[MediaKind]:
+    """Return the kinds of media that the model's server is sent. Files that are searched are text instead."""
+    native = frozenset(profile.media)
+    return native if request.passages is None else native - {"file"}
+
+
+def reads_files(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the text of files is put in that the model's server is not sent."""
+    return profile.file_text or request.passages is not None
+
+
 def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
     """Return the distinct media requests, in the order of the messages."""
     names, required = MediaNames(request), find_required(request.messages)
+    native = find_native_media(request, profile)
     found: dict[MediaRequest, MediaRequest] = {}
     for index, message in enumerate(request.messages):
         for part in media_of(message):
-            if message.role != "assistant" or part.media in profile.media:
-                for need in find_part_requests(part, names, profile, required=index in required):
+            if message.role != "assistant" or part.media in native:
+                for need in find_part_requests(part, names, request, profile, required=index in required):
                     if need is not None and (need not in found or (need.required and not found[need].required)):
                         found[need] = need
     return list(found.values())
@@ -84,18 +96,18 @@ def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:
     """Return whether the model gets the media of all user and system messages, at least as text or by their names."""
     if (profile.name_media or request.policy.name_media) != "never":
         return True
-    accepted = {*profile.media, "file"} if profile.file_text else {*profile.media}
+    accepted = {*profile.media, "file"} if reads_files(request, profile) else {*profile.media}
     uploads = (part for message in request.messages if message.role in ("user", "system") for part in message.parts)
     return all(not isinstance(part, Media) or part.media in accepted for part in uploads)
 
 
 def find_part_requests(
-    part: Media, names: MediaNames, profile: Profile, *, required: bool
+    part: Media, names: MediaNames, request: ChatRequest, profile: Profile, *, required: bool
 ) -> list[MediaRequest | None]:
     """Return one request for each URL of the part, with None for a URL that is sent without a look at it."""
-    if part.media in profile.media:
+    if part.media in find_native_media(request, profile):
         return [_make_native_request(part, index, profile, required=required) for index in range(len(part.urls))]
-    if part.media == "file" and profile.file_text:
+    if part.media == "file" and reads_files(request, profile):
         return [
             MediaRequest(url, "file", "text", path=part.path, name=name, required=required)
             for url, name in zip(part.urls, names.get(part), strict=True)

@@ -16,7 +16,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_problem
 from app.profiles import Profile
 from app.steps.media.names import MediaNames, describe_medium, is_web_url, media_of, write_upload_sentence
-from app.steps.media.requests import MediaRequest, find_part_requests, find_required
+from app.steps.media.requests import MediaRequest, find_native_media, find_part_requests, find_required
 from app.steps.media.texts import find_losses, render_file_text, write_placeholder
 from app.steps.prompt_language import Language
 
@@ -40,7 +40,9 @@ class _MediaRewriter:
     def __init__(
         self, request: ChatRequest, profile: Profile, results: Mapping[MediaRequest, Attachment], lang: Language
     ) -> None:
+        self._request = request
         self._profile = profile
+        self._native = find_native_media(request, profile)
         self._results = results
         self._lang: Language = lang
         self._names = MediaNames(request)
@@ -113,7 +115,7 @@ class _MediaRewriter:
         at all."""
         if not isinstance(part, Media):
             return [part]
-        needs = find_part_requests(part, self._names, self._profile, required=self._required)
+        needs = find_part_requests(part, self._names, self._request, self._profile, required=self._required)
         attachments = [None if need is None else self._results.get(need) for need in needs]
         if self._is_supported(part):
             return [self._convert_supported(part, attachments)]
@@ -179,7 +181,7 @@ class _MediaRewriter:
         self.warnings.append(_describe_loss(part.path, reason))
 
     def _is_supported(self, part: Media) -> bool:
-        return part.media in self._profile.media
+        return part.media in self._native
 
     def _describe(self, part: Media) -> list[str]:
         return [describe_medium(part.media, name, self._lang) for name in self._names.get(part)]

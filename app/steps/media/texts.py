@@ -40,6 +40,14 @@ _PICTURED: dict[Language, str] = {
     "en": "[this page is an image without text]",
     "zh": "[本页为图片，没有可读取的文字]",
 }
+_NO_PASSAGE: dict[Language, str] = {
+    "en": "[no passage of this file matches the question]",
+    "zh": "[此文件中没有与问题相关的段落]",
+}
+_PASSAGES: dict[Language, str] = {
+    "en": "[a long file: {} of its {} passages, those that match the question best]",
+    "zh": "[文件较长：共 {1} 段，以下为与问题最相关的 {0} 段]",
+}
 _PLACEHOLDERS: dict[Language, str] = {"en": "[{}: {}]", "zh": "[{}：{}]"}
 _REASONS: dict[Language, str] = {"en": "{} (not sent: {})", "zh": "{}（未发送：{}）"}
 _KINDS: dict[Language, dict[MediaKind, str]] = {
@@ -70,13 +78,32 @@ def find_losses(file: FileText) -> list[str]:
         found.append(f"these pages are images without text, so the model does not see what they show: {numbers}")
     if file.cut:
         found.append("the text was cut: it is too long")
+    if file.passage_count:
+        found.append(_describe_passages(file))
+    if file.search_problem:
+        found.append(file.search_problem)
     if file.left_out:
         found.append(f"{file.left_out} more {unit}s were left out")
     return found
 
 
+def _describe_passages(file: FileText) -> str:
+    if not file.passages:
+        return f"none of its {file.passage_count} passages was put in: none matches the question"
+    numbers = ", ".join(map(str, file.passages))
+    text = f"passages {numbers} of {file.passage_count} were put in, those that match the question best"
+    if file.unit == "none":
+        return text
+    return f"{text}: {file.unit}s {', '.join(str(section.number) for section in file.sections)}"
+
+
 def render_file_text(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
+    if file.passage_count:
+        used = len(file.passages)
+        lines.append(_PASSAGES[lang].format(used, file.passage_count) if used else _NO_PASSAGE[lang])
+        lines += (_section(section, file.unit, lang) for section in file.sections)
+        return "\n".join([*lines, "</file>\n"])
     parts = {section.number: _section(section, file.unit, lang) for section in file.sections}
     for unread in file.unread:
         parts[unread.number] = _section(Section(_UNREAD[lang].format(unread.reason), unread.number), file.unit, lang)

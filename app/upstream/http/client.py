@@ -6,11 +6,11 @@ cookies of all callers in one jar and read proxies from the environment; a gatew
 
 import asyncio
 import codecs
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 import httpx
 import msgspec
@@ -33,6 +33,7 @@ from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
+MAX_EMBEDDINGS_BYTES = 64 * 1024 * 1024
 MANY_BYTES = 64 * 1024
 """A longer model list is parsed in another thread."""
 ERROR_BODY_SECONDS = 10.0
@@ -42,6 +43,7 @@ _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 UNLISTED = "the model server lists no models: "
 
 
+_T = TypeVar("_T")
 CHAT_PATH = "/chat/completions"
 NO_HEAD = RequestHead(ServerAddress("", "", 0, PoolKey("", 0)), b"")
 
@@ -159,9 +161,15 @@ class UpstreamClient:
         return reply
 
     async def _send(
-        self, target: Target, method: str, path: str, connect_seconds: float, read_seconds: float
+        self,
+        target: Target,
+        method: str,
+        path: str,
+        connect_seconds: float,
+        read_seconds: float,
+        content: bytes | None = None,
     ) -> httpx.Response:
-        """Send a request that is not for a reply. A POST has an empty JSON object as its body.
+        """Send a request that is not for a reply. A POST without a body gets an empty JSON object.
 
         Raises httpx.TransportError.
         """
@@ -169,7 +177,7 @@ class UpstreamClient:
             method,
             target.url(path),
             headers=target.headers,
-            content=b"{}" if method == "POST" else None,
+            content=b"{}" if content is None and method == "POST" else content,
             extensions={
                 "timeout": {"connect": connect_seconds, "read": read_seconds},
                 "pool_key": target.pool_key,
@@ -194,33 +202,49 @@ class UpstreamClient:
 
         Raises UpstreamFailed.
         """
-        target = target.with_timeout(target.connect_seconds)
+        try:
+            data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", "/models", MAX_LIST_BYTES)
+            return await _parse(_parse_model_list, data, target, "a JSON list of models")
+        except UpstreamFailed as error:
+            raise UpstreamFailed(
+                msgspec.structs.replace(error.fault, message=UNLISTED + error.fault.message)
+            ) from error
+
+    async def embeddings(self, target: Target, model: str, texts: Sequence[str]) -> list[list[float]]:
+        """Fetch the embeddings of texts, in their order, from the server's `/embeddings`. Raises UpstreamFailed."""
+        body = msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
+        data = await self._fetch(target, "POST", "/embeddings", MAX_EMBEDDINGS_BYTES, body)
+        return await _parse(partial(_parse_embeddings, count=len(texts)), data, target, "a list of embeddings")
+
+    async def _fetch(
+        self, target: Target, method: str, path: str, max_bytes: int, content: bytes | None = None
+    ) -> bytes:
+        """Send a request and return the whole body of its answer. Raises UpstreamFailed."""
         chunks: list[bytes] = []
         try:
-            response = await self._send(target, "GET", "/models", target.connect_seconds, target.first_token_seconds)
+            response = await self._send(
+                target, method, path, target.connect_seconds, target.first_token_seconds, content
+            )
         except httpx.TransportError as error:
-            raise _make_list_error(make_transport_fault(error, target)) from error
+            raise UpstreamFailed(make_transport_fault(error, target)) from error
         if response.status_code != 200:
-            raise _make_list_error(target.annotate_fault(await self._read_fault(response)))
+            raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))
         try:
             async with asyncio.timeout(target.idle_seconds):
-                await _read_body(response, chunks, MAX_LIST_BYTES)
+                await _read_body(response, chunks, max_bytes)
         except TimeoutError as error:
-            text = f"the list was not complete within {target.idle_seconds:g} s"
+            text = f"the answer was not complete within {target.idle_seconds:g} s"
             fault = faults.make_fault("timeout", text, upstream=target.name, cause=causes.IDLE_TIMEOUT.word)
-            raise _make_list_error(fault) from error
+            raise UpstreamFailed(fault) from error
         except httpx.TransportError as error:
-            raise _make_list_error(make_transport_fault(error, target, answered=True)) from error
+            raise UpstreamFailed(make_transport_fault(error, target, answered=True)) from error
         finally:
             await response.aclose()
         try:
-            data = decompressor_for(response.headers.get("content-encoding")).feed(b"".join(chunks))
-            return (
-                await asyncio.to_thread(_parse_model_list, data) if len(data) > MANY_BYTES else _parse_model_list(data)
-            )
-        except (ValueError, RecursionError) as error:  # RecursionError: the JSON is nested too deeply to parse
-            fault = faults.make_fault("upstream_protocol", "its answer is not a JSON list of models", status=200)
-            raise _make_list_error(target.annotate_fault(fault)) from error
+            return decompressor_for(response.headers.get("content-encoding")).feed(b"".join(chunks))
+        except ValueError as error:
+            fault = faults.make_fault("upstream_protocol", f"its answer cannot be read: {error}", status=200)
+            raise UpstreamFailed(target.annotate_fault(fault)) from error
 
     async def status(self, target: Target, method: str, path: str, seconds: float) -> int | None:
         """Send a request without content and return the status; None without an answer within `seconds`."""
@@ -296,8 +320,33 @@ def _parse_model_list(data: bytes) -> list[dict[str, Any]]:
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
 
-def _make_list_error(fault: Fault) -> UpstreamFailed:
-    return UpstreamFailed(msgspec.structs.replace(fault, message=UNLISTED + fault.message))
+class _Embedding(msgspec.Struct):
+    index: int
+    embedding: list[float]
+
+
+class _Embeddings(msgspec.Struct):
+    data: list[_Embedding]
+
+
+_decode_embeddings = msgspec.json.Decoder(_Embeddings).decode
+
+
+def _parse_embeddings(data: bytes, count: int) -> list[list[float]]:
+    """Parse embeddings in the order of their texts. Raises ValueError if there are not as many."""
+    rows = sorted(_decode_embeddings(data).data, key=lambda row: row.index)
+    if len(rows) != count or len({len(row.embedding) for row in rows}) > 1:
+        raise ValueError("another number of embeddings, or embeddings of different lengths")
+    return [row.embedding for row in rows]
+
+
+async def _parse(parse: Callable[[bytes], _T], data: bytes, target: Target, what: str) -> _T:
+    """Parse an answer, a long one in a thread. Raises UpstreamFailed."""
+    try:
+        return await asyncio.to_thread(parse, data) if len(data) > MANY_BYTES else parse(data)
+    except (ValueError, RecursionError) as error:  # RecursionError: the JSON is nested too deeply to parse
+        fault = faults.make_fault("upstream_protocol", f"its answer is not {what}", status=200)
+        raise UpstreamFailed(target.annotate_fault(fault)) from error
 
 
 def make_transport_fault(error: Exception, target: Target, *, answered: bool = False) -> Fault:

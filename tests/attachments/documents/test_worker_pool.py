@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.attachments.documents.protocol import UnreadableFile
+from app.attachments.documents.protocol import SearchJob, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers, WorkerSlots
 from app.errors import Busy
 from PIL import Image
@@ -116,6 +116,17 @@ async def test_a_caller_who_leaves_while_the_worker_starts_leaves_a_worker_that_
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (await pool.extract_text(b"y", "")).sections == [(1, "", "y")]
+
+
+async def test_a_book_is_searched_within_the_limits_of_a_worker() -> None:
+    book = "".join(f"Sentence {number} says something else. " for number in range(60_000)) + "The zebra is here."
+    async with make_pool() as pool:
+        job = SearchJob([[book]], "zebra", 2000, 200, 20, keywords=True, front=False)
+        (best,) = (await pool.search(job)).passages
+        assert "zebra" in book[best.start : best.end]
+    async with make_pool(cpu_seconds=1, wall_seconds=0.2) as pool:
+        with pytest.raises(UnreadableFile, match="took too long"):
+            await pool.search(job)
 
 
 async def test_a_worker_that_dies_is_replaced() -> None:

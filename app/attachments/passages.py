@@ -1,0 +1,177 @@
+"""Replace the texts of long files by the passages that match the question of a request.
+
+The passages are split and ranked by their words in a document worker, and, with an embedding model, by their embeddings
+too. Then the best are put in the order in which they stand in their files.
+"""
+
+import math
+import operator
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.attachments.documents.protocol import FoundPassage, SearchJob, UnreadableFile
+from app.attachments.documents.worker_pool import DocumentWorkers
+from app.chat.attachments import FileText, PassageSearch, Section
+from app.chat.messages import ChatRequest, Text
+from app.errors import ParleyError
+
+MAX_EMBEDDED = 200
+"""So many of the best passages by words are compared by their embeddings."""
+RANK_OFFSET = 60
+"""Of reciprocal rank fusion (Cormack and others, 2009), as in Qwen-Agent's hybrid search."""
+GAP = "[…]"
+"""Stands where passages were left out."""
+
+Embed: TypeAlias = Callable[[str, Sequence[str]], Awaitable[list[list[float]]]]
+"""Returns the embeddings of texts by a model. Raises ParleyError."""
+
+
+class FileSearch(Struct, frozen=True):
+    """What the files of a request are searched for."""
+
+    passages: PassageSearch
+    question: str
+    embed: Embed
+
+
+async def choose_passages(
+    files: Sequence[FileText], wanted: FileSearch, workers: DocumentWorkers, caller: str = ""
+) -> list[FileText]:
+    """Return the files, each with its chosen passages. Files that together have at most `max_tokens` stay whole. Raises
+    Busy."""
+    search, question = wanted.passages, wanted.question
+    texts = [[section.text for section in file.sections] for file in files]
+    job = SearchJob(
+        texts,
+        question,
+        search.max_tokens,
+        search.passage_tokens,
+        search.overlap_tokens,
+        keywords=search.keywords,
+        front=search.front,
+    )
+    try:
+        found = await workers.search(job, caller=caller)
+    except UnreadableFile as error:
+        problem = f"only its beginning was put in: the search of its text {error}"
+        most = search.max_tokens // len(files)
+        return [replace(_keep_beginning(file, most), search_problem=problem) for file in files]
+    if found.fits:
+        return list(files)
+    ranked, problem = found.passages, ""
+    model = search.embedding_model
+    if model is not None:
+        try:
+            ranked = await _rank_by_meaning(ranked, texts, search, model, question, wanted.embed)
+        except ParleyError as error:
+            problem = f"its passages were chosen by their words alone, because {model} failed: {error.message}"
+    chosen = take_best(ranked, search)
+    return [
+        replace(_cut_file(file, number, chosen, found.totals[number]), search_problem=problem)
+        for number, file in enumerate(files)
+    ]
+
+
+async def _rank_by_meaning(
+    ranked: Sequence[FoundPassage],
+    texts: Sequence[Sequence[str]],
+    search: PassageSearch,
+    model: str,
+    question: str,
+    embed: Embed,
+) -> list[FoundPassage]:
+    """Rank by words and by embeddings together. Raises ParleyError."""
+    candidates = ranked[:MAX_EMBEDDED]
+    parts = [texts[each.file][each.section][each.start : each.end] for each in candidates]
+    asked, *vectors = await embed(model, [question, *parts])
+    return fuse_ranks(candidates, [_similarity(asked, vector) for vector in vectors], search)
+
+
+def fuse_ranks(
+    candidates: Sequence[FoundPassage], similarities: Sequence[float], search: PassageSearch
+) -> list[FoundPassage]:
+    """Rank passages, which are in the order of their words, by both ranks. The first ones of the file stay first."""
+    by_meaning = sorted(range(len(candidates)), key=lambda place: -similarities[place])
+    scores = [0.0] * len(candidates)
+    for rank, place in enumerate(by_meaning):
+        scores[place] += 1 / (rank + 1 + RANK_OFFSET)
+    for rank, each in enumerate(candidates):
+        if each.front:
+            scores[rank] = math.inf
+        elif search.keywords:
+            scores[rank] += 1 / (rank + 1 + RANK_OFFSET)
+    least = search.min_similarity
+    kept = [
+        place for place, each in enumerate(candidates) if least is None or each.front or similarities[place] >= least
+    ]
+    return [candidates[place] for place in sorted(kept, key=lambda place: -scores[place])]
+
+
+def _similarity(one: Sequence[float], other: Sequence[float]) -> float:
+    """Return the cosine of the angle between two vectors."""
+    product = sum(map(operator.mul, one, other))
+    length = math.hypot(*one) * math.hypot(*other)
+    return product / length if length else 0.0
+
+
+def take_best(ranked: Iterable[FoundPassage], search: PassageSearch) -> list[FoundPassage]:
+    """Return the best passages that fit. One that does not is left out, and smaller ones behind it may still fit."""
+    chosen: list[FoundPassage] = []
+    left = search.max_tokens
+    for each in ranked:
+        if len(chosen) == search.max_passages:
+            break
+        if each.tokens <= left:
+            chosen.append(each)
+            left -= each.tokens
+    return chosen
+
+
+def _keep_beginning(file: FileText, max_characters: int) -> FileText:
+    sections: list[Section] = []
+    for section in file.sections:
+        text = section.text[:max_characters]
+        max_characters -= len(text)
+        if text:
+            sections.append(replace(section, text=text))
+    return replace(file, sections=tuple(sections), cut=True)
+
+
+def _cut_file(file: FileText, number: int, chosen: Sequence[FoundPassage], count: int) -> FileText:
+    own = sorted((each for each in chosen if each.file == number), key=operator.attrgetter("number"))
+    by_section: dict[int, list[FoundPassage]] = {}
+    for each in own:
+        by_section.setdefault(each.section, []).append(each)
+    sections = [
+        replace(file.sections[at], text=_join(file.sections[at], passages)) for at, passages in by_section.items()
+    ]
+    return replace(
+        file,
+        sections=tuple(sections),
+        passages=tuple(each.number for each in own),
+        passage_count=count,
+    )
+
+
+def _join(section: Section, passages: Sequence[FoundPassage]) -> str:
+    """Join passages of a section. Neighbours overlap, and become one text."""
+    text = section.text
+    parts = [text[passages[0].start : passages[0].end]]
+    for before, each in pairwise(passages):
+        is_next = each.start <= before.end
+        parts.append(text[before.end : each.end] if is_next else f"\n{GAP}\n{text[each.start : each.end]}")
+    head = f"{GAP}\n" if text[: passages[0].start].strip() else ""
+    tail = f"\n{GAP}" if text[passages[-1].end :].strip() else ""
+    return f"{head}{''.join(parts).strip()}{tail}"
+
+
+def find_question(request: ChatRequest) -> str:
+    """Return the text of the newest message of the user, which the files are searched for; empty without one."""
+    for message in reversed(request.messages):
+        if message.role == "user":
+            return "\n".join(part.text for part in message.parts if isinstance(part, Text))
+    return ""

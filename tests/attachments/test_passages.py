@@ -1,0 +1,169 @@
+"""The passages of long files that a question is about are put in, in the order in which they stand in the files."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from app.attachments.documents.protocol import FoundPassage, SearchJob, SearchResult, UnreadableFile
+from app.attachments.documents.worker_main import run_job
+from app.attachments.documents.worker_pool import DocumentWorkers
+from app.attachments.passages import GAP, FileSearch, choose_passages, find_question, fuse_ranks, take_best
+from app.chat.attachments import FileText, PassageSearch, Section
+from app.chat.events import Fault
+from app.chat.messages import ChatRequest, Media, Message, Text
+from app.errors import UpstreamFailed
+from app.steps.media.texts import find_losses, render_file_text
+from msgspec.structs import replace
+
+pytestmark = pytest.mark.anyio
+
+FILLER = "The weather was fine, and nobody said a word about it.\n"
+PAGES = tuple(
+    Section(FILLER * 30 + (text + "\n") * bool(text) + FILLER * 30, number)
+    for number, text in enumerate(
+        ("", "Invoices must be paid within thirty days.", "", "A late invoice costs a fee.", ""), 1
+    )
+)
+FILE = FileText(PAGES, "page")
+SEARCH = PassageSearch(max_tokens=700, passage_tokens=200, overlap_tokens=20, front=False)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Workers:
+    """Runs a job in this process."""
+
+    error: UnreadableFile | None = None
+
+    async def search(self, job: SearchJob, *, caller: str = "") -> SearchResult:
+        if self.error is not None:
+            raise self.error
+        return cast(SearchResult, run_job(job))
+
+
+async def no_embeddings(model: str, texts: Sequence[str]) -> list[list[float]]:
+    raise AssertionError("no embedding is wanted")
+
+
+async def chosen(
+    *files: FileText,
+    question: str = "invoice",
+    workers: Workers | None = None,
+    embed: Any = no_embeddings,
+    **changed: Any,
+) -> list[FileText]:
+    wanted = FileSearch(replace(SEARCH, **changed), question, embed)
+    return await choose_passages(files, wanted, cast(DocumentWorkers, workers or Workers()))
+
+
+async def test_the_best_passages_stand_in_the_order_of_the_pages() -> None:
+    (file,) = await chosen(FILE)
+    assert [section.number for section in file.sections] == [2, 4]
+    text = render_file_text("a.pdf", file, "en")
+    assert text.index("[Page 2]") < text.index("Invoices must") < text.index("[Page 4]") < text.index("A late invoice")
+    assert text.count(GAP) == 4
+    assert len(text) < 4000
+
+
+async def test_the_caller_is_told_which_passages_were_put_in() -> None:
+    (file,) = await chosen(FILE)
+    (warning,) = find_losses(file)
+    numbers = ", ".join(map(str, file.passages))
+    assert warning == (
+        f"passages {numbers} of {file.passage_count} were put in, those that match the question best: pages 2, 4"
+    )
+
+
+async def test_short_files_stay_as_they_are() -> None:
+    short = FileText((Section("short"),))
+    assert await chosen(short) == [short]
+
+
+async def test_a_file_without_a_match_says_so_where_another_one_has_some() -> None:
+    other = FileText((Section(FILLER * 60),))
+    _, file = await chosen(FILE, other)
+    assert not file.sections
+    assert "no passage of this file matches the question" in render_file_text("b.txt", file, "en")
+    assert find_losses(file)[-1] == f"none of its {file.passage_count} passages was put in: none matches the question"
+
+
+async def test_neighbours_become_one_text_without_a_repetition() -> None:
+    text = "".join(f"Invoice number {number} is due. " for number in range(300))
+    (file,) = await chosen(FileText((Section(text),)), max_tokens=1500)
+    (section,) = file.sections
+    assert section.text.count("Invoice number 20 is due.") <= 1
+    kept = section.text.replace(GAP, "").split("\n")
+    assert all(part.strip() in text for part in kept)
+
+
+async def test_no_more_is_put_in_than_is_allowed() -> None:
+    (file,) = await chosen(FILE, max_tokens=250)
+    assert len(file.passages) == 1
+    (file,) = await chosen(FILE, max_passages=1)
+    assert len(file.passages) == 1
+
+
+async def test_where_the_search_fails_the_file_keeps_its_beginning() -> None:
+    workers = Workers()
+    workers.error = UnreadableFile("took too long to read")
+    (file,) = await chosen(FILE, workers=workers)
+    assert sum(len(section.text) for section in file.sections) == 700
+    assert "only its beginning was put in: the search of its text took too long to read" in find_losses(file)
+
+
+async def test_embeddings_find_what_has_no_word_of_the_question() -> None:
+    async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
+        assert (model, texts[0]) == ("embed-1", "When do I have to pay?")
+        return [[1.0, 0.0], *([0.9, 0.1] if "Invoices must" in text else [0.1, 0.9] for text in texts[1:])]
+
+    (file,) = await chosen(
+        FILE, question="When do I have to pay?", embed=embed, embedding_model="embed-1", keywords=False, max_passages=1
+    )
+    assert [section.number for section in file.sections] == [2]
+
+
+async def test_a_failed_embedding_leaves_the_words() -> None:
+    async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
+        raise UpstreamFailed(Fault("upstream_error", "no such model", transient=False))
+
+    (file,) = await chosen(FILE, embed=embed, embedding_model="embed-1")
+    assert [section.number for section in file.sections] == [2, 4]
+    assert (
+        "its passages were chosen by their words alone, because embed-1 failed: no such model" in find_losses(file)[-1]
+    )
+
+
+def passage(number: int, *, tokens: int = 10, front: bool = False) -> FoundPassage:
+    return FoundPassage(0, 0, number, number + 1, tokens, number, front)
+
+
+def test_a_passage_that_is_good_in_both_orders_is_the_best() -> None:
+    first, second, third = (passage(number) for number in (1, 2, 3))
+    similar = [0.1, 0.9, 0.8]
+    assert fuse_ranks([first, second, third], similar, SEARCH) == [second, first, third]
+    assert fuse_ranks([first, second, third], similar, replace(SEARCH, keywords=False)) == [second, third, first]
+
+
+def test_what_is_not_similar_enough_is_left_out_but_the_first_passages() -> None:
+    front, near, far = passage(1, front=True), passage(2), passage(3)
+    assert fuse_ranks([front, near, far], [0.0, 0.8, 0.2], replace(SEARCH, min_similarity=0.5)) == [front, near]
+
+
+def test_a_passage_that_does_not_fit_leaves_room_for_a_smaller_one() -> None:
+    large, small = passage(1, tokens=700), passage(2, tokens=5)
+    assert take_best([passage(3), large, small], SEARCH) == [passage(3), small]
+
+
+def test_the_question_is_the_text_of_the_newest_message_of_the_user() -> None:
+    file = Media("file", ("https://a.example/a.pdf",), path="messages[2].content[1]")
+    messages = (
+        Message("user", (Text("old"),)),
+        Message("assistant", (Text("answer"),)),
+        Message("user", (Text("one"), file, Text("two"))),
+        Message("assistant", (Text("begun"),)),
+    )
+    assert find_question(ChatRequest("m", messages)) == "one\ntwo"
+    assert find_question(ChatRequest("m", ())) == ""
