@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from app.chat.messages import ChatRequest, Message, RequestPaths, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
@@ -34,7 +34,7 @@ from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
-from app.formats.responses.schema import COMPACTIONS, describe_unknown_item
+from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
 from app.openai_messages.grouping import find_call_violations
@@ -120,10 +120,10 @@ class _SettingItem(NamedTuple):
 class ResponsesBody(BaseModel):
     """A request of OpenAI's Responses API. Unknown fields are ignored with a warning."""
 
-    model_config = ConfigDict(extra="ignore", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="allow", strict=True, use_attribute_docstrings=True)
 
     model: str = Field(min_length=1, max_length=512)
-    input: Any = None
+    input: SkipValidation[str | ResponsesItems | None] = None
     """The user's message, or items; needed unless `previous_response_id` is given."""
     instructions: str | None = None
     """The system message of this request."""

@@ -2,34 +2,12 @@
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from app.formats import openapi
-from app.formats.body import CacheChoice
 from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import BodyPart, Described, FormatPart, Json, event_stream, give_examples, json_content
-from app.formats.responses.schema import ResponsesItems
-
-
-class ResponsesRequest(Described):
-    """A request of OpenAI's Responses API. Unknown fields are ignored with a warning."""
-
-    model_config = ConfigDict(extra="allow")
-
-    model: str = Field(min_length=1)
-    input: str | ResponsesItems | None = None
-    """The user's message, or items; needed unless `previous_response_id` is given."""
-    instructions: str | None = None
-    """The system message of this request."""
-    previous_response_id: str | None = None
-    """Continue this stored response."""
-    store: bool | None = True
-    """Keep the response, to be read, continued and streamed again."""
-    background: bool | None = False
-    """Answer at once, and go on without the client."""
-    stream: bool | None = False
-    cache: CacheChoice = None
-    """An extension of Parley: how to use the cache."""
+from app.formats.responses.body import ResponsesBody
 
 
 class OutputText(Described):
@@ -399,6 +377,6 @@ PART = FormatPart(
     ResponseEvent,
     OpenAIErrorBody,
     (ResponseDeleted, InputTokens, InputItems),
-    (BodyPart("ResponsesRequest", ResponsesRequest, _EXAMPLES),),
+    (BodyPart("ResponsesRequest", ResponsesBody, _EXAMPLES),),
     _describe_paths,
 )
