@@ -255,6 +255,7 @@ def create_app(
         lifespan=lambda _: _run(context, resources, reporters, background),
         docs_url=None,
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # FastAPI's own would come beside the gateway's
         exception_handlers={HTTPException: raise_route_error, FastAPIHTTPException: raise_route_error},
     )
     app.state.context = context

@@ -31,6 +31,7 @@ from typing import Any, TypeVarTuple
 import uvloop
 from app.config.settings import load
 from app.main import create_app
+from app.server.connection import ClientConnection, ConnectionWarnings
 from app.server.process import config
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.server import ServerState
@@ -379,8 +380,8 @@ async def _count_all(loop: CountedLoop, library: Any, group: str) -> None:
     await lifespan.startup()
     state = ServerState()
     state.default_headers = [(b"date", b"Sun, 22 Nov 2026 10:00:00 GMT"), *uvicorn_config.encoded_headers]
-    protocol_class: Any = uvicorn_config.http_protocol_class
-    protocol = protocol_class(config=uvicorn_config, server_state=state, app_state=lifespan.state, _loop=loop)
+    limits = uvicorn_config.limits
+    protocol = ClientConnection(uvicorn_config.loaded_app, limits, ConnectionWarnings(), state, lifespan.state, loop)
     caller = Caller(loop, protocol)
     protocol.connection_made(caller)
     gc.disable()

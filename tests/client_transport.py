@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-import uvicorn
 from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings
 from typing_extensions import override
 from uvicorn.server import ServerState
@@ -53,10 +52,6 @@ class Transport(asyncio.Transport):
 
 def connect(app: Any, transport: asyncio.Transport, state: ServerState | None = None) -> ClientConnection:
     """Return a connection of a client to an ASGI application."""
-    config = uvicorn.Config(app, log_config=None, interface="asgi3", proxy_headers=False)
-    config.load()
-    connection = ClientConnection(
-        LIMITS, ConnectionWarnings(), config=config, server_state=state or ServerState(), app_state={}
-    )
+    connection = ClientConnection(app, LIMITS, ConnectionWarnings(), state or ServerState(), {})
     connection.connection_made(transport)
     return connection

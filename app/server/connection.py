@@ -1,4 +1,4 @@
-"""The HTTP connection of one client: uvicorn's protocol, with limits on size, number and time.
+"""The HTTP connection of one client, with limits on size, number and time. httptools parses what it receives.
 
 The connection refuses a head that is too long or too slow, framing that is ambiguous (RFC 9112, sections 6.1 and 11.2),
 and a client for which there are too many connections. The application never sees such a request. After a refusal
@@ -15,19 +15,21 @@ such a client answers with a reset.
 The server calls `tick` of every connection at regular intervals, so no connection and no request needs a timer.
 """
 
+import asyncio
 import logging
 import socket
 import time
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 import httptools
 import msgspec
 from msgspec import Struct
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from typing_extensions import override
+from uvicorn.server import ServerState
 
 from app.api.asgi import send_error
 from app.api.middleware import choose_request_id
@@ -42,9 +44,11 @@ from app.errors import (
     TargetTooLong,
     UnsupportedFraming,
 )
-from app.server.cycle import ClientCycle
+from app.server.cycle import STATUS_LINES, ClientCycle, FlowControl
 
 log = logging.getLogger("parley.connection")
+
+Application: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
 MAX_HEADERS = 256
 MAX_TARGET_BYTES = 16 * 1024
@@ -53,6 +57,8 @@ MAX_PIPELINED = 64
 MAX_BODY_OVERHEAD = 64 * 1024
 """The maximum size of one body's chunk sizes and chunk extensions, in addition to twice the body's length."""
 MAX_TRAILER_BYTES = 64 * 1024
+MAX_UNREAD_BYTES = 64 * 1024
+"""How much of a body is received before the application asks for it."""
 MAX_FED_BYTES = 16 * 1024
 """How much is parsed at once. The parser does not tell how long the framing of a body is, so it is measured between two
 calls: the size of a read, which depends on the network, must not decide what is refused."""
@@ -118,30 +124,52 @@ class _ParserStopped(Exception):
 
 
 @lru_cache(maxsize=256)
-def _split_target(root_path: str, target: bytes) -> tuple[str, bytes, bytes]:
-    """Return (path, raw path, query), the paths with `root_path` before them. Nearly all requests have one of a few
-    targets."""
+def _split_target(target: bytes) -> tuple[str, bytes, bytes]:
+    """Return (path, raw path, query). Nearly all requests have one of a few targets."""
     url = httptools.parse_url(target)
     path = url.path.decode("ascii")
-    path = unquote(path) if "%" in path else path
-    return root_path + path, root_path.encode("ascii") + url.path, url.query or b""
+    return unquote(path) if "%" in path else path, url.path, url.query or b""
 
 
-class ClientConnection(HttpToolsProtocol):
+class ClientConnection(asyncio.Protocol):
     """A client's connection. It can be dropped at any time, and tells each of its requests when it ends, also those
     that are pipelined."""
 
-    cycle: Any  # a ClientCycle, or None before the first request and after the last
-    pipeline: deque[tuple[ClientCycle, Any]]  # type: ignore[assignment]  # in uvicorn, of its own cycles
-    scope: Scope  # type: ignore[assignment]  # uvicorn's is a TypedDict
+    transport: asyncio.Transport
+    flow: FlowControl
 
-    def __init__(self, limits: ConnectionLimits, warnings: ConnectionWarnings, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        app: Application,
+        limits: ConnectionLimits,
+        warnings: ConnectionWarnings,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        """`server_state` has the connections and tasks of all clients. A copy of `app_state` is the state of each
+        request."""
+        self.loop = loop or asyncio.get_running_loop()
+        self.server_state = server_state
+        self.connections: set[Any] = server_state.connections
+        self.expect_100_continue = False
+        self._app = app
+        self._app_state = app_state
         self._limits = limits
         self._warnings = warnings
+        self._parser = _make_parser(self)
+        self._client: tuple[str, int] | None = None
+        self.cycle: ClientCycle | None = None
+        """That of the request that was read last; None before the first and after the connection's end."""
         self._cycles: deque[ClientCycle] = deque()
-        self._scope: Scope = {}
+        self.pipeline: deque[tuple[ClientCycle, Application]] = deque()
+        """The requests that wait for the response before them, the newest first."""
+        self._common_scope: Scope = {}
         """What the scopes of all requests have."""
+        self._scope: Scope = {}
+        """That of the request that was read last."""
+        self._url = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self._in_head = False
         self._hosts = 0
         self._head_bytes = 0
@@ -170,16 +198,20 @@ class ClientConnection(HttpToolsProtocol):
 
     # Received data.
 
+    @override
     def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._scope = {
+        self.connections.add(self)
+        self.transport = transport
+        self.flow = FlowControl(transport)
+        self._client = _find_address(transport, "peername")
+        self._common_scope = {
             "type": "http",
-            "asgi": {"version": self.asgi_version, "spec_version": "2.3"},
+            "asgi": {"version": "3.0", "spec_version": "2.3"},
             "http_version": "1.1",
-            "server": self.server,
-            "client": self.client,
-            "scheme": self.scheme,
-            "root_path": self.root_path,
+            "server": _find_address(transport, "sockname"),
+            "client": self._client,
+            "scheme": "http",
+            "root_path": "",
         }
         limit = self._limits.max_connections
         if len(self.connections) > limit and evict_idle(self.connections, self):
@@ -197,6 +229,7 @@ class ClientConnection(HttpToolsProtocol):
             )
             self._refuse(Busy("this gateway has reached its maximum number of connections; try again later"))
 
+    @override
     def data_received(self, data: bytes) -> None:
         if len(data) <= MAX_FED_BYTES:
             self._feed(data)
@@ -207,23 +240,23 @@ class ClientConnection(HttpToolsProtocol):
     def _feed(self, data: bytes) -> None:
         if self._discarding:
             return
-        scope, cycle = self.scope, self.cycle
+        scope, cycle = self._scope, self.cycle
         in_body = cycle is not None and cycle.more_body and not self._in_head
         self._read_bytes = len(data)
         try:
-            self.parser.feed_data(data)
+            self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._feed_without_upgrade(data, upgrade.args[0])
         except httptools.HttpParserError as error:
             self._on_parser_error(error)
         self._read_bytes = 0
         if self._in_head and not self._discarding:
-            if self.scope is scope:
+            if self._scope is scope:
                 self._head_bytes += len(data)
             elif self.cycle is cycle and not in_body:
                 self._head_bytes = len(data)  # else part of the data belonged to the message before
             self._check_head()
-        elif in_body and self.cycle is cycle and cycle.more_body and not self._discarding:
+        elif cycle is not None and in_body and self.cycle is cycle and cycle.more_body and not self._discarding:
             self._body_wire_bytes += len(data)
             if self._body_wire_bytes > 3 * self._body_bytes + MAX_BODY_OVERHEAD + MAX_TRAILER_BYTES:
                 self._refuse(HeadTooLarge("the chunk extensions or trailers of the body are too long"))
@@ -231,16 +264,15 @@ class ClientConnection(HttpToolsProtocol):
     def _feed_without_upgrade(self, data: bytes, at: int) -> None:
         """Parse the head again without the offer to upgrade, and then the data after it."""
         while True:
-            head = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode()]
-            for name, value in self.headers:
+            head = [self._parser.get_method(), b" ", self._url, b" HTTP/", self._parser.get_http_version().encode()]
+            for name, value in self._headers:
                 if name not in _DROPPED_WITH_UPGRADE:
                     head += (b"\r\n", name, b": ", value)
             data = b"".join((*head, b"\r\n\r\n", data[at:]))
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self._parser = _make_parser(self)
             self._read_bytes += len(data)
             try:
-                self.parser.feed_data(data)
+                self._parser.feed_data(data)
                 return
             except httptools.HttpParserUpgrade as upgrade:
                 at = upgrade.args[0]
@@ -252,14 +284,16 @@ class ClientConnection(HttpToolsProtocol):
         if self._last_request:
             self._discarding = True
             raise _ParserStopped
-        self.url = b""
+        self._url = b""
         self.expect_100_continue = False
-        self.headers = []
-        scope: Any = {**self._scope, "headers": self.headers, "state": self.app_state.copy()}
-        self.scope = scope
+        self._headers = []
+        self._scope = {**self._common_scope, "headers": self._headers, "state": self._app_state.copy()}
         self._in_head = True
         self._hosts = self._head_bytes = 0
         self._waited_seconds = 0.0
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
@@ -271,25 +305,25 @@ class ClientConnection(HttpToolsProtocol):
             elif self._in_head and value.strip().lower() != b"chunked":
                 self._stop(UnsupportedFraming("transfer-encoding must be chunked, and nothing else"))
         if self._in_head:
-            self.headers.append((name, value))
+            self._headers.append((name, value))
             return
         self._trailer_bytes += len(name) + len(value) + 4  # trailers are not used
         if self._trailer_bytes > MAX_TRAILER_BYTES:
             self._stop(HeadTooLarge(f"the trailers of the body have more than {MAX_TRAILER_BYTES} bytes"))
 
     def on_headers_complete(self) -> None:
-        if self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
+        if self._parser.should_upgrade() and self._parser.get_method() != b"CONNECT":
             return
-        if self._head_bytes + self._read_bytes > self._limits.max_head_bytes or len(self.headers) > MAX_HEADERS:
-            error = self._too_long(sum(len(name) + len(value) + 4 for name, value in self.headers))
+        if self._head_bytes + self._read_bytes > self._limits.max_head_bytes or len(self._headers) > MAX_HEADERS:
+            error = self._too_long(sum(len(name) + len(value) + 4 for name, value in self._headers))
             if error is not None:
                 self._stop(error)
-        version = self.parser.get_http_version()
+        version = self._parser.get_http_version()
         self._check_target(version)
         cycle, cycles = self._make_cycle(version), self._cycles
         self._in_head = False
         self._body_bytes = self._body_wire_bytes = self._trailer_bytes = 0
-        self.headers = []
+        self._headers = []
         while cycles and cycles[0].response_complete and not cycles[0].blocked:
             cycles.popleft()
         cycles.append(cycle)
@@ -299,40 +333,41 @@ class ClientConnection(HttpToolsProtocol):
 
     def _make_cycle(self, version: str) -> ClientCycle:
         """Complete the scope, and start the request or queue it behind earlier ones."""
-        scope, parser = self.scope, self.parser
+        scope, parser = self._scope, self._parser
         scope["method"] = parser.get_method().decode("ascii")
         scope["http_version"] = version
-        scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self.root_path, self.url)
+        scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self._url)
         before = self.cycle
         keep_alive = version != "1.0" and parser.should_keep_alive()
         cycle = self.cycle = ClientCycle(self, scope, keep_alive=keep_alive)
         scope["extensions"] = {WRITER: {"writer": cycle}}
         if before is None or before.response_complete:
-            self._start_asgi_task(cycle, self.app)
+            self._start(cycle, self._app)
         else:
             self.flow.pause_reading()
-            self.pipeline.appendleft((cycle, self.app))
+            self.pipeline.appendleft((cycle, self._app))
         return cycle
 
-    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+    def _start(self, cycle: ClientCycle, app: Application) -> None:
         task = self.loop.create_task(_run_app(app, cycle))
-        self.tasks.add(task)
+        self.server_state.tasks.add(task)
         task.add_done_callback(cycle.on_served)
 
     def on_body(self, body: bytes) -> None:
         self._body_bytes += len(body)
         cycle = self.cycle
-        if cycle.response_complete:
+        if cycle is None or cycle.response_complete:
             return
         cycle.body += body
-        if len(cycle.body) > HIGH_WATER_LIMIT:
+        if len(cycle.body) > MAX_UNREAD_BYTES:
             self.flow.pause_reading()
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
-        if not self._in_head:  # else the head is parsed again, without its upgrade
-            self.cycle.more_body = False
-            self.cycle.message_event.set()
+        cycle = self.cycle
+        if cycle is not None and not self._in_head:  # else the head is parsed again, without its upgrade
+            cycle.more_body = False
+            cycle.message_event.set()
             if self._closes_after_body:
                 self.transport.close()
 
@@ -343,17 +378,17 @@ class ClientConnection(HttpToolsProtocol):
         if version != "1.1":
             if version != "1.0":
                 self._stop(BadRequest(f"HTTP/{version} is not supported: send HTTP/1.1"))
-            if any(name == b"transfer-encoding" for name, _ in self.headers):
+            if any(name == b"transfer-encoding" for name, _ in self._headers):
                 self._stop(UnsupportedFraming("HTTP/1.0 has no transfer-encoding: send HTTP/1.1 or content-length"))
-        if len(self.url) > MAX_TARGET_BYTES:
+        if len(self._url) > MAX_TARGET_BYTES:
             self._stop(self._target_too_long())
         if self._hosts != 1 and (self._hosts > 1 or version == "1.1"):
             self._stop(BadRequest("a request must have exactly one Host header"))
-        if self.url[:1] != b"/" and self.url != b"*":
-            if self.parser.get_method() == b"CONNECT":
+        if self._url[:1] != b"/" and self._url != b"*":
+            if self._parser.get_method() == b"CONNECT":
                 self._stop(MethodNotAllowed("CONNECT is not supported: this is not a proxy", "GET, POST, DELETE"))
-            authority = self.url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
-            hosts = [value.strip() for name, value in self.headers if name == b"host"]
+            authority = self._url.partition(b"://")[2].partition(b"/")[0].partition(b"?")[0]
+            hosts = [value.strip() for name, value in self._headers if name == b"host"]
             if authority.lower() not in [host.lower() for host in hosts]:
                 self._stop(BadRequest("the host in the request's target differs from the Host header"))
 
@@ -365,11 +400,11 @@ class ClientConnection(HttpToolsProtocol):
 
     def _too_long(self, header_bytes: int) -> ParleyError | None:
         limit = self._limits.max_head_bytes
-        if len(self.url) > MAX_TARGET_BYTES or (not self.headers and header_bytes > limit):
+        if len(self._url) > MAX_TARGET_BYTES or (not self._headers and header_bytes > limit):
             return self._target_too_long()
         if header_bytes > limit:
             return HeadTooLarge(f"the headers have more than {limit} bytes (server.max_head_bytes)")
-        if len(self.headers) > MAX_HEADERS:
+        if len(self._headers) > MAX_HEADERS:
             return HeadTooLarge(f"there are more than {MAX_HEADERS} headers")
         return None
 
@@ -392,7 +427,7 @@ class ClientConnection(HttpToolsProtocol):
         if self._closes_after_body:
             self.transport.close()
             return
-        client = self.client[0] if self.client else ""
+        client = self._client[0] if self._client else ""
         log.info(
             "connection refused", extra={"fields": {"status": error.status, "error": error.message, "client": client}}
         )
@@ -401,8 +436,8 @@ class ClientConnection(HttpToolsProtocol):
             self._write_refusal(error)
             return
         if self._in_head or not waiting[-1].more_body:
-            self.scope["method"] = "GET"
-            cycle = ClientCycle(self, self.scope, keep_alive=False)
+            self._scope["method"] = "GET"
+            cycle = ClientCycle(self, self._scope, keep_alive=False)
             self._cycles.append(cycle)
             self.pipeline.appendleft((cycle, _error_app(error)))
             return
@@ -422,7 +457,7 @@ class ClientConnection(HttpToolsProtocol):
         connection."""
         id_ = choose_request_id(())
         body = msgspec.json.encode({"error": error.to_dict(id_)})
-        head = [STATUS_LINE[error.status]]
+        head = [STATUS_LINES[error.status]]
         for name, value in (
             *self.server_state.default_headers,
             (b"content-type", b"application/json"),
@@ -442,7 +477,8 @@ class ClientConnection(HttpToolsProtocol):
 
     # The end of a request and of the connection.
 
-    def eof_received(self) -> Any:
+    @override
+    def eof_received(self) -> bool:
         """The client has closed its sending side, or it is gone: both look the same. Requests that came whole are
         answered, unless a probe shows that the client is gone."""
         waiting = [cycle for cycle in self._cycles if not cycle.response_complete]
@@ -473,14 +509,14 @@ class ClientConnection(HttpToolsProtocol):
                 waiting.probe()
 
     def on_response_complete(self) -> None:
-        """Unlike uvicorn's, starts no timer: `tick` closes an idle connection."""
+        """Start the next request. `tick` closes an idle connection."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
         self._waited_seconds = 0.0
         if self.pipeline:
             cycle, app = self.pipeline.pop()
-            self._start_asgi_task(cycle, app)
+            self._start(cycle, app)
         else:
             self.flow.resume_reading()
 
@@ -496,24 +532,40 @@ class ClientConnection(HttpToolsProtocol):
             self.transport.write_eof()
 
     def drop(self) -> None:
-        """Close the connection now. First mark its requests as disconnected: for others that return without a response,
-        uvicorn would log an error."""
+        """Close the connection now. First mark its requests as disconnected: an endpoint of any other that ends without
+        a response has a defect, which is logged."""
         self._end_cycles()
         self.transport.abort()
 
+    def shutdown(self) -> None:
+        """Close the connection after the response to the request that was read last; called by uvicorn's server."""
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+        else:
+            self.cycle.keep_alive = False
+
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self.connections.discard(self)
         self._end_cycles()
-        super().connection_lost(exc)
-        # It holds this connection, and both would wait for the garbage collector.
-        self.cycle = None
+        self.flow.resume_writing()
+        if exc is None:
+            self.transport.close()
+        # They hold this connection, and all would wait for the garbage collector.
+        self._parser = self.cycle = None
 
     def _end_cycles(self) -> None:
         for cycle in self._cycles:
             cycle.on_disconnect()
         self._cycles.clear()
 
+    @override
+    def pause_writing(self) -> None:
+        self.flow.pause_writing()
+
+    @override
     def resume_writing(self) -> None:
-        super().resume_writing()
+        self.flow.resume_writing()
         for cycle in self._cycles:
             cycle.on_writable()
 
@@ -575,11 +627,24 @@ class ClientConnection(HttpToolsProtocol):
         self.drop()
 
 
-async def _run_app(app: Any, cycle: ClientCycle) -> None:
+def _make_parser(connection: "ClientConnection") -> Any:
+    parser = httptools.HttpRequestParser(connection)
+    # What follows a request with `Connection: close` is ignored by `on_message_begin`, after the response is sent.
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def _find_address(transport: asyncio.Transport, name: str) -> tuple[str, int] | None:
+    """Return the host and the port of an end of the connection; None for a socket that has none."""
+    address = transport.get_extra_info(name)
+    return (str(address[0]), int(address[1])) if isinstance(address, (tuple, list)) and len(address) >= 2 else None
+
+
+async def _run_app(app: Application, cycle: ClientCycle) -> None:
     await app(cycle.scope, cycle.receive, cycle.send)
 
 
-def _error_app(error: ParleyError) -> Any:
+def _error_app(error: ParleyError) -> Application:
     """Return an ASGI application that answers with this error."""
 
     async def refuse(scope: Any, receive: Any, send: Any) -> None:

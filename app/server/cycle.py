@@ -4,20 +4,25 @@ It has what an ASGI application needs, `receive` and `send`, and is the writer t
 describes, with which the endpoints for replies write: the head goes out with the first bytes of the body, nothing is
 awaited, and no task waits for the client to disconnect.
 
-It takes the place of uvicorn's cycle, and checks what that one checks. It has no base class, so that it can be
-compiled: it writes every chunk of every stream.
+It has no base class, so that it can be compiled: it writes every chunk of every stream.
 """
 
 import asyncio
 import logging
+import re
+from http import HTTPStatus
 from typing import Any, Protocol
 
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE
 from uvicorn.server import ServerState
 
 from app.api.response_writer import Headers, Scope, Sender
 
+log = logging.getLogger("parley.connection")
+
+_INVALID_NAME = re.compile(rb"[\x00-\x1f\x7f()<>@,;:\[\]={} \t\\\"]")
+_INVALID_VALUE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+STATUS_LINES = {status: f"HTTP/1.1 {status} {_PHRASES.get(status, '')}\r\n".encode() for status in range(100, 600)}
 _NO_BODY = frozenset((204, 304))
 """Responses that end with their head."""
 _HEAD_START = b"HTTP/1.1 "
@@ -55,15 +60,46 @@ class _UnusedEvent:
 _UNUSED_EVENT = _UnusedEvent()
 
 
+class FlowControl:
+    """Pauses reading from a connection, and knows whether its transport wants to write more."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.read_paused = False
+        self.write_paused = False
+        self._transport = transport
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    async def drain(self) -> None:
+        """Wait until the client has read enough."""
+        await self._writable.wait()
+
+    def pause_reading(self) -> None:
+        if not self.read_paused:
+            self.read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        if self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        self._writable.set()
+
+
 class Connection(Protocol):
     """The connection of the client."""
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     flow: FlowControl
-    logger: logging.Logger
     server_state: ServerState
-    tasks: set[asyncio.Task[None]]
     expect_100_continue: bool
 
     def drop(self) -> None:
@@ -136,7 +172,7 @@ class ClientCycle:
         """`end` holds the lines of further headers."""
         close = b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n"
         self._headers = headers
-        lines = (STATUS_LINE[status], _default_lines.join(self._default_headers), _join_lines(headers), end, close)
+        lines = (STATUS_LINES[status], _default_lines.join(self._default_headers), _join_lines(headers), end, close)
         head = b"".join(lines)
         return head[self._probe_bytes :] if self._probe_bytes else head
 
@@ -218,7 +254,7 @@ class ClientCycle:
         sent: list[tuple[bytes, bytes]] = []
         length, chunked = 0, False
         for name, value in headers:
-            if HEADER_RE.search(name) or HEADER_VALUE_RE.search(value):
+            if _INVALID_NAME.search(name) or _INVALID_VALUE.search(value):
                 raise RuntimeError(f"a header cannot be sent: {name!r}")
             name = name.lower()
             if name == b"connection" and b"close" in [token.strip() for token in value.lower().split(b",")]:
@@ -291,15 +327,14 @@ class ClientCycle:
 
     def on_served(self, task: "asyncio.Task[None]") -> None:
         """Called when the application has returned. A response that it did not complete ends here."""
-        connection = self._connection
-        connection.tasks.discard(task)
+        self._connection.server_state.tasks.discard(task)
         # They hold this cycle, which would wait for the garbage collector.
         self.scope.pop("extensions", None)
         self.scope["state"].pop("writer", None)
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         if error is None and (self.response_complete or self.disconnected):
             return
-        connection.logger.error("an endpoint ended without completing its response", exc_info=error)
+        log.error("an endpoint ended without completing its response", exc_info=error)
         if self.response_started:
             self._transport.close()
         else:

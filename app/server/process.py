@@ -91,12 +91,11 @@ class ParleyServer(uvicorn.Server):
     stop_signal: int | None = None
     """The signal that started the shutdown."""
 
-    def __init__(self, config: uvicorn.Config, on_listening: Callable[[], None] | None = None) -> None:
+    def __init__(self, config: "ServerConfig", on_listening: Callable[[], None] | None = None) -> None:
         super().__init__(config)
         self._on_listening = on_listening
-        self._limits: ConnectionLimits
-        self._warnings: ConnectionWarnings
-        self._limits, self._warnings = cast(Any, config.http).args
+        self._limits = config.limits
+        self._warnings = ConnectionWarnings()
         self._terminal = find_terminal()
         self._stopped_at = 0.0
 
@@ -146,10 +145,12 @@ class ParleyServer(uvicorn.Server):
         """Start the application, and accept connections at these bound sockets. Raises OSError."""
         await super().startup([])  # uvicorn then creates no servers of its own
         make_protocol = partial(
-            cast(Callable[..., asyncio.Protocol], self.config.http_protocol_class),
-            config=self.config,
-            server_state=self.server_state,
-            app_state=self.lifespan.state,
+            ClientConnection,
+            self.config.loaded_app,
+            self._limits,
+            self._warnings,
+            self.server_state,
+            self.lifespan.state,
         )
         for one in sockets:
             _enable_keepalive(one)
@@ -279,15 +280,23 @@ def raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
-    """Return uvicorn's configuration; `app` is a factory."""
-    return uvicorn.Config(
+class ServerConfig(uvicorn.Config):
+    """uvicorn's configuration, with the limits of connections."""
+
+    def __init__(self, limits: ConnectionLimits, app: Any, **options: Any) -> None:
+        super().__init__(app, **options)
+        self.limits = limits
+
+
+def config(server: Server, app: Any = "app.main:create_app") -> ServerConfig:
+    """Return the configuration of the server; `app` is a factory."""
+    return ServerConfig(
+        connection_limits(server),
         app,
         factory=True,
         host=server.host,
         port=server.port,
         workers=server.workers,
-        http=cast(Any, partial(ClientConnection, connection_limits(server), ConnectionWarnings())),
         ws="none",
         lifespan="on",
         access_log=False,
@@ -297,6 +306,7 @@ def config(server: Server, app: Any = "app.main:create_app") -> uvicorn.Config:
         timeout_worker_healthcheck=WORKER_SECONDS,
         timeout_graceful_shutdown=int(server.drain_seconds + FINAL_FLUSH_SECONDS) + 2,
         backlog=4096,
+        http=ClientConnection,
     )
 
 
@@ -387,12 +397,19 @@ def _explain_bind_error(error: OSError, host: str, port: int, settings: _Address
 class _GatewayWorker(multiprocess.Process):
     """A worker process that drains like a single process. While it starts it ignores Ctrl-C: its supervisor ends it."""
 
-    on_listening: Callable[[], None] | None = None
+    config: ServerConfig
 
-    def __init__(self, folder: Path, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: ServerConfig,
+        sockets: list[socket.socket],
+        on_listening: Callable[[], None] | None,
+    ) -> None:
         """`folder` is the one that all workers share."""
         super().__init__(config, sockets)
         self._folder = folder
+        self._on_listening = on_listening
 
     def start(self) -> None:
         resource_tracker.ensure_running()  # starting it unblocks the signal
@@ -410,7 +427,7 @@ class _GatewayWorker(multiprocess.Process):
         self.config.app = partial(import_from_string(self.config.app), worker_folder=self._folder)
         # Before uvicorn starts the thread that answers the supervisor: at the same time as this one, it would make a
         # server of its own, which never starts.
-        self._server = ParleyServer(self.config, self.on_listening)
+        self._server = ParleyServer(self.config, self._on_listening)
         threading.Thread(target=_stop_without_supervisor, args=(self._server,), daemon=True).start()
         try:
             super().target(sockets)
@@ -430,14 +447,17 @@ def _stop_without_supervisor(server: uvicorn.Server) -> None:
 
 
 class _Supervisor(Multiprocess):
-    """Starts and watches the workers. Only its first worker calls `on_listening`; a replacement does not."""
+    """Starts and watches the workers. Only its first worker calls `on_listening`; a replacement does not.
 
+    It starts every worker itself: uvicorn's supervisor takes no class of workers."""
+
+    config: ServerConfig
     _interrupted = False
 
     def __init__(
         self,
         folder: Path,
-        config: uvicorn.Config,
+        config: ServerConfig,
         sockets: list[socket.socket],
         on_listening: Callable[[], None] | None,
     ) -> None:
@@ -455,14 +475,14 @@ class _Supervisor(Multiprocess):
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):
-            process = _GatewayWorker(self._folder, self.config, self.sockets)
-            process.on_listening = self._on_listening if number == 0 else None
-            process.start()
-            self.processes.append(process)
+            self.processes.append(self._start_worker(self._on_listening if number == 0 else None))
+
+    def _start_worker(self, on_listening: Callable[[], None] | None = None) -> _GatewayWorker:
+        worker = _GatewayWorker(self._folder, self.config, self.sockets, on_listening)
+        worker.start()
+        return worker
 
     def serve(self) -> int:
-        # uvicorn's supervisor accepts no worker class
-        multiprocess.Process = partial(_GatewayWorker, self._folder)  # type: ignore[misc, assignment]
         self.run()
         if any(process.exitcode == STARTUP_FAILURE for process in self.processes):
             return 1
@@ -481,8 +501,25 @@ class _Supervisor(Multiprocess):
         self._signal_workers()
 
     def keep_subprocess_alive(self) -> None:
+        """Replace the workers that have ended or hang. One that could not start would fail again: then end all."""
         self._signal_workers()
-        super().keep_subprocess_alive()
+        for at, process in enumerate(self.processes):
+            if self.should_exit.is_set():
+                return
+            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
+                continue
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:
+                log.error("the worker %s failed to start: shutting down", process.pid)
+                self.should_exit.set()
+            elif not self.should_exit.is_set():
+                log.warning("the worker %s has ended: a new one is started", process.pid)
+                self.processes[at] = self._start_worker()
+
+    def handle_ttin(self) -> None:
+        self.processes_num += 1
+        self.processes.append(self._start_worker())
 
     def _signal_workers(self) -> None:
         """Signal the workers that are to reload. One that still starts is signalled later, because it would be ended by

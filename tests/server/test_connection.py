@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-import uvicorn
 from app.server.connection import (
     LINGER_SECONDS,
     MAX_HEADERS,
@@ -128,10 +127,8 @@ class Client:
         state: ServerState | None = None,
         warnings: ConnectionWarnings | None = None,
     ) -> None:
-        config = uvicorn.Config(site, ws="none", lifespan="off", log_config=None)
-        config.load()
         self.wire = Wire()
-        self.connection = ClientConnection(limits, warnings or ConnectionWarnings(), config, state or ServerState(), {})
+        self.connection = ClientConnection(site, limits, warnings or ConnectionWarnings(), state or ServerState(), {})
         self.wire.connection = self.connection
         self.connection.connection_made(self.wire)
 

@@ -27,7 +27,7 @@ class Client:
         for part in parts:
             self.connection.data_received(part)
             await asyncio.sleep(0)
-        while self.connection.tasks:
+        while self.connection.server_state.tasks:
             await asyncio.sleep(0)
         return b"".join(self.transport.writes)
 
@@ -227,6 +227,7 @@ async def test_probes_leave_the_response_as_it_is(name: str, probes: int) -> Non
     client.connection.data_received(GET)
     await asyncio.sleep(0)
     cycle = client.connection.cycle
+    assert cycle is not None
     for _ in range(probes):
         cycle.probe()
     gate.set()
@@ -253,6 +254,7 @@ async def test_probes_send_a_head_that_waits_for_the_body_byte_by_byte(probes: i
     client.connection.data_received(GET)
     await asyncio.sleep(0)
     cycle = client.connection.cycle
+    assert cycle is not None
     cycle.probe()
     cycle.start(200, ((b"content-type", b"text/plain"),), 2)
     for _ in range(probes):
