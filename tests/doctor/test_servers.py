@@ -14,7 +14,7 @@ from app.config.settings import Settings
 from app.doctor import Examination, Finding, examine_server, examine_settings
 
 from tests.certificates import certificate
-from tests.doctor.model_server import FaultyServer, json_reply, make_stream
+from tests.doctor.model_server import FaultyServer, json_reply
 from tests.live.unreachable_server import unreachable
 from tests.scripted_server import Reply, ScriptedServer
 
@@ -97,77 +97,6 @@ async def test_the_model_is_not_there() -> None:
     assert findings["models"].status == "problem"
     assert findings["models"].message == "it does not list 'Qwen/Qwen3-8b'; did you mean 'Qwen/Qwen3-8B'?"
     assert server.questions == []
-
-
-async def test_the_server_has_no_tools() -> None:
-    refusal = json_reply(400, {"error": {"message": "tools are not supported by this model"}})
-    async with FaultyServer("m", tools=refusal) as server:
-        findings = await examine(f"{server.url}/v1")
-    assert (findings["reasoning"].status, findings["tools"].status) == ("ok", "problem")
-    assert "tools are not supported by this model" in findings["tools"].message
-    assert findings["tools"].settings == ("[models.m.profile]", "native_tools = false")
-    async with FaultyServer("m", tools=refusal) as server:
-        profile = {"native_tools": False, "max_output_tokens": 100}
-        findings = await examine(f"{server.url}/v1", profile=profile)
-    assert findings["tools"].status == "ok"
-    assert len(server.questions) == 1
-
-
-CONTEXT = (
-    "This model's maximum context length is {context} tokens. However, you requested 1000000 output "
-    "tokens and your prompt "
-    "contains at least 20 input tokens, for a total of at least 1000020 tokens."
-)
-
-
-@pytest.mark.parametrize(
-    ("message", "status", "want"),
-    [
-        (CONTEXT.format(context=32768), 400, ("problem", "max_output_tokens = 8192")),
-        (CONTEXT.format(context=131072), 400, ("ok", None)),
-        ("Range of max_tokens should be [1, 16384]", 400, ("problem", "max_output_tokens = 16384")),
-        ("Range of max_tokens should be [1, 65536]", 400, ("ok", None)),
-        ("max_tokens is too large", 400, None),
-        ("requires more credits, or fewer max_tokens", 402, None),
-    ],
-)
-async def test_the_limit_of_output_tokens_is_written_where_clients_ask_for_more(
-    message: str, status: int, want: tuple[str, str | None] | None
-) -> None:
-    refusal = json_reply(status, {"error": {"message": message}})
-    async with FaultyServer("m", huge=refusal) as server:
-        findings = await examine(f"{server.url}/v1")
-    assert findings["tools"].status == "ok"
-    finding = findings.get("max_tokens")
-    if want is None:
-        assert finding is None
-        return
-    assert finding is not None
-    expected = () if want[1] is None else ("[models.m.profile]", want[1])
-    assert (finding.status, finding.settings) == (want[0], expected)
-
-
-async def test_calls_and_thoughts_are_in_the_content() -> None:
-    call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
-    faults: dict[str, Any] = {
-        "tools": make_stream(content=f"I call it.</think>{call}"),
-        "reasoning": make_stream(content="It is 42.</think>42"),
-    }
-    async with FaultyServer("m", **faults) as server:
-        findings = await examine(f"{server.url}/v1")
-    assert findings["tools"].settings == ("[models.m.profile]", 'text_tools = "hermes"')
-    assert findings["reasoning"].settings == ("[models.m.profile]", 'inline_think = "forced_open"')
-    assert findings["tools"].status == findings["reasoning"].status == "problem"
-    async with FaultyServer("m", **faults) as server:
-        findings = await examine(f"{server.url}/v1", profile={"text_tools": "hermes", "inline_think": "forced_open"})
-    assert set(statuses(findings).values()) == {"ok"}
-
-
-async def test_the_server_wants_another_name_for_the_limit_of_tokens() -> None:
-    refusal = json_reply(400, {"error": {"message": "Use 'max_completion_tokens' instead of 'max_tokens'."}})
-    async with FaultyServer("m", reasoning=refusal) as server:
-        findings = await examine(f"{server.url}/v1")
-    assert findings["request"].settings == ("[models.m.profile]", 'max_tokens_field = "max_completion_tokens"')
 
 
 async def test_the_server_is_too_slow() -> None:
