@@ -61,7 +61,7 @@ from app.redis.urls import NullUrl, RedisUrl, parse_cache_url
 from app.responses_api.background import BackgroundRuns
 from app.responses_api.record import StoredResponses
 from app.responses_api.reply import make_endpoint, make_token_count
-from app.responses_api.stored_endpoints import StoredResponseEndpoint, StoredResponseHandlers
+from app.responses_api.stored_endpoints import list_routes
 from app.routing import RETRY_SECONDS, HealthCheck, HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.memory_budget import MemoryBudget
 from app.runtime.ticker import Ticker
@@ -268,7 +268,8 @@ def create_app(
         *list_reply_routes("/v1/responses", responses),
         AsgiRoute("/v1/chat/{response_id}/events", ResumeEndpoint(context), "GET"),
         AsgiRoute("/v1/chat/{response_id}", ReplyEndpoint(context), "GET", "DELETE"),
-        *_list_response_routes(context, stored, background),
+        AsgiRoute("/v1/responses/input_tokens", make_token_count(context, stored), "POST"),
+        *list_routes(context, stored, background),
     ]
     # The routes themselves, not `include_router`: that would make each of them again for every application.
     for module in (models, convert, health, admin, status, usage, pages):
@@ -290,22 +291,6 @@ def _make_stored_responses(settings: Settings, store: StateStore) -> StoredRespo
         ttl_seconds=settings.responses.store_seconds,
         max_bytes=settings.cache.max_entry_bytes,
     )
-
-
-def _list_response_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[AsgiRoute]:
-    handlers = StoredResponseHandlers(context, stored, background)
-    paths = {
-        "": {"GET": handlers.get, "DELETE": handlers.delete},
-        "/cancel": {"POST": handlers.cancel},
-        "/input_items": {"GET": handlers.list_input_items},
-    }
-    return [
-        AsgiRoute("/v1/responses/input_tokens", make_token_count(context, stored), "POST"),
-        *(
-            AsgiRoute(f"/v1/responses/{{response_id}}{path}", StoredResponseEndpoint(context, methods), *methods)
-            for path, methods in paths.items()
-        ),
-    ]
 
 
 def _open_resources(

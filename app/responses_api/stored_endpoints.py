@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
@@ -11,6 +11,7 @@ from app.api.context import AppContext
 from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply, info_from_record
+from app.api.router import AsgiRoute
 from app.cache import ReplaySource
 from app.chat.stream import Reply
 from app.errors import BadRequest, InvalidInput, NotFound, StoreDown, Violation
@@ -31,10 +32,24 @@ _PAGE = 20
 _Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
-class StoredResponseEndpoint:
-    """An endpoint of a path with `response_id`. `handlers` has a function for each method."""
+def list_routes(context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> list[AsgiRoute]:
+    """Return the routes of the paths with a `response_id`."""
+    handlers = _Handlers(context, stored, background)
+    paths: dict[str, dict[str, _Handler]] = {
+        "": {"GET": handlers.get, "DELETE": handlers.delete},
+        "/cancel": {"POST": handlers.cancel},
+        "/input_items": {"GET": handlers.list_input_items},
+    }
+    return [
+        AsgiRoute(f"/v1/responses/{{response_id}}{path}", _Endpoint(context, methods), *methods)
+        for path, methods in paths.items()
+    ]
 
-    def __init__(self, context: AppContext, handlers: Mapping[str, _Handler]) -> None:
+
+class _Endpoint:
+    """Calls the handler of the request's method, once the request may run."""
+
+    def __init__(self, context: AppContext, handlers: dict[str, _Handler]) -> None:
         self._context = context
         self._handlers = handlers
 
@@ -44,7 +59,7 @@ class StoredResponseEndpoint:
             await self._handlers[scope["method"]](scope, receive, send)
 
 
-class StoredResponseHandlers:
+class _Handlers:
     def __init__(self, context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> None:
         self._context = context
         self._stored = stored
