@@ -129,7 +129,8 @@ class _GroupBuilder:
             self._position += len(message.parts)
             self._open = self._turn = None
             return
-        self._match_results()
+        if self._pending_results:
+            self._match_results()
         parts = _drop_empty_parts(message)
         group = self._group_for(message, parts)
         if self._turn is not None and parts:
@@ -146,8 +147,9 @@ class _GroupBuilder:
             self._position += 1
         if content:
             group.texts.append(tuple(content))
-        if message.extra:
-            group.marks.update(mark for mark in _MARKS if message.extra.get(mark) is True)
+        if not message.extra:
+            return
+        group.marks.update(mark for mark in _MARKS if message.extra.get(mark) is True)
         details = message.extra.get("reasoning_details")
         if isinstance(details, list):
             group.details += details
@@ -186,8 +188,6 @@ class _GroupBuilder:
     def _match_results(self) -> None:
         """Match a run of results to calls. Results with an id go first, so that others do not take their calls."""
         run, self._pending_results = self._pending_results, []
-        if not run:
-            return
         matched = {id(result): self._match_result(message, result) for message, result in sorted(run, key=_without_id)}
         for _, result in run:
             match = matched[id(result)]

@@ -1,19 +1,14 @@
 """Removes marks for the prompt cache (`cache_control`) from requests to servers that do not support them."""
 
-from collections.abc import Iterator
-
 from msgspec.structs import replace
 
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
 from app.profiles import Profile
 
 
 def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, list[str]]:
     """Return the request without cache marks, and a warning with the reason for each of them."""
-    found = [
-        *(mark for message in request.messages for mark in _find_marks(message.parts)),
-        *_find_marks(request.tools),
-    ]
+    found = _find_marks(request)
     if not found:
         return request, []
     messages = tuple(_strip_marks(message) for message in request.messages)
@@ -22,12 +17,15 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
     return replace(request, messages=messages, tools=tools), warnings
 
 
-def _find_marks(parts: tuple[Part, ...] | tuple[Tool, ...] | tuple[Text | Media, ...]) -> Iterator[CacheMark]:
-    for part in parts:
-        if isinstance(part, (Text, Media, Tool)) and part.mark:
-            yield part.mark
-        elif isinstance(part, ToolResult):
-            yield from _find_marks(part.content)
+def _find_marks(request: ChatRequest) -> list[CacheMark]:
+    marks: list[CacheMark | None] = []
+    for message in request.messages:
+        for part in message.parts:
+            if isinstance(part, ToolResult):
+                marks += [one.mark for one in part.content]
+            elif isinstance(part, (Text, Media)):
+                marks.append(part.mark)
+    return [mark for mark in (*marks, *[tool.mark for tool in request.tools]) if mark]
 
 
 def _strip_marks(message: Message) -> Message:
@@ -48,19 +46,19 @@ def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_te
     if sent and not calls_as_text:
         return []
     reason = "this model's server does not accept it" if not sent else "tool calls are sent as text"
-    call_paths = (path for message in request.messages for path in _find_call_fields(message))
-    message_paths = () if sent else (path for message in request.messages for path in _find_message_fields(message))
-    return [f"{path} was not sent: {reason}" for path in (*call_paths, *message_paths)]
+    paths = []
+    for message in request.messages:
+        for call in message.parts:
+            if isinstance(call, ToolCall) and call.extra:
+                # The path of a call is empty in formats with one call per message.
+                paths += [f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in call.extra]
+    if not sent:
+        paths += [f"{message.path}: extra_content" for message in request.messages if _has_own_field(message)]
+    return [f"{path} was not sent: {reason}" for path in paths]
 
 
-def _find_call_fields(message: Message) -> Iterator[str]:
-    for call in message.parts:
-        if isinstance(call, ToolCall):
-            # The path of a call is empty in formats with one call per message.
-            yield from (f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in call.extra)
-
-
-def _find_message_fields(message: Message) -> Iterator[str]:
-    has_content = any(not isinstance(part, ToolCall) for part in message.parts)
-    if message.extra.get("extra_content") is not None and (has_content or not message.parts):
-        yield f"{message.path}: extra_content"
+def _has_own_field(message: Message) -> bool:
+    """Whether `extra_content` belongs to the message itself and not to its calls."""
+    if message.extra.get("extra_content") is None:
+        return False
+    return not message.parts or any(not isinstance(part, ToolCall) for part in message.parts)

@@ -76,12 +76,11 @@ def is_empty_turn(message: Message, *, reasoning_is_sent: bool = True) -> bool:
     """Return whether this is an assistant message without content; `reasoning_details` count as content."""
     if message.role != "assistant" or message.extra.get("reasoning_details"):
         return False
-    return all(
-        not part.text or (isinstance(part, Reasoning) and not reasoning_is_sent)
-        if isinstance(part, (Text, Reasoning))
-        else False
-        for part in message.parts
-    )
+    for part in message.parts:
+        is_unsent = isinstance(part, Reasoning) and not reasoning_is_sent
+        if not is_unsent and not (isinstance(part, (Text, Reasoning)) and not part.text):
+            return False
+    return True
 
 
 def drop_thought_only_turns(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:

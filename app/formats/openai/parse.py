@@ -17,16 +17,13 @@ _KNOWN_CALL_KEYS = {"index"}
 def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
     """Return (messages, violations, warnings)."""
     parser = _OpenAIParser()
+    roles = ["", *[message.role for message in messages], ""]
     parsed = tuple(
-        parser.parse(number, item, turn=_has_neighbour(messages, number)) for number, item in enumerate(messages)
+        # Grouping could take two assistant messages in a row for the same turn.
+        parser.parse(number, item, turn="assistant" in (roles[number], roles[number + 2]))
+        for number, item in enumerate(messages)
     )
     return parsed, parser.violations, parser.warnings
-
-
-def _has_neighbour(messages: Sequence[wire.OpenAIMessage], number: int) -> bool:
-    """Return whether another assistant message is adjacent, which grouping could take for the same turn."""
-    adjacent = messages[max(number - 1, 0) : number + 2]
-    return [message.role for message in adjacent].count("assistant") > 1
 
 
 class _OpenAIParser:
@@ -36,16 +33,19 @@ class _OpenAIParser:
 
     def parse(self, number: int, item: wire.OpenAIMessage, *, turn: bool) -> Message:
         path = f"messages[{number}]"
-        self.warnings += (
-            f"{path}.{key} is not a field of an OpenAI message and was ignored"
-            for key, value in (item.model_extra or {}).items()
-            if value not in (None, [], {}, "")
-        )
+        if item.model_extra:
+            self.warnings += (
+                f"{path}.{key} is not a field of an OpenAI message and was ignored"
+                for key, value in item.model_extra.items()
+                if value not in (None, [], {}, "")
+            )
         if isinstance(item.content, list):
             self._warn_unknown_keys(item.content, f"{path}.content", "a content part")
         for place, call in enumerate(item.tool_calls or ()):
-            self._warn_unknown_keys(call.function, f"{path}.tool_calls[{place}].function", "a function call")
-        self._warn_unknown_keys(item.function_call, f"{path}.function_call", "a function call")
+            if call.function.model_extra:
+                self._warn_unknown_keys(call.function, f"{path}.tool_calls[{place}].function", "a function call")
+        if item.function_call is not None:
+            self._warn_unknown_keys(item.function_call, f"{path}.function_call", "a function call")
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
         content = _parse_content(item, path)
         self._misplaced(item, path)

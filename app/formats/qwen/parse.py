@@ -7,7 +7,7 @@ from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
-from app.formats.qwen.sidecar import EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
+from app.formats.qwen.sidecar import EMPTY_SIDECAR, EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
 from app.validation.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
@@ -39,18 +39,19 @@ class _MessageParser:
 
     def parse(self, number: int, item: QwenMessage) -> Message:
         path = f"messages[{number}]"
-        sidecar, extra = read_sidecar(item.extra or {})
-        id_ = self._function_id(extra, path)
-        for key, value in (item.model_extra or {}).items():
+        sidecar, extra = read_sidecar(item.extra) if item.extra else (EMPTY_SIDECAR, {})
+        id_ = self._function_id(extra, path) if extra else None
+        for key, value in item.model_extra.items() if item.model_extra else ():
             if key == "tool_calls" and value:
                 self.violations.append(Violation(f"{path}.tool_calls", OPENAI_CALLS))
                 continue
             self.warnings.append(f"{json_path([key], path)} is not a field of a Qwen-Agent message and was ignored")
         parts: list[Part] = []
-        reasoning = self._reasoning(item, path)
-        if reasoning:
+        if item.reasoning_content and (reasoning := self._reasoning(item, path)):
             parts.append(Reasoning(reasoning))
-        content = apply_notes(_parse_content(item.content, path), sidecar)
+        content = _parse_content(item.content, path)
+        if sidecar.media:
+            content = apply_notes(content, sidecar)
         if item.role == "function":
             name = self._find_result_name(item, id_, path)
             parts.append(ToolResult(content, name, id_, _flag(extra.get("is_error"))))
@@ -73,17 +74,15 @@ class _MessageParser:
 
     def _reasoning(self, item: QwenMessage, path: str) -> str:
         content = item.reasoning_content
-        if not content:
-            return ""
         if item.role != "assistant":
             self.warnings.append(f"{path}.reasoning_content was not sent: only an assistant message can have it")
             return ""
         if isinstance(content, str):
             return content
-        for place, one in enumerate(content):
+        for place, one in enumerate(content or ()):
             if one.text is None:
                 self.violations.append(Violation(f"{path}.reasoning_content[{place}]", "reasoning can only be text"))
-        return "".join(one.text or "" for one in content)
+        return "".join(one.text or "" for one in content or ())
 
     def _find_result_name(self, item: QwenMessage, id_: str | None, path: str) -> str | None:
         name = item.name or (self._names.get(id_) if id_ else None)
@@ -118,6 +117,8 @@ class _MessageParser:
 
 def _unread_extra(extra: dict[str, Any], item: QwenMessage, id_: str | None, turn: str | None) -> dict[str, Any]:
     """Return `extra` without the keys that the message or its part has as a field."""
+    if not extra:
+        return extra
     read = {"turn"} if turn else set()
     if item.role == "function" or item.function_call is not None:
         read |= {"function_id"} if id_ else set()
