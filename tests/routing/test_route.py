@@ -1,8 +1,14 @@
-"""What is counted of the memory of a request that is ready to be sent."""
+"""The fallbacks and the price of a model, and a request that is ready to be sent."""
 
 import pytest
+from app.chat.events import Fault
 from app.chat.messages import ChatRequest
+from app.errors import InvalidInput, UpstreamFailed
 from app.routing import ModelRoute, PreparedRequest
+from app.usage.meter import Price
+from msgspec.structs import replace
+
+from tests.each_case import each_case
 
 ROUTE = ModelRoute("m", (), {})
 REQUEST = ChatRequest("m", ())
@@ -25,3 +31,62 @@ def test_deployments_share_equal_bodies_and_the_request_counts_as_the_largest(
     bodies: tuple[bytes, ...], original: ChatRequest | None, size: int
 ) -> None:
     assert PreparedRequest(ROUTE, REQUEST, bodies, (), 0, None, original=original).size == size
+
+
+PRICED = ModelRoute("m", (), {}, price=Price(1.0, 1.0, 1.0, 1.0))
+
+
+def test_a_caller_cannot_choose_another_model_than_the_one_with_the_price() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        PRICED.check_params({"extra_body": {"models": ["other"]}}, "extra")
+    [violation] = refused.value.violations
+    assert violation.path == "extra.models"
+    assert "the model 'm' has a price" in violation.message
+
+
+def test_parameters_that_choose_nothing_and_models_without_a_price_are_not_checked() -> None:
+    PRICED.check_params({"extra_body": {"top_k": 1}})
+    PRICED.check_params({})
+    ROUTE.check_params({"extra_body": {"models": ["other"]}})
+
+
+FALLBACKS = ModelRoute(
+    "m", (), {}, fallbacks=("a",), fallbacks_on_context_length=("b",), fallbacks_on_content_filter=("c",)
+)
+
+
+@each_case(
+    ("code", "retryable", "models"),
+    [
+        ("timeout", True, ("a",)),
+        ("upstream_error", False, ()),
+        ("context_length_exceeded", False, ("b",)),
+        ("content_filter", False, ("c",)),
+    ],
+)
+def test_the_fallbacks_depend_on_the_error(code: str, retryable: bool, models: tuple[str, ...]) -> None:
+    assert FALLBACKS.fallbacks_after(UpstreamFailed(Fault(code, "", retryable))) == models
+
+
+def test_a_route_has_fallbacks_if_any_error_has_some() -> None:
+    assert not ROUTE.has_fallbacks
+    for name in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):
+        assert replace(ROUTE, **{name: ("a",)}).has_fallbacks
+
+
+ONE = PreparedRequest(ROUTE, REQUEST, (SHARED,), (), 0, None)
+
+
+@each_case(
+    ("prepared", "single"),
+    [
+        (ONE, True),
+        (replace(ONE, route=replace(ROUTE, deadline_seconds=9.0)), False),
+        (replace(ONE, route=replace(ROUTE, hedge_after=1.0)), False),
+        (replace(ONE, max_retries=1), False),
+        (replace(ONE, original=REQUEST), False),
+        (replace(ONE, bodies=(SHARED, OTHER)), False),
+    ],
+)
+def test_a_request_is_sent_once_if_nothing_can_follow_it(prepared: PreparedRequest, single: bool) -> None:
+    assert prepared.has_one_attempt is single

@@ -2,8 +2,10 @@
 
 from typing import Any
 
-from app.chat.attachments import FileText, Inlined, Section
-from app.chat.messages import ChatRequest, Media, Message, Text, Tool, ToolResult
+import pytest
+from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreadable
+from app.chat.messages import ChatRequest, Media, Message, Part, Role, Text, Tool, ToolResult
+from app.errors import InvalidInput
 from app.formats.base import Options
 from app.formats.qwen import QWEN
 from app.profiles import Profile
@@ -131,3 +133,106 @@ def test_an_answer_keeps_the_media_that_the_model_accepts() -> None:
     rewritten, warnings = rewrite_media(answer, VISION, {}, "en")
     assert rewritten.messages[0].parts == (Text("A"), image)
     assert "does not accept audio" in warnings[0]
+
+
+NAMELESS = TEXT.model_copy(update={"name_media": "never"})
+"""Accepts no media, and gets no sentence that names them."""
+READER = NAMELESS.model_copy(update={"file_text": True})
+IMAGE = Media("image", ("https://h/a.png",), path="p")
+FILE_PART = Media("file", ("https://h/a.pdf",), path="p")
+
+
+def history(*parts: Part, role: Role = "user") -> ChatRequest:
+    """The parts in an earlier turn."""
+    messages = (Message(role, parts), Message("assistant", (Text("A"),)), Message("user", (Text("B"),)))
+    return ChatRequest("m", messages)
+
+
+def rewritten(request: ChatRequest, profile: Profile, *loaded: Attachment) -> tuple[tuple[Part, ...], list[str]]:
+    """The parts of the first message, and the warnings. What was loaded is in the order of the media requests."""
+    results = dict(zip(media_requests(request, profile), loaded, strict=True))
+    result, warnings = rewrite_media(request, profile, results, "en")
+    return result.messages[0].parts, warnings
+
+
+def test_media_of_the_history_that_the_model_does_not_accept_become_a_placeholder() -> None:
+    parts, warnings = rewritten(history(Text("see"), IMAGE), NAMELESS)
+    assert parts == (Text("see"), Text("[image: a.png]"))
+    assert warnings == ["p was not sent: this model does not accept image input"]
+
+
+def test_media_of_the_newest_message_that_the_model_does_not_accept_stay_to_be_refused() -> None:
+    parts, warnings = rewritten(ChatRequest("m", (Message("user", (IMAGE,)),)), NAMELESS)
+    assert parts == (IMAGE,)
+    assert warnings == []
+
+
+def test_an_image_of_a_result_that_the_model_does_not_accept_becomes_a_placeholder() -> None:
+    result = ToolResult((Text("r"), IMAGE), "f")
+    parts, warnings = rewritten(history(result, role="tool"), NAMELESS)
+    assert parts == (ToolResult((Text("r"), Text("[image: a.png]")), "f"),)
+    assert warnings == ["p was not sent: this model does not accept image input"]
+
+
+def test_a_file_that_cannot_be_read_becomes_a_placeholder_with_the_reason() -> None:
+    placeholder, warnings = Text("[file: a.pdf (not sent: it is damaged)]"), ["p was not sent: it is damaged"]
+    assert rewritten(history(FILE_PART), READER, Unreadable("it is damaged")) == ((placeholder,), warnings)
+    result = ToolResult((FILE_PART,), "f")
+    assert rewritten(history(result, role="tool"), READER, Unreadable("it is damaged")) == (
+        (ToolResult((placeholder,), "f"),),
+        warnings,
+    )
+
+
+def test_an_image_of_the_history_that_cannot_be_loaded_becomes_a_placeholder() -> None:
+    profile = Profile(media=("image",), max_image_short_side=100)
+    parts, warnings = rewritten(history(Text("see"), IMAGE), profile, Unreadable("it is damaged"))
+    assert parts == (Text("see"), Text("[image: a.png (not sent: it is damaged)]"))
+    assert warnings == ["p was not sent: it is damaged"]
+
+
+def test_an_answer_of_only_an_image_that_cannot_be_sent_has_its_name() -> None:
+    assert rewritten(history(IMAGE, role="assistant"), NAMELESS)[0] == (Text("[image: a.png]"),)
+    profile = Profile(media=("image",), max_image_short_side=100)
+    parts, _ = rewritten(history(IMAGE, role="assistant"), profile, Unreadable("it is damaged"))
+    assert parts == (Text("[image: a.png (not sent: it is damaged)]"),)
+
+
+def test_a_frame_of_the_history_that_cannot_be_read_is_left_out_and_the_others_are_sent() -> None:
+    profile = Profile(media=("video",), max_image_short_side=100)
+    frames = Media("video", ("https://h/1", "https://h/2"), frames=True, path="p")
+    parts, warnings = rewritten(history(frames), profile, Unreadable("it is damaged"), Inlined("data:image/png,x"))
+    assert parts == (Media("video", ("data:image/png,x",), frames=True, path="p"),)
+    assert warnings == ["p[0] was not sent: it is damaged"]
+
+
+@each_case(
+    ("media", "path", "message"),
+    [
+        (Media("image", ("data:image/png;base64,",), path="p"), "p", "is empty"),
+        (Media("video", (PNG, "data:image/png;base64,"), frames=True, path="p"), "p[1]", "is empty"),
+    ],
+)
+def test_data_of_the_newest_message_that_cannot_be_sent_is_refused_at_its_place(
+    media: Media, path: str, message: str
+) -> None:
+    request = ChatRequest("m", (Message("user", (media,)),))
+    with pytest.raises(InvalidInput) as refused:
+        rewrite_media(request, VISION, {}, "en")
+    assert [(one.path, one.message) for one in refused.value.violations] == [(path, message)]
+
+
+def test_base64_is_sent_without_white_space_and_data_with_the_type_of_its_bytes() -> None:
+    sound = Media("audio", ("UklG\nRg==",), format="wav")
+    jpeg = Media("image", ("data:image/jpeg;base64,iVBORw0KGgo=",))
+    parts, _ = rewritten(ChatRequest("m", (Message("user", (sound, jpeg)),)), OMNI)
+    assert [part.urls for part in parts if isinstance(part, Media)] == [("UklGRg==",), (PNG,)]
+
+
+def test_the_sentence_that_names_media_has_those_that_the_model_does_not_accept() -> None:
+    request = single_message(Text("look"), Media("image", (PNG,)), Media("file", ("https://h/a.pdf",)))
+    assert rewrite_media(request, VISION, {}, "en")[0].messages[0].parts == (
+        Text("(Uploaded [file](a.pdf)) "),
+        Text("look"),
+        Media("image", (PNG,)),
+    )
