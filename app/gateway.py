@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from app.attachments.loader import AttachmentLoader
 from app.attachments.passages import FileSearch, find_question
-from app.cache import Cache, CachePolicy, CacheRequest, FoundReply
+from app.cache import Cache, CachePolicy, CacheRequest, Found
 from app.chat.attachments import Attachment
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
@@ -257,24 +257,31 @@ class Gateway:
             [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in deployments]
         )
 
-    async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> FoundReply:
+    async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> Found:
         """Return a stored reply, a call in progress or a new call. Raises CacheMiss."""
+        request = self._make_cache_request(prepared, options)
+        if request.policy.only and not request.policy.read:
+            raise CacheMiss("no reply is cached")
+        return await self._cache.find(request, partial(self._open_with_lease, prepared, options))
+
+    def find_again(self, prepared: PreparedRequest, options: ReplyOptions) -> Found:
+        """Return another call after that of an identical request failed."""
+        request = self._make_cache_request(prepared, options)
+        return self._cache.join_or_start(request, partial(self._open_with_lease, prepared, options))
+
+    def _make_cache_request(self, prepared: PreparedRequest, options: ReplyOptions) -> CacheRequest:
         policy = options.cache_policy
         if prepared.error is not None:
             policy = policy.without_cache()  # no body: there is nothing of which a key can be made
         if policy.only_deterministic and not prepared.deterministic:
             policy = policy.without_cache()
-        if policy.only and not policy.read:
-            raise CacheMiss("no reply is cached")
-        request = CacheRequest(
+        return CacheRequest(
             key=prepared.key(options.scope) if policy.read or policy.write else "",
             model=prepared.route.model,
             policy=policy,
             ttl_seconds=policy.ttl_seconds or prepared.route.cache_seconds or 0.0,
-            retries=prepared.max_retries,
             unread_seconds=options.unread_seconds,
         )
-        return await self._cache.find(request, partial(self._open_with_lease, prepared, options))
 
     async def _open_with_lease(self, prepared: PreparedRequest, options: ReplyOptions) -> Reply:
         """Open the call with the memory lease of the request, because the call may outlive the request."""

@@ -27,7 +27,7 @@ from app.api.context import AppContext, PendingReply
 from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
-from app.cache import MODES, Apply, CachePolicy, FoundReply, Mode, make_cache_policy
+from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -353,7 +353,6 @@ class ChatEndpoint(Generic[Parsed]):
         self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
     ) -> Reply:
         """Open the reply. It can be resumed before the model server has answered."""
-        cache = self._context.cache
         if prepared.warnings:
             response.add_warnings(prepared.warnings)
         try:
@@ -362,21 +361,29 @@ class ChatEndpoint(Generic[Parsed]):
             if options.cache_policy.read:
                 response.set_origin(Origin("miss"))
             raise
+        joins = 1 + prepared.max_retries
+        self._set_source(response, found, found.origin, options)
         while True:
-            self._set_source(response, found, found.origin, options)
             try:
-                opened = await cache.open(found)
-            except UpstreamFailed as error:
-                found = cache.find_again(found, error)
-            else:
+                reply = await self._context.cache.open(found)
                 break
-        if opened.origin is not found.origin:
-            self._set_source(response, found, opened.origin, options)
-        return opened.reply
+            except UpstreamFailed as error:
+                if not (isinstance(found, Join) and error.retryable and joins):
+                    raise
+            joins -= 1
+            found = gateway.find_again(prepared, options)
+            self._set_source(response, found, found.origin, options)
+        origin = found.origin
+        if reply.fallback_model is not None:
+            origin = replace(origin, fallback_model=reply.fallback_model)
+        if origin != response.info.origin:
+            self._set_source(response, found, origin, options)
+        return reply
 
-    def _set_source(self, response: ReplyResponse, found: FoundReply, origin: Origin, options: ReplyOptions) -> None:
+    def _set_source(self, response: ReplyResponse, found: Found, origin: Origin, options: ReplyOptions) -> None:
         response.set_origin(origin)
-        response.source, response.call = found.source, found.call
+        response.source = found.source
+        response.call = found.source if isinstance(found, New) else None
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)

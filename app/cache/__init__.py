@@ -2,7 +2,7 @@
 
 from app.cache.cache import Cache
 from app.cache.policy import MODES, Apply, CachePolicy, Mode, make_cache_policy
-from app.cache.values import CacheRequest, CacheRules, FoundReply
+from app.cache.values import CacheRequest, CacheRules, Found, Join, New
 from app.calls.call import InFlightCall
 from app.calls.log import ReplaySource, ReplyLocation
 
@@ -15,8 +15,10 @@ __all__ = [
     "ReplyLocation",
     "CacheRequest",
     "CacheRules",
-    "FoundReply",
+    "Found",
     "InFlightCall",
+    "Join",
+    "New",
     "ReplaySource",
     "make_cache_policy",
 ]

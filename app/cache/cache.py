@@ -11,15 +11,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
-from app.cache.values import CacheRequest, CacheRules, FoundReply, OpenedReply
+from app.cache.values import CacheRequest, CacheRules, Found, Hit, Join, New, Unheld
 from app.calls.call import InFlightCall, OpenUpstream, TickRegistry
 from app.calls.entry import LARGE_ENTRY, CorruptEntry, NotEncodable, StoredEntry, load
 from app.calls.log import ReplaySource, ReplyLocation
 from app.calls.stored_log import StoredLog
-from app.chat.stream import BYPASS, Origin, Reply
-from app.errors import CacheMiss, StoreDown, UpstreamFailed
+from app.chat.stream import Origin, Reply
+from app.errors import CacheMiss, StoreDown
 from app.runtime.bounded_map import BoundedMap
 from app.runtime.throttled_log import ThrottledLog
 from app.runtime.turn_queue import TurnQueue
@@ -87,54 +85,45 @@ class Cache:
         """The number of calls without a reader, which go on for clients that may resume. Checks every call."""
         return sum(not call.has_readers for call in self._running)
 
-    async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply:
+    async def find(self, request: CacheRequest, open_upstream: OpenUpstream) -> Found:
         """Return a stored reply, a call in progress, or a new call. Raises CacheMiss if only a stored reply may answer
         and there is none."""
         policy = request.policy
         if not policy.keep:
-            return FoundReply(request, open_upstream, None, BYPASS)
-        stored = await self._find_stored(request, open_upstream) if policy.read else None
-        if stored is not None:
-            return stored
+            return Unheld(open_upstream)
+        hit = await self._find_stored(request) if policy.read else None
+        if hit is not None:
+            return hit
         if policy.only:
             raise CacheMiss("no reply is cached")
         if policy.share and policy.read:
-            return self._join_or_start(request, open_upstream, 1 + request.retries)
-        call = self._start_call(request, open_upstream)
-        origin = Origin("refresh" if policy.write else "bypass")
-        return FoundReply(request, open_upstream, call, origin, call)
+            return self.join_or_start(request, open_upstream)
+        return New(self._start_call(request, open_upstream), "refresh" if policy.write else "bypass")
 
-    async def open(self, found: FoundReply) -> OpenedReply:
-        """Open the reply that `find` returned. Raises UpstreamFailed."""
-        reply: Reply
-        origin = found.origin
-        if found.source is None:
-            reply = await found.open_upstream()
-        elif isinstance(found.source, StoredLog):
-            reply = found.source.add_reader(self._rules.pace)
-        else:
-            reply = await found.source.open()
-            if isinstance(found.source, InFlightCall) and found.source.followed:
-                origin = Origin("shared")
-        answering = found.source if isinstance(found.source, InFlightCall) else reply
-        if answering.fallback_model is not None:
-            origin = replace(origin, fallback_model=answering.fallback_model)
-        self.counts[origin.label] += 1
-        return OpenedReply(reply, origin)
+    def join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream) -> Hit | Join | New:
+        """Return the call in progress or the reply that it had a moment ago, else a new call."""
+        call = self._find_call(request.key)
+        hit = self._find_ended(request, call)
+        if hit is not None:
+            return hit
+        if call is None or call.ended or not call.complete:
+            return New(self._start_call(request, open_upstream), "miss")
+        if request.unread_seconds:
+            call.retain(request.unread_seconds)
+        return Join(call)
 
-    def find_again(self, found: FoundReply, error: UpstreamFailed) -> FoundReply:
-        """Return another call after the call of another request failed with this error. Raises the error if no other
-        call may be tried."""
-        if not error.retryable or not found.calls_left:
-            raise error
-        return self._join_or_start(found.request, found.open_upstream, found.calls_left - 1)
+    async def open(self, found: Found) -> Reply:
+        """Open the reply, and count it. Raises ParleyError."""
+        reply = await found.open()
+        self.counts[found.origin.label] += 1
+        return reply
 
     # Stored replies.
 
-    async def _find_stored(self, request: CacheRequest, open_upstream: OpenUpstream) -> FoundReply | None:
+    async def _find_stored(self, request: CacheRequest) -> Hit | None:
         call = self._find_call(request.key)
         if call is not None and call.ended:
-            return self._make_found_from(call, request, open_upstream)
+            return self._find_ended(request, call)
         if call is not None and call.complete and not request.policy.only:
             return None
         stored: StoredLog | None = None
@@ -142,21 +131,18 @@ class Cache:
             stored = await self._load_stored(request.key)
         except StoreError as error:  # a request goes on without the cache
             self._throttled_log.warn("a cached reply was not read", error)
-        return None if stored is None else self._make_found(request, open_upstream, stored)
+        return None if stored is None else self._make_hit(request, stored)
 
-    def _make_found(self, request: CacheRequest, open_upstream: OpenUpstream, stored: StoredLog) -> FoundReply | None:
-        """Return what was found; None if it is older than the request allows."""
-        age, max_age = max(0.0, self._rules.clock() - stored.created), request.policy.max_age
-        if max_age is not None and age > max_age:
-            return None
-        return FoundReply(request, open_upstream, stored, Origin("hit", int(age)))
-
-    def _make_found_from(
-        self, call: InFlightCall, request: CacheRequest, open_upstream: OpenUpstream
-    ) -> FoundReply | None:
+    def _find_ended(self, request: CacheRequest, call: InFlightCall | None) -> Hit | None:
         """Return the reply of a call that has ended, which may not be in the store yet."""
-        stored = self._make_stored(request.key, call.log.make_entry(), call.entry)
-        return self._make_found(request, open_upstream, stored)
+        if call is None or not call.ended:
+            return None
+        return self._make_hit(request, self._make_stored(request.key, call.log.make_entry(), call.entry))
+
+    def _make_hit(self, request: CacheRequest, stored: StoredLog) -> Hit | None:
+        """Return the stored reply; None if it is older than the request allows."""
+        age, max_age = max(0.0, self._rules.clock() - stored.created), request.policy.max_age
+        return None if max_age is not None and age > max_age else Hit(stored, Origin("hit", int(age)))
 
     async def _load_stored(self, key: str) -> StoredLog | None:
         """Raises StoreError."""
@@ -186,20 +172,6 @@ class Cache:
 
     # Calls.
 
-    def _join_or_start(self, request: CacheRequest, open_upstream: OpenUpstream, calls_left: int) -> FoundReply:
-        """Return the call in progress, or a new one."""
-        call = self._find_call(request.key)
-        if call is not None and call.ended:
-            found = self._make_found_from(call, request, open_upstream)
-            if found is not None:
-                return found
-        if call is None or call.ended or not call.complete:
-            call = self._start_call(request, open_upstream)
-            return FoundReply(request, open_upstream, call, Origin("miss"), call)
-        if request.unread_seconds:
-            call.retain(request.unread_seconds)
-        return FoundReply(request, open_upstream, call, Origin("shared"), calls_left=calls_left)
-
     def _start_call(self, request: CacheRequest, open_upstream: OpenUpstream) -> InFlightCall:
         """Start a new call. If the policy of the request shares it, identical requests may join it from now on."""
         start = partial(self._open_call, request, open_upstream)
@@ -215,9 +187,8 @@ class Cache:
         """Return the source of the call."""
         if self._coordinator is None:
             return await open_upstream()
-        if request.policy.share and request.policy.read:
-            return await self._coordinator.open_call(call, request.key, open_upstream)
-        return await self._coordinator.open_private_call(call, open_upstream)
+        key = request.key if request.policy.share and request.policy.read else None
+        return await self._coordinator.open_call(call, key, open_upstream)
 
     def _new_call(
         self,

@@ -1,14 +1,16 @@
-"""What a cache is made from, what it is asked, and what it found."""
+"""What a cache is made from, what it is asked, and what it finds."""
 
 import time
 from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from app.cache.policy import CachePolicy
 from app.calls.call import InFlightCall, OpenUpstream
-from app.calls.log import LOG_LIMITS, LogLimits, Pace, ReplaySource
-from app.chat.stream import Origin, Reply
+from app.calls.log import LOG_LIMITS, LogLimits, Pace
+from app.calls.stored_log import StoredLog
+from app.chat.stream import BYPASS, Label, Origin, Reply
 
 
 class CacheRules(Struct, frozen=True):
@@ -28,26 +30,54 @@ class CacheRequest(Struct, frozen=True):
     """The name that callers use. Entries can be purged by model."""
     policy: CachePolicy
     ttl_seconds: float
-    retries: int
-    """How many more calls are tried, after a first one, when a call that another request started fails."""
     unread_seconds: float
     """How long the call goes on after its last client has disconnected: 0, or up to infinity, which is its end."""
 
 
-class FoundReply(Struct, frozen=True):
-    """What `Cache.find` found for a request. Register it for resume if wanted, then `Cache.open` it at once."""
+class Hit(Struct, frozen=True):
+    """A stored reply."""
 
-    request: CacheRequest
-    open_upstream: OpenUpstream
-    source: ReplaySource | None
-    """None: the reply is not held, and only this request can read it."""
+    source: StoredLog
     origin: Origin
-    call: InFlightCall | None = None
-    """The call that was started for this request; None if there is none, or its reply is not held."""
-    calls_left: int = 0
-    """How many more calls may be tried when this one fails."""
+
+    async def open(self) -> Reply:
+        return self.source.add_reader(self.source.pace)
 
 
-class OpenedReply(Struct, frozen=True):
-    reply: Reply
-    origin: Origin
+class Join(Struct, frozen=True):
+    """The call in progress of an identical request."""
+
+    source: InFlightCall
+    origin: Origin = Origin("shared")
+
+    async def open(self) -> Reply:
+        """Raises ParleyError, as the request does that made the call."""
+        return await self.source.open()
+
+
+class New(Struct, frozen=True):
+    """A call that was started for the request. If another process makes the same call, it follows that one."""
+
+    source: InFlightCall
+    label: Label
+
+    @property
+    def origin(self) -> Origin:
+        """Complete once the reply is open."""
+        return Origin("shared" if self.source.followed else self.label)
+
+    async def open(self) -> Reply:
+        """Raises ParleyError."""
+        return await self.source.open()
+
+
+class Unheld(Struct, frozen=True):
+    """A reply that may not be held: only this request reads it."""
+
+    open: OpenUpstream
+    source: None = None
+    origin: Origin = BYPASS
+
+
+Found: TypeAlias = Hit | Join | New | Unheld
+"""What answers a request. Register `source` for resume if wanted, then open it at once."""

@@ -72,8 +72,6 @@ class InFlightCall:
         """Another process makes the call, and this one follows it."""
         self.id = ""
         """The call's id for other processes."""
-        self.fallback_model: str | None = None
-        """The model that answers in place of the one that was requested."""
         self.aborted = False
         self.cacheable: bool | None = None
         """Whether the reply may be stored; None until the cache has checked it."""
@@ -271,7 +269,7 @@ class InFlightCall:
             log.exception("defect while opening a call")
             self._fail(Internal("the gateway failed"))
         else:
-            self.fallback_model = source.fallback_model
+            self.log.fallback_model = source.fallback_model
             self._opened.set()
             if self.ended:
                 source.close()

@@ -100,6 +100,8 @@ class ReplyLog:
         """The Unix time of the end, if the reply ended with a `Finish`."""
         self.defect: Exception | None = None
         """The exception that ended the reply, if a defect of the gateway did."""
+        self.fallback_model: str | None = None
+        """The model that answers in place of the one that was requested."""
         self.readers: dict[LogReader, None] = {}
         self._subscribers: dict[LogSubscriber, None] = {}
         self._on_readers_changed = on_readers_changed
@@ -209,7 +211,6 @@ class LogReader:
     At the original pace, batches that become due during a pause come at once after it.
     """
 
-    fallback_model: str | None = None
     __slots__ = ("_due", "_due_position", "_log", "_pace", "_receiver", "_started_at", "_turn", "paused", "position")
 
     def __init__(self, log: ReplyLog, pace: Pace) -> None:
@@ -224,6 +225,10 @@ class LogReader:
         """When it is due, in seconds after the start."""
         self.paused = False
         self.position = log.first_batch
+
+    @property
+    def fallback_model(self) -> str | None:
+        return self._log.fallback_model
 
     def start(self, receiver: Receiver) -> None:
         if self in self._log.readers:

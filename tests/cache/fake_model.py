@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.cache import Cache, CacheRequest, CacheRules, ReplaySource
+from app.cache import Cache, CacheRequest, CacheRules, Join, ReplaySource
 from app.cache.policy import ON, CachePolicy
 from app.calls.call import InFlightCall, OpenUpstream
 from app.calls.entry import Batch, StoredEntry, dump
@@ -84,24 +84,29 @@ class Bench:
         self.model = Model()
 
     def question(self, control: CachePolicy = ON, **more: Any) -> CacheRequest:
-        asked = CacheRequest("k", "m", control, 3600.0, 0, 0.0)
+        asked = CacheRequest("k", "m", control, 3600.0, 0.0)
         return replace(asked, **more)
 
-    async def ask(self, control: CachePolicy = ON, lead: OpenUpstream | None = None, **more: Any) -> Answer:
+    async def ask(
+        self, control: CachePolicy = ON, lead: OpenUpstream | None = None, retries: int = 0, **more: Any
+    ) -> Answer:
         """As far as the reply has come."""
         sources: list[ReplaySource] = []
-        found = await self.cache.find(self.question(control, **more), lead or self.model.lead)
+        request, lead = self.question(control, **more), lead or self.model.lead
+        found = await self.cache.find(request, lead)
         while True:
             if found.source is not None:
                 sources.append(found.source)
             try:
-                opened = await self.cache.open(found)
-            except UpstreamFailed as error:
-                found = self.cache.find_again(found, error)
-            else:
+                reply = await self.cache.open(found)
                 break
-        answer = Answer(FakeCaller(), opened.origin, sources)
-        answer.caller.listen(opened.reply)
+            except UpstreamFailed as error:
+                if not (isinstance(found, Join) and error.retryable and retries >= 0):
+                    raise
+            retries -= 1
+            found = self.cache.join_or_start(request, lead)
+        answer = Answer(FakeCaller(), replace(found.origin, fallback_model=reply.fallback_model), sources)
+        answer.caller.listen(reply)
         return answer
 
     async def ask_and_answer(

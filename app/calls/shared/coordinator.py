@@ -107,11 +107,13 @@ class Coordinator:
     def is_connected(self) -> bool:
         return not self._redis.is_open
 
-    async def open_call(self, call: InFlightCall, key: str, open_upstream: OpenUpstream) -> Reply:
+    async def open_call(self, call: InFlightCall, key: str | None, open_upstream: OpenUpstream) -> Reply:
         """Return the source of the call once the reply has begun: the identical call of another gateway, or a new call
-        of this process, which other gateways can follow. If Redis is down, the call is not shared.
+        of this process, which other gateways can follow. Without `key` they follow it only by its id. If Redis is down,
+        the call is not shared.
 
         Raises UpstreamFailed, even when the call of the other gateway fails."""
+        key = key or f"private-{os.urandom(16).hex()}"
         for is_last in (False, True):
             keys = CallKeys.new(key)
             try:
@@ -136,10 +138,6 @@ class Coordinator:
     def _release_claim(self, keys: CallKeys) -> None:
         """Release a claim that Redis may have executed, so that identical requests need not wait until it expires."""
         self.writer.begin(keys).release_claim()
-
-    async def open_private_call(self, call: InFlightCall, open_upstream: OpenUpstream) -> Reply:
-        """Like `open_call`, for a call that no other request may join; a gateway can follow it only by its id."""
-        return await self.open_call(call, f"private-{os.urandom(16).hex()}", open_upstream)
 
     async def is_known(self, call_id: str) -> bool:
         """Whether the call can be followed. Raises StoreDown."""

@@ -232,7 +232,7 @@ class SharingGateway:
         return self._add(lambda call: self.coordinator.open_call(call, key, lead))
 
     async def claim_private(self, lead: OpenUpstream) -> tuple[LogReader, bool, str]:
-        call = self._add(lambda call: self.coordinator.open_private_call(call, lead))
+        call = self._add(lambda call: self.coordinator.open_call(call, None, lead))
         call.keep_for_resume()
         return await self._opened(call)
 

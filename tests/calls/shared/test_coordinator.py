@@ -119,7 +119,7 @@ def test_followers_learn_that_a_fallback_answers(shared_redis: RedisServer) -> N
             model.fallback_model = "other"
             await one.claim_or_follow("q", model.lead)
             await two.claim_or_follow("q", model.lead)
-            assert [call.fallback_model for call in (*one.calls, *two.calls)] == ["other", "other"]
+            assert [call.log.fallback_model for call in (*one.calls, *two.calls)] == ["other", "other"]
             assert len(model.calls) == 1
             model.calls[0].push()
 
