@@ -277,8 +277,11 @@ def create_app(
     context.ended.observers.append(context.recent.observe)
     if settings.server.playground:
         app.router.routes += [*playground.router.routes, *upstream_check.router.routes]
+    app.state.metrics_app = None
     if reporters.metrics is not None and settings.metrics.port is None:
         metrics.add_routes(app, context, reporters.metrics)
+    elif reporters.metrics is not None:
+        app.state.metrics_app = metrics.create_metrics_app(context, reporters.metrics)
     install_openapi(app)
     return app
 
@@ -470,7 +473,7 @@ def _create_metrics(context: AppContext, worker_folder: Path | None) -> MetricsS
     context.live = replace(context.live, rules=rules)
     context.ended.observers.append(context.metrics.observe_request)
     metrics.add_gauges(context.metrics, context)
-    return MetricsService(context.metrics, context.ended, settings.metrics, settings.server, worker_folder)
+    return MetricsService(context.metrics, context.ended, worker_folder)
 
 
 def _create_span_writer(context: AppContext, make_exporter: Callable[[], Any] | None) -> "SpanWriter":

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Request
+from fastapi import FastAPI, Request
 
 if TYPE_CHECKING:
     from app.api.context import AppContext
@@ -14,11 +14,11 @@ def get_context(request: Request) -> "AppContext":
     return context
 
 
-def find_context(application: Any) -> "AppContext | None":
-    """Return the context of an application. Other ASGI applications may wrap it, each with the next one as `app`."""
+def find_application(application: Any) -> FastAPI | None:
+    """Return the gateway's application. Other ASGI applications may wrap it, each with the next one as `app`."""
     while application is not None:
-        context: AppContext | None = getattr(getattr(application, "state", None), "context", None)
-        if context is not None:
-            return context
+        if hasattr(getattr(application, "state", None), "context"):
+            found: FastAPI = application
+            return found
         application = getattr(application, "app", None)
     return None

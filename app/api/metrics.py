@@ -1,8 +1,6 @@
 """`GET /metrics` in Prometheus' text format, on the main port or on one of its own."""
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sized
 from functools import partial
 from pathlib import Path
@@ -13,21 +11,17 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, gener
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from app.api import health
 from app.api.admin import check_admin
 from app.api.context import AppContext
 from app.config.reload import Reloader
-from app.config.settings import MetricsSettings, Server
 from app.formats.openapi import describe
 from app.observe.ended_requests import EndedRequests
 from app.observe.metrics import LabelValues, LoopLagSampler, Metrics
 from app.observe.worker_group import WorkerGroup
 
-log = logging.getLogger("parley.observe")
-
 PATH = "/metrics"
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
-MAX_HEAD_BYTES = 16 * 1024
-HEAD_SECONDS = 5.0
 
 CollectMetrics: TypeAlias = Callable[[], Awaitable[list[Metric]]]
 Readings: TypeAlias = list[tuple[LabelValues, float]]
@@ -53,66 +47,6 @@ def _write(families: list[Metric]) -> bytes:
     return generate_latest(registry)
 
 
-class MetricsListener:
-    """Answers `GET /metrics` on a port of its own, one request for each connection."""
-
-    def __init__(self, collect: CollectMetrics, host: str, port: int, *, share_port: bool) -> None:
-        """With `share_port`, several processes may listen at the port: the workers of one gateway."""
-        self._collect = collect
-        self._host = host
-        self._port = port
-        self._share_port = share_port
-        self._server: asyncio.Server | None = None
-
-    @property
-    def port(self) -> int:
-        """The port that is listened at; another one than the setting's if that is 0."""
-        assert self._server is not None
-        return int(self._server.sockets[0].getsockname()[1])
-
-    async def start(self) -> None:
-        """Raises OSError if the address cannot be used."""
-        try:
-            self._server = await asyncio.start_server(
-                self._serve, self._host, self._port, limit=MAX_HEAD_BYTES, reuse_port=self._share_port or None
-            )
-        except OSError as error:
-            reason = f"the metrics cannot be served at port {self._port} of {self._host}: {error.strerror or error}"
-            raise OSError(
-                error.errno, f"{reason}. Choose another port or host with metrics.port and metrics.host"
-            ) from error
-
-    async def aclose(self) -> None:
-        if self._server is not None:
-            self._server.close()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(HEAD_SECONDS):
-                head = await reader.readuntil(b"\r\n\r\n")
-            status, body = await self._answer(head)
-            lines = f"HTTP/1.1 {status}\r\ncontent-type: {CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\n"
-            writer.write(f"{lines}connection: close\r\n\r\n".encode() + (b"" if head.startswith(b"HEAD ") else body))
-            async with asyncio.timeout(HEAD_SECONDS):
-                await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass
-        except Exception:
-            log.exception("defect while answering a request for metrics")
-        finally:
-            with contextlib.suppress(OSError):
-                writer.close()
-
-    async def _answer(self, head: bytes) -> tuple[str, bytes]:
-        method, _, rest = head.partition(b" ")
-        target = rest.partition(b" ")[0].partition(b"?")[0]
-        if target != PATH.encode():
-            return "404 Not Found", b"this port serves /metrics only\n"
-        if method not in (b"GET", b"HEAD"):
-            return "405 Method Not Allowed", b"/metrics accepts GET\n"
-        return "200 OK", await render_metrics(self._collect)
-
-
 class MetricsService:
     """The metrics of this process, and of its fellow workers if there are any."""
 
@@ -120,8 +54,6 @@ class MetricsService:
         self,
         metrics: Metrics,
         ended: EndedRequests,
-        settings: MetricsSettings,
-        server: Server,
         worker_folder: Path | None,
     ) -> None:
         """`worker_folder` is the folder that all workers of the gateway share; None with one process."""
@@ -129,10 +61,6 @@ class MetricsService:
         self._ended = ended
         self._lag = LoopLagSampler(metrics.observe_lag)
         self._group = None if worker_folder is None else WorkerGroup(worker_folder, self._collect_own)
-        self._listener: MetricsListener | None = None
-        if settings.port is not None:
-            host = server.host if settings.host is None else settings.host
-            self._listener = MetricsListener(self.collect, host, settings.port, share_port=worker_folder is not None)
 
     async def collect(self) -> list[Metric]:
         return self._collect_own() if self._group is None else await self._group.collect()
@@ -143,17 +71,12 @@ class MetricsService:
         return self._metrics.collect()
 
     async def start(self) -> None:
-        """Raises OSError if the port of the metrics cannot be used."""
         self._lag.start()
         if self._group is not None:
             await self._group.start()
-        if self._listener is not None:
-            await self._listener.start()
 
     async def aclose(self) -> None:
         self._lag.close()
-        if self._listener is not None:
-            await self._listener.aclose()
         if self._group is not None:
             await self._group.aclose()
 
@@ -275,6 +198,20 @@ def _read_redis(context: AppContext) -> Readings:
 
 
 _TEXT = {"type": "string", "examples": ['parley_requests_total{model="demo",status="200"} 3.0\n']}
+
+
+def create_metrics_app(context: AppContext, service: MetricsService) -> FastAPI:
+    """Return the application of a port of its own, which only Prometheus can reach: it needs no key."""
+    app = FastAPI(openapi_url=None)
+    app.state.context = context
+    app.router.routes += health.router.routes
+
+    @app.get(PATH)
+    @app.head(PATH)
+    async def metrics() -> Response:
+        return Response(await render_metrics(service.collect), media_type=CONTENT_TYPE)
+
+    return app
 
 
 def add_routes(app: FastAPI, context: AppContext, service: MetricsService) -> None:

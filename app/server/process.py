@@ -37,9 +37,10 @@ from typing import Any, NamedTuple, cast
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.importer import import_from_string
+from uvicorn.server import ServerState
 from uvicorn.supervisors import Multiprocess, multiprocess
 
-from app.api.application import find_context
+from app.api.application import find_application
 from app.api.context import AppContext
 from app.config.settings import LogFormat, Server, Settings
 from app.errors import Draining
@@ -96,6 +97,10 @@ class ParleyServer(uvicorn.Server):
         self._on_listening = on_listening
         self._limits = config.limits
         self._warnings = ConnectionWarnings()
+        self._metrics_sockets = config.metrics_sockets
+        self._metrics_listeners: list[Listener] = []
+        self._metrics_state = ServerState()
+        """The connections to the port of the metrics. They are not counted with those of clients."""
         self._terminal = find_terminal()
         self._stopped_at = 0.0
 
@@ -144,17 +149,18 @@ class ParleyServer(uvicorn.Server):
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
         """Start the application, and accept connections at these bound sockets. Raises OSError."""
         await super().startup([])  # uvicorn then creates no servers of its own
-        make_protocol = partial(
-            ClientConnection,
-            self.config.loaded_app,
-            self._limits,
-            self._warnings,
-            self.server_state,
-            self.lifespan.state,
-        )
         for one in sockets:
-            _enable_keepalive(one)
-            self.servers.append(cast(Any, Listener(one, make_protocol, self.config.backlog, self._on_accept_pause)))
+            self.servers.append(cast(Any, self._listen(one, self.config.loaded_app, self.server_state)))
+        app = find_application(self.config.loaded_app)
+        if app is not None and app.state.metrics_app is not None:
+            for one in self._metrics_sockets:
+                self._metrics_listeners.append(self._listen(one, app.state.metrics_app, self._metrics_state))
+
+    def _listen(self, bound: socket.socket, app: Any, state: ServerState) -> Listener:
+        """Accept connections at a bound socket. Raises OSError."""
+        _enable_keepalive(bound)
+        make_protocol = partial(ClientConnection, app, self._limits, self._warnings, state, self.lifespan.state)
+        return Listener(bound, make_protocol, self.config.backlog, partial(self._on_accept_pause, state.connections))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -173,13 +179,13 @@ class ParleyServer(uvicorn.Server):
     async def on_tick(self, counter: int) -> bool:
         seconds = self._limits.tick_seconds
         if counter % max(1, round(seconds / MAIN_LOOP_SECONDS)) == 0:
-            for connection in list(self.server_state.connections):
+            for connection in [*self.server_state.connections, *self._metrics_state.connections]:
                 cast(ClientConnection, connection).tick(max(seconds, MAIN_LOOP_SECONDS))
+        self._metrics_state.default_headers = self.server_state.default_headers
         return await super().on_tick(counter)
 
-    def _on_accept_pause(self, error: OSError) -> None:
+    def _on_accept_pause(self, connections: set[Any], error: OSError) -> None:
         """Warn that new connections wait, and close idle ones if that helps."""
-        connections = self.server_state.connections
         if error.errno not in _EXHAUSTED:
             self._warnings.accept.warn(
                 "%s: new connections wait, because the system does not let the gateway accept them; "
@@ -220,10 +226,16 @@ class ParleyServer(uvicorn.Server):
         for listener in self.servers:
             await listener.wait_closed()  # then uvicorn knows all connections, and tells each of them to end
         await super().shutdown(sockets)
+        for own in self._metrics_listeners:
+            own.close()
+            await own.wait_closed()
+        for connection in list(self._metrics_state.connections):
+            cast(ClientConnection, connection).drop()
 
     def _get_context(self) -> AppContext | None:
         """Return the application's context; None while the application is not loaded."""
-        return find_context(self.config.loaded_app) if self.config.loaded else None
+        app = find_application(self.config.loaded_app) if self.config.loaded else None
+        return None if app is None else cast(AppContext, app.state.context)
 
 
 def is_hangup_ignored() -> bool:
@@ -281,17 +293,23 @@ def raise_open_files() -> None:
 
 
 class ServerConfig(uvicorn.Config):
-    """uvicorn's configuration, with the limits of connections."""
+    """uvicorn's configuration, the limits of connections, and the bound sockets of the metrics' own port."""
 
-    def __init__(self, limits: ConnectionLimits, app: Any, **options: Any) -> None:
+    def __init__(
+        self, limits: ConnectionLimits, metrics_sockets: Sequence[socket.socket], app: Any, **options: Any
+    ) -> None:
         super().__init__(app, **options)
         self.limits = limits
+        self.metrics_sockets = metrics_sockets
 
 
-def config(server: Server, app: Any = "app.main:create_app") -> ServerConfig:
+def config(
+    server: Server, app: Any = "app.main:create_app", metrics_sockets: Sequence[socket.socket] = ()
+) -> ServerConfig:
     """Return the configuration of the server; `app` is a factory."""
     return ServerConfig(
         connection_limits(server),
+        metrics_sockets,
         app,
         factory=True,
         host=server.host,
@@ -314,8 +332,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     """Serve until a signal comes, and return the exit code. `banner` returns the lines to print once the server accepts
     connections; its argument is the port. Raises CannotListen, and SettingsError for files that the settings name."""
     raise_open_files()
-    uvicorn_config = config(settings.server)
-    check_metrics_port(settings)
+    uvicorn_config = config(settings.server, metrics_sockets=bind_metrics_port(settings))
     sockets = bind(settings.server)
     on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
     if settings.server.workers > 1:
@@ -342,14 +359,13 @@ _PORT_SETTINGS = _AddressSettings("--port or PARLEY_SERVER__PORT", "server.host 
 _METRICS_SETTINGS = _AddressSettings("metrics.port or PARLEY_METRICS__PORT", "metrics.host or PARLEY_METRICS__HOST")
 
 
-def check_metrics_port(settings: Settings) -> None:
-    """Raises CannotListen if /metrics cannot have the port of its own that the settings give it."""
+def bind_metrics_port(settings: Settings) -> list[socket.socket]:
+    """Bind the port of its own that the settings give /metrics, if they do. Raises CannotListen."""
     port = settings.metrics.port
     if port is None or not settings.metrics.enabled:
-        return
+        return []
     host = settings.server.host if settings.metrics.host is None else settings.metrics.host
-    for one in _bind(host, port, _METRICS_SETTINGS):
-        one.close()
+    return _bind(host, port, _METRICS_SETTINGS)
 
 
 def bind(server: Server) -> list[socket.socket]:
@@ -534,6 +550,6 @@ class _Supervisor(Multiprocess):
 
     def terminate_all(self) -> None:
         """Close the supervisor's copy of the listener first: it would accept connections that no worker answers."""
-        for listener in self.sockets:
+        for listener in (*self.sockets, *self.config.metrics_sockets):
             listener.close()
         super().terminate_all()

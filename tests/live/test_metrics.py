@@ -1,6 +1,7 @@
 """`/metrics` of a gateway with several worker processes, and the headers of a trace on real connections."""
 
 import json
+import signal
 
 import httpx
 import pytest
@@ -8,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.live.gateway import DONE, end, say, serving
 from tests.live.parley_command import process
+from tests.redis_server import free_port
 from tests.scripted_server import Reply, ScriptedServer
 
 pytestmark = pytest.mark.anyio
@@ -28,6 +30,28 @@ async def test_every_worker_counts_the_requests_of_all() -> None:
                 assert (await client.post("/v1/chat", content=BODY)).status_code == 200
             totals = [_count_requests((await client.get("/metrics")).text) for _ in range(6)]
     assert totals == [REQUESTS] * len(totals)
+
+
+@pytest.mark.parametrize(("workers", "spawned"), [(1, False), (2, False), (2, True)])
+async def test_a_port_of_its_own_serves_the_metrics_and_the_health_checks(workers: int, spawned: bool) -> None:
+    port = free_port()
+    before = ("env", f"PARLEY_METRICS__PORT={port}")
+    async with process(None, workers=workers, forked=False, before=before, spawned=spawned) as gateway:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
+            for method, path, status in [
+                ("GET", "/metrics", 200),
+                ("HEAD", "/metrics", 200),
+                ("GET", "/healthz", 200),
+                ("GET", "/readyz", 200),
+                ("POST", "/metrics", 405),
+                ("GET", "/v1/models", 404),
+            ]:
+                answer = await client.request(method, path, headers={"connection": "close"})
+                assert (answer.status_code, path) == (status, path)
+            text = (await client.get("/metrics", headers={"connection": "close"})).text
+        assert text.startswith("# HELP parley_requests_total ")
+        gateway.signal(signal.SIGTERM)
+        assert (await gateway.ended())[0] == 0
 
 
 def _count_requests(text: str) -> float:
