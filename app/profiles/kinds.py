@@ -378,7 +378,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         thinking_budget=Fact("none", "no budget is documented", _MINIMAX_API),
         inline_think=Fact("interleaved", "reasoning is in `<think>` inside the content, between texts", _MINIMAX_API),
         replay_reasoning=Fact("think_tags", "the content must be sent back whole, with its `<think>`", _MINIMAX_API),
-        restore_reasoning=Fact(True, "the chain of thoughts must not break in turns with calls", _MINIMAX_API),
+        restore_reasoning=Fact(True, "the chain of reasoning must not break in turns with calls", _MINIMAX_API),
         media=Fact(
             (),
             'M2 reads text alone; for M3, which takes images, the model\'s profile says `media = ["image"]`',
@@ -511,7 +511,7 @@ FACTS: dict[str, dict[str, Fact]] = {
             "google_thinking_config", "`extra_body.google.thinking_config.thinking_budget`", _GEMINI_OPENAI
         ),
         effort_excludes=Fact(("budget",), "either an effort or a budget", _GEMINI_OPENAI),
-        replay_reasoning=Fact("none", "thoughts are sent back as signatures alone", UNVERIFIED),
+        replay_reasoning=Fact("none", "reasoning is sent back as signatures alone", UNVERIFIED),
         media=Fact(("image", "audio"), "the parts that the page shows", _GEMINI_OPENAI),
         inline_media=Fact(_ALL, "the page sends base64; URLs of web pages are not fetched", _GEMINI_OPENAI),
         audio=Fact("base64", "`input_audio` with its format", _GEMINI_OPENAI),

@@ -106,6 +106,43 @@ async def test_a_success_other_than_200_is_no_reply_and_no_list_of_models(status
         assert fault.message.endswith(f"the model server answered {status} instead of 200")
 
 
+async def _breaking() -> Any:
+    yield b'{"data": '
+    raise httpx.ReadError("reset")
+
+
+@each_case(
+    ("answer", "code", "message"),
+    [
+        (httpx.PoolTimeout("busy"), "overloaded", "all connections to the model server are in use"),
+        (httpx.ConnectError("no"), "server_error", "no connection to the model server"),
+        (httpx.ReadError("reset"), "upstream_incomplete", "no answer from the model server"),
+        (httpx.Response(200, content=_breaking()), "upstream_incomplete", "broke before its reply was finished"),
+        (
+            httpx.Response(200, content=b"\x1f", headers={"content-encoding": "br"}),
+            "upstream_protocol",
+            "cannot be read",
+        ),
+        (httpx.Response(429, json={"error": "too many requests"}), "rate_limit", "too many requests"),
+    ],
+)
+async def test_a_list_that_cannot_be_had_says_why(answer: Exception | httpx.Response, code: str, message: str) -> None:
+    router = respx.Router()
+    router.get("http://model.test/v1/models").mock(side_effect=[answer])
+    with pytest.raises(UpstreamFailed) as caught:
+        await UpstreamClient(MockUpstream(router.async_handler)).models(target("http://model.test"))
+    assert (caught.value.code, caught.value.fault.upstream) == (code, "m")
+    assert caught.value.message.startswith("the model server lists no models: ") and message in caught.value.message
+
+
+@each_case("error", [httpx.ConnectError("no"), httpx.ReadTimeout("slow"), httpx.RemoteProtocolError("odd")])
+async def test_a_server_that_does_not_answer_has_no_status(error: Exception) -> None:
+    router = respx.Router()
+    router.get("http://model.test/v1/health").mock(side_effect=error)
+    client = UpstreamClient(MockUpstream(router.async_handler))
+    assert await client.status(target("http://model.test"), "GET", "/health", 1) is None
+
+
 async def test_a_request_for_a_status_leaves_its_connection_to_the_next() -> None:
     replies = [Reply([b"ok"], headers={"content-length": "2"}) for _ in range(2)]
     async with ScriptedServer(*replies) as server:
