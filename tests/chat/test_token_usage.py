@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.token_usage import MAX_COUNT, TokenUsage, as_free, read_token_usage
+from app.chat.token_usage import MAX_COUNT, CallUsage, TokenUsage, add_usage, as_free, read_count, read_token_usage
 
 from tests.each_case import each_case
 
@@ -69,3 +69,29 @@ def test_a_reply_that_another_request_paid_for_is_free_and_has_no_parts_of_a_cos
     parts = {"cost_details": {"upstream_inference_cost": 0.7}, "upstream_cost": 0.7, "cost_in_usd_ticks": 7 * 10**9}
     assert as_free(usage | parts | {"cost": 0.003}) == usage | {"cost": 0.0}
     assert as_free(usage) == usage
+
+
+@each_case(
+    ("value", "count"),
+    [(0, 0), (10, 10), (10.0, 10), (10.5, None), (-1, None), (MAX_COUNT, MAX_COUNT), (MAX_COUNT + 1, None)]
+    + [(True, None), ("10", None), (None, None), (float("inf"), None)],
+)
+def test_a_count_is_a_whole_number_up_to_a_limit(value: Any, count: int | None) -> None:
+    assert read_count(value) == count
+
+
+@each_case(
+    ("earlier", "later", "cost", "estimated"),
+    [
+        ((None, False), (None, False), None, False),
+        ((0.5, False), (None, True), 0.5, True),
+        ((None, True), (0.25, False), 0.25, True),
+        ((0.5, False), (0.25, False), 0.75, False),
+    ],
+)
+def test_two_requests_for_one_reply_add_up_and_the_later_one_has_answered(
+    earlier: tuple[float | None, bool], later: tuple[float | None, bool], cost: float | None, estimated: bool
+) -> None:
+    first = CallUsage(TokenUsage(10, 4, 3, 5, 2), *earlier, fallback_model="one")
+    second = CallUsage(TokenUsage(1, 1, 0, 1, 0), *later, fallback_model="two")
+    assert add_usage(first, second) == CallUsage(TokenUsage(11, 5, 3, 6, 2), cost, estimated, "two")
