@@ -20,7 +20,7 @@ from app.upstream import request as upstream_request
 from tests.conversations.features import FEATURES, verdict
 from tests.conversations.sample_conversations import golden, read
 from tests.formats.autogen.sample_documents import ACCEPTED, REFUSED
-from tests.formats.qwen_documents import EXAMPLES, PYTHON, Example
+from tests.formats.qwen.documents import EXAMPLES, PYTHON, Example
 from tests.pages.json_layout import shown
 
 PROSE = Path(__file__).parent / "format_pages"

@@ -243,3 +243,16 @@ def test_neighbouring_turns_of_the_assistant_are_read_as_one_unless_results_are_
     assert losses(turn(0, Text("a")), turn(1, Text("b"))) == [("messages[1]", merged)]
     assert losses(turn(0, Text("a")), message("user", Text("?")), turn(2, Text("b"))) == []
     assert losses(turn(0, CALL), RESULT, turn(2, Text("b"))) == []
+
+
+def test_a_result_in_a_message_of_the_assistant_is_no_block() -> None:
+    """Results are messages of the role `tool`: no parser puts them elsewhere."""
+    assert blocks(ToolResult((Text("x"),)), Text("So"), role="assistant") == "So"
+
+
+def test_a_call_without_arguments_has_an_empty_input() -> None:
+    messages = (message("assistant", ToolCall("f", "", "c1")), RESULT)
+    assert written(*messages)[0]["content"] == [{"type": "tool_use", "id": "c1", "name": "f", "input": {}}]
+    assert [text for _, text in losses(*messages)] == [
+        "the arguments are written as an object: their white space and spelling may change"
+    ]

@@ -191,3 +191,35 @@ def test_turns_that_are_read_as_one_are_a_loss() -> None:
         "messages[1]",
         "messages[2]",
     ]
+
+
+def test_an_assistant_message_is_its_reasoning_texts_and_calls_in_order() -> None:
+    parts = (Reasoning("Hm."), Text("So:"), ToolCall("f", "{}", "c1"), Text("Done."))
+    written = items(Message("assistant", parts))
+    assert [item["type"] for item in written] == ["reasoning", "message", "function_call", "message"]
+    assert written[2] == {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
+
+
+def test_opaque_fields_of_a_message_are_on_its_last_text() -> None:
+    extra = {"extra_content": {"google": {"thought_signature": "x"}}}
+    parts = (Text("a"), ToolCall("f", "{}", "c1"), Text("b"))
+    written = items(Message("assistant", parts, extra=extra))
+    assert [item.get("extra_content") for item in written] == [None, None, extra["extra_content"]]
+
+
+def test_an_assistant_message_that_is_empty_or_shows_an_image_is_a_message() -> None:
+    [empty] = items(Message("assistant", ()))
+    [image] = items(Message("assistant", (Media("image", ("https://e.com/a.png",)),)))
+    assert (empty["role"], empty["content"]) == ("assistant", [])
+    assert image["content"] == [{"type": "input_image", "image_url": "https://e.com/a.png", "detail": "auto"}]
+
+
+def test_a_result_in_a_message_of_the_assistant_is_no_item() -> None:
+    """Results are messages of the role `tool`; the parsers put them nowhere else."""
+    written = items(Message("assistant", (Text("a"), ToolResult((Text("b"),), "f", "c1"), Text("c"))))
+    assert [item["content"][0]["text"] for item in written] == ["a", "c"]
+
+
+def test_a_result_without_content_is_an_empty_string() -> None:
+    [item] = items(Message("tool", (ToolResult((), "f", "c1"),)))
+    assert item == {"type": "function_call_output", "call_id": "c1", "output": ""}

@@ -64,6 +64,10 @@ def test_a_blank_behind_whole_arguments_leaves_them_complete() -> None:
     assert not call.complete()
 
 
+FOUR_TIMES = json.dumps(json.dumps(json.dumps(json.dumps('{"a":1}'))))
+"""An object that is encoded more often than it is decoded."""
+
+
 @each_case(
     ("text", "decoded"),
     [
@@ -74,6 +78,7 @@ def test_a_blank_behind_whole_arguments_leaves_them_complete() -> None:
         ('"{\\"a\\":1}"', '{"a":1}'),
         ('"\\"{\\\\\\"a\\\\\\":1}\\""', '{"a":1}'),
         ('"plain"', '"plain"'),
+        (FOUR_TIMES, FOUR_TIMES),
         ('"[1]"', '"[1]"'),
         ('{"a":1}', '{"a":1}'),
         ('{"a', '{"a'),
@@ -92,6 +97,9 @@ def test_an_object_in_a_string_is_decoded_and_empty_arguments_are_an_object(text
         ('{"a":1}', '{"a":2}', False),
         ('{"a":[1,2]}', '{"a":[2,1]}', False),
         ('" "', "null", True),
+        ('"plain"', '"plain"', True),
+        ('"plain"', '"other"', False),
+        (FOUR_TIMES, FOUR_TIMES, True),
     ],
 )
 def test_arguments_mean_the_same_whatever_their_spelling(one: str, other: str, equal: bool) -> None:

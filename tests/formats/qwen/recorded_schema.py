@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-CASES = json.loads((Path(__file__).parent.parent / "goldens/qwen_agent/unit_schema.json").read_text())
+CASES = json.loads((Path(__file__).parents[2] / "goldens/qwen_agent/unit_schema.json").read_text())
 
 LOCAL_FILE = "a path or a bare word is a file of the gateway's machine, which is never read"
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.completion_requests import ENDED, USAGE, event, profiled, server_sending
 from tests.each_case import each_case
-from tests.formats.qwen_documents import EXAMPLES, Example
+from tests.formats.qwen.documents import EXAMPLES, Example
 from tests.in_process_gateway import Running
 
 each = each_case("example", EXAMPLES, ids=lambda example: f"{example.document}: {example.name}")

@@ -1,7 +1,6 @@
 """The encoders write the usual event without a step for it, with the bytes that the steps of all events give."""
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,8 +9,6 @@ from app.chat.event_runs import EventRuns, join_texts
 from app.chat.events import (
     Event,
     Extra,
-    Failed,
-    Fault,
     Finish,
     MediaOutput,
     ReasoningDelta,
@@ -19,18 +16,14 @@ from app.chat.events import (
     ToolCallDelta,
 )
 from app.formats import FORMATS
-from app.formats.agentscope.v1.stream import ReplyWriter
-from app.formats.base import Encoder, Options, ReplyInfo, ReplyMode
+from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.encoders import DeltaEncoder, encode_each
-from app.formats.qwen.stream import write_message
-from app.formats.snapshots import SnapshotEncoder
-from app.formats.sse import encode_json, escape_line_separators, write_frame
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.each_case import each_case
+from tests.formats.random_replies import Reads, make_encoder, replies
 
-Reads = Sequence[list[Event]]
 STREAMS: list[tuple[str, dict[str, Any]]] = [
     ("qwen", {}),
     ("openai", {}),
@@ -39,54 +32,9 @@ STREAMS: list[tuple[str, dict[str, Any]]] = [
     ("autogen", {"autogen_stream": "compat"}),
     ("autogen", {"autogen_stream": "model"}),
 ]
+
+
 WHOLES = [*STREAMS, ("agentscope", {})]
-
-texts = st.text(st.sampled_from('ab \n"{}\\,:[]é\u2028\u0085\U0001f600'), min_size=1, max_size=6) | st.sampled_from(
-    [" ", "\n", '"content":[]', '"content":""', '{"a": 1}', "x" * 8001]
-)
-fields = st.sampled_from(["reasoning_details", "annotations", "extra_content", "arguments_valid", "other"])
-extras = st.dictionaries(fields, st.lists(texts, max_size=2) | texts, min_size=1, max_size=2)
-media = st.builds(MediaOutput, st.sampled_from(["image", "audio"]), st.just("data:image/png;base64,AAAA"), extras)
-
-
-@st.composite
-def replies(draw: st.DrawFn) -> list[list[Event]]:
-    """The reads of a reply, each with its events."""
-    events: list[Event] = []
-    calls = 0
-    for _ in range(draw(st.integers(0, 14))):
-        kinds = ["text", "text", "text", "reasoning", "reasoning", "call", "arguments", "arguments", "extra", "media"]
-        kind = draw(st.sampled_from(kinds))
-        if kind == "text":
-            events.append(TextDelta(draw(texts), draw(st.sampled_from([False, False, False, True]))))
-        elif kind == "reasoning":
-            events.append(ReasoningDelta(draw(texts)))
-        elif kind == "call":
-            events.append(ToolCallDelta(calls, draw(st.just("") | texts), f"c{calls}", draw(texts)))
-            calls += 1
-        elif kind == "arguments" and calls:
-            events.append(ToolCallDelta(draw(st.integers(0, calls - 1)), draw(texts)))
-        elif kind == "extra":
-            events.append(Extra(draw(extras), draw(st.integers(-1, calls - 1))))
-        elif kind == "media":
-            events.append(draw(media))
-    usage = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
-    ends: list[Event] = [
-        Finish("stop", usage, "eos", ("careful",)),
-        Failed(Fault("overloaded", "too many", transient=True, status=200)),
-    ]
-    events.append(draw(st.sampled_from(ends)))
-    reads: list[list[Event]] = [[]]
-    for event in events:
-        if draw(st.booleans()):
-            reads.append([])
-        reads[-1].append(event)
-    return reads
-
-
-def make_encoder(name: str, mode: ReplyMode, options: dict[str, Any]) -> Encoder:
-    info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["first"], options=Options(**options))
-    return FORMATS[name].reply_encoder(info, mode)
 
 
 class _StepsOnly(MessageAccumulator):
@@ -163,41 +111,6 @@ def test_a_whole_reply_does_not_depend_on_the_reads(reads: Reads) -> None:
         assert len(written) == 1, (name, options)
 
 
-@given(replies())
-def test_a_snapshot_of_qwen_agent_has_all_messages_so_far(reads: Reads) -> None:
-    encoder, accumulator = make_encoder("qwen", "snapshot", {}), MessageAccumulator()
-    encoder.open()
-    number = 1
-    for read in reads:
-        changed = any(not isinstance(step, Finish | Failed) for step in accumulator.feed(read))
-        written = encoder.feed(read)
-        expected = b""
-        if changed:
-            number += 1
-            messages = [write_message(one) for one in accumulator.messages]
-            data = escape_line_separators(encode_json({"type": "messages", "seq": number, "messages": messages}))
-            expected = b"id: %d\nevent: messages\ndata: %b\n\n" % (number, data)
-        assert written.startswith(expected)
-        rest = written.removeprefix(expected)
-        assert b"event: messages\n" not in rest
-        assert bool(rest) == (bool(read) and isinstance(read[-1], Finish | Failed))
-
-
-@given(replies())
-def test_a_snapshot_of_agentscope_has_the_whole_message_so_far(reads: Reads) -> None:
-    encoder, accumulator = make_encoder("agentscope", "delta", {"agent_name": '"content":[]'}), MessageAccumulator()
-    assert isinstance(encoder, SnapshotEncoder)
-    for read in reads:
-        steps = accumulator.feed(read)
-        ended = bool(steps) and isinstance(steps[-1], Finish)
-        expected = b""
-        if not ended and any(not isinstance(step, Failed) for step in steps):
-            expected = write_frame({"msg": ReplyWriter(encoder._info, accumulator).write_msg(), "last": False})
-        written = encoder.feed(read)
-        assert written.startswith(expected)
-        assert written == expected or read[-1:] and isinstance(read[-1], Finish | Failed)
-
-
 @pytest.mark.parametrize("size", [1, 2, 300])
 def test_the_frames_of_a_long_reply_are_numbered_without_a_gap(size: int) -> None:
     """Whether they come one by one or many in a read."""
@@ -213,6 +126,8 @@ def test_the_frames_of_a_long_reply_are_numbered_without_a_gap(size: int) -> Non
 
 
 PICTURE = MediaOutput("image", "data:image/png;base64,AAAA")
+
+
 READS: list[list[Event]] = [
     [TextDelta("a")],
     [TextDelta("é")],

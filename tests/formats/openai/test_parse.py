@@ -3,13 +3,17 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Text, ToolCall, ToolResult
 from app.formats.base import Options
 from app.formats.openai import OPENAI
+from app.formats.openai.schema import ToolCallWire
+from pydantic import ValidationError
 
 from tests.each_case import each_case
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
 USER = {"role": "user", "content": "Hi"}
 
 
@@ -21,10 +25,6 @@ def read(*messages: Any) -> tuple[Message, ...]:
 
 def refused(*messages: Any) -> list[str]:
     return [one.path for one in OPENAI.parse(list(messages), Options()).violations]
-
-
-def lost(*messages: Message) -> list[str]:
-    return [f"{one.path}: {one.message}" for one in OPENAI.write(messages, Options()).losses]
 
 
 PARTS: list[tuple[Any, Text | Media]] = [
@@ -93,81 +93,33 @@ def test_old_function_calls_are_calls() -> None:
     assert result.parts == (ToolResult((Text("ok"),), "f"),)
 
 
-def test_messages_of_one_assistant_in_a_row_stay_apart() -> None:
-    expected = [
-        {"role": "assistant", "content": "a", "reasoning_content": "r"},
-        {"role": "assistant", "content": None, "tool_calls": [CALL]},
-    ]
-    history = [
-        USER,
-        *expected,
-        {"role": "tool", "tool_call_id": "c", "content": "ok"},
-        {"role": "assistant", "content": "b"},
-    ]
-    messages = read(*history)
-    assert messages[1].turn != messages[2].turn
-    assert messages[4].turn is None
-    assert OPENAI.write(messages, Options()).messages == history
-
-
-def test_what_a_provider_hung_on_a_message_comes_back() -> None:
-    call = {**CALL, "extra_content": {"google": {"thought_signature": "s"}}}
-    expected = {
-        "role": "assistant",
-        "content": None,
-        "reasoning_content": "r",
-        "reasoning_details": [{"x": 1}],
-        "tool_calls": [call],
-    }
-    history = [USER, expected, {"role": "tool", "tool_call_id": "c", "content": "ok"}]
-    assert OPENAI.write(read(*history), Options()).messages == history
-
-
-def test_sound_is_written_as_openai_wants_it() -> None:
-    written = OPENAI.write((Message("user", (Media("audio", ("data:audio/mpeg;base64,AAAA",)),)),), Options()).messages
-    assert written[0]["content"] == [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "mp3"}}]
-
-
-@pytest.mark.parametrize("url", ["https://h/a.wav", "data:audio/strange;base64,AAAA", "data:audio/wav,x", "AAAA"])
-def test_sound_that_openai_cannot_say_is_written_as_it_is(url: str) -> None:
-    written = OPENAI.write((Message("user", (Media("audio", (url,)),)),), Options()).messages
-    assert written[0]["content"] == [{"type": "input_audio", "input_audio": {"data": url}}]
-
-
-def test_losses_are_named_in_the_callers_words() -> None:
-    extra = {"message_id": "m", "created_at": "then", "usage": {"prompt_tokens": 1}, "k": 1}
-    assert lost(Message("user", (Text("x"),), path="messages[0]", extra=extra)) == [
-        "messages[0]: created_at, k, message_id, usage cannot be written in OpenAI's format"
-    ]
-
-
-def test_the_gateways_own_notes_are_no_loss() -> None:
-    raw = {"type": "TextMessage", "source": "a", "content": "x", "metadata": {"kind": "content", "parley": "{}"}}
-    assert not lost(Message("user", (Text("x"),), path="messages[0]", extra={"autogen": {"raw": raw, "k": 0}}))
-    for kept in (None, {"raw": None}, {"k": 1}):
-        assert not lost(Message("user", (Text("x"),), path="messages[0]", extra={"autogen": kept}))
-
-
-def test_what_only_a_kept_item_says_is_a_loss() -> None:
-    raw = {"name": "u", "role": "user", "content": "x", "metadata": {"mood": "good"}, "invocation_id": "i", "url": None}
-    assert lost(Message("user", (Text("x"),), path="messages[0]", extra={"agentscope": {"raw": raw, "k": 0}})) == [
-        "messages[0]: invocation_id, metadata cannot be written in OpenAI's format"
-    ]
-
-
 def test_a_thought_of_a_user_is_left_out_with_a_warning() -> None:
     decoded = OPENAI.parse([{**USER, "reasoning_content": "hm"}, {**USER, "mood": "good"}], Options())
     assert [one.parts for one in decoded.messages] == [(Text("Hi"),), (Text("Hi"),)]
     assert [one.partition(" ")[0] for one in decoded.warnings] == ["messages[0].reasoning_content", "messages[1].mood"]
 
 
-def test_a_reasoning_alone_is_written() -> None:
-    assert OPENAI.write((Message("assistant", (Reasoning("r"),)),), Options()).messages == [
-        {"role": "assistant", "content": "", "reasoning_content": "r"}
-    ]
-
-
-def test_what_a_provider_adds_to_a_message_comes_back() -> None:
+def test_a_signature_of_a_text_comes_back() -> None:
     message = {"role": "assistant", "content": "Hi", "extra_content": {"google": {"thought_signature": "AbC="}}}
     read = OPENAI.parse([{"role": "user", "content": "Hi"}, message], Options())
     assert OPENAI.write(read.messages, Options()).messages[-1] == message
+
+
+def read_call(custom: Any) -> ToolCallWire:
+    return ToolCallWire.model_validate({"id": "c", "type": "custom", "custom": custom})
+
+
+def test_the_call_of_a_custom_tool_is_read_as_that_of_a_function() -> None:
+    call = read_call({"name": "f", "input": "ab"})
+    assert (call.id, call.type, call.function.name, call.function.arguments) == (
+        "c",
+        "function",
+        "f",
+        '{"input": "ab"}',
+    )
+    assert read_call({"name": "f"}).function.arguments == '{"input": ""}'
+
+
+def test_the_call_of_a_custom_tool_without_a_text_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        read_call({"name": "f", "input": 1})

@@ -11,7 +11,7 @@ from app.formats import FORMATS
 from app.formats.base import Options, ParsedMessages
 
 from tests.each_case import each_case
-from tests.formats.recorded_qwen_schema import CASES, STRICTER
+from tests.formats.qwen.recorded_schema import CASES, STRICTER
 
 REFUSED_AT = {
     "missing_role": "role",

@@ -3,15 +3,21 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import CacheMark, Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_system
 from app.formats.base import Options, ParsedMessages
 from app.formats.seal import Seal, write_seal
 
 Json = dict[str, Any]
+
+
 DETAILS = [{"type": "reasoning.encrypted", "data": "AbC"}]
+
+
 SIGNED = {"google": {"thought_signature": "c2ln"}}
+
+
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
 
 
@@ -146,42 +152,6 @@ def test_tools_that_a_search_has_found_are_named_in_its_result() -> None:
     assert not parsed.warnings
 
 
-def written(*messages: Message) -> tuple[list[Any], list[str]]:
-    """The content of each message, and the losses."""
-    found = ANTHROPIC.write(messages, Options())
-    return [message["content"] for message in found.messages], [loss.message for loss in found.losses]
-
-
-def test_a_mark_is_written_and_a_failed_result_without_words_says_so() -> None:
-    marked = Text("Hi", CacheMark({"type": "ephemeral"}, ""))
-    failed = Message("tool", (ToolResult((), None, "c", True),))
-    blocks, losses = written(Message("user", (marked,)), Message("assistant", (ToolCall("f", "{}", "c"),)), failed)
-    assert blocks[0] == [{**text("Hi"), "cache_control": {"type": "ephemeral"}}]
-    assert blocks[2] == [{"type": "tool_result", "tool_use_id": "c", "content": "Error", "is_error": True}]
-    assert losses == ["the result is written with the text 'Error'"]
-
-
-def test_what_a_block_has_no_field_for_is_a_loss() -> None:
-    called = ToolCall("f", "{}", "c", {"index": 3})
-    image = Media("image", ("https://e.com/a.png",), name="a.png", detail="low")
-    messages = [
-        Message("user", (image,)),
-        Message("assistant", (called,)),
-        Message("tool", (ToolResult((Text("x"),), None, "c"),)),
-    ]
-    assert [loss.partition(" cannot")[0].partition(": this")[0] for loss in written(*messages)[1]] == [
-        "detail",
-        "the name of the file",
-        "index",
-    ]
-
-
-def test_a_result_in_a_message_of_the_assistant_is_no_block() -> None:
-    """Results are messages of the role `tool`: no parser puts them elsewhere."""
-    blocks, _ = written(Message("user", (Text("Hi"),)), Message("assistant", (ToolResult((Text("x"),)), Text("So"))))
-    assert blocks[1] == "So"
-
-
 def test_results_come_before_what_else_the_user_says_each_at_its_block() -> None:
     results = [{"type": "tool_result", "tool_use_id": id_, "content": id_} for id_ in ("b", "a")]
     messages = parse(user(text("Hi")), assistant(call("a"), call("b")), user(text("Here"), *results)).messages
@@ -302,13 +272,6 @@ def test_a_thought_between_two_texts_needs_no_turn_and_two_thoughts_do() -> None
     assert parse(user(text("Hi")), assistant(thought, text("a"), thought)).messages[1].turn == "messages[1]"
 
 
-def test_what_says_nothing_is_not_written() -> None:
-    empty = Message("assistant", (Reasoning(""), Text("")), path="messages[1]")
-    found = ANTHROPIC.write([Message("user", (Text("Hi"),)), empty], Options())
-    assert [message["content"] for message in found.messages] == ["Hi"]
-    assert [(loss.path, loss.message) for loss in found.losses] == [("messages[1]", "has no content, and is left out")]
-
-
 @pytest.mark.parametrize(
     ("value", "arguments"),
     [({"a": 1}, '{"a": 1}'), ('{"a":1}', '{"a":1}'), ("x", '"x"'), ([1], "[1]"), (2, "2"), (None, "null")],
@@ -316,16 +279,6 @@ def test_what_says_nothing_is_not_written() -> None:
 def test_an_input_that_is_no_object_comes_back_as_it_went_out(value: Any, arguments: str) -> None:
     [call] = parse(assistant({"type": "tool_use", "id": "c", "name": "f", "input": value})).messages[0].parts
     assert isinstance(call, ToolCall) and call.arguments == arguments
-
-
-def test_a_call_without_arguments_has_an_empty_input() -> None:
-    blocks, losses = written(
-        Message("user", (Text("Hi"),)),
-        Message("assistant", (ToolCall("f", "", "c"),)),
-        Message("tool", (ToolResult((Text("x"),), None, "c"),)),
-    )
-    assert blocks[1] == [{"type": "tool_use", "id": "c", "name": "f", "input": {}}]
-    assert losses == ["the arguments are written as an object: their white space and spelling may change"]
 
 
 def test_messages_that_are_all_empty_are_refused() -> None:

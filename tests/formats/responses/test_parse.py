@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Text, ToolCall, ToolResult
 from app.formats.base import Options, ParsedMessages
 from app.formats.media_urls import describe_wrong_url
 from app.formats.responses import RESPONSES
@@ -258,42 +258,6 @@ def test_codex_sends_sound_by_its_url() -> None:
     assert parse(of_user({"type": "input_audio"})).violations[0].path == "messages[0].content[0]"
 
 
-def write(*messages: Message) -> list[Json]:
-    return RESPONSES.write(messages, Options()).messages
-
-
-def test_an_assistant_message_is_its_reasoning_texts_and_calls_in_order() -> None:
-    parts = (Reasoning("Hm."), Text("So:"), ToolCall("f", "{}", "c1"), Text("Done."))
-    items = write(Message("assistant", parts))
-    assert [item["type"] for item in items] == ["reasoning", "message", "function_call", "message"]
-    assert items[2] == {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"}
-
-
-def test_opaque_fields_of_a_message_are_on_its_last_text() -> None:
-    extra = {"extra_content": {"google": {"thought_signature": "x"}}}
-    parts = (Text("a"), ToolCall("f", "{}", "c1"), Text("b"))
-    items = write(Message("assistant", parts, extra=extra))
-    assert [item.get("extra_content") for item in items] == [None, None, extra["extra_content"]]
-
-
-def test_an_assistant_message_that_is_empty_or_shows_an_image_is_a_message() -> None:
-    [empty] = write(Message("assistant", ()))
-    [image] = write(Message("assistant", (Media("image", ("https://e.com/a.png",)),)))
-    assert (empty["role"], empty["content"]) == ("assistant", [])
-    assert image["content"] == [{"type": "input_image", "image_url": "https://e.com/a.png", "detail": "auto"}]
-
-
-def test_a_result_in_a_message_of_the_assistant_is_no_item() -> None:
-    """Results are messages of the role `tool`; the parsers put them nowhere else."""
-    items = write(Message("assistant", (Text("a"), ToolResult((Text("b"),), "f", "c1"), Text("c"))))
-    assert [item["content"][0]["text"] for item in items] == ["a", "c"]
-
-
-def test_a_result_without_content_is_an_empty_string() -> None:
-    [item] = write(Message("tool", (ToolResult((), "f", "c1"),)))
-    assert item == {"type": "function_call_output", "call_id": "c1", "output": ""}
-
-
 @each_case(
     ("part", "key", "message"),
     [
@@ -325,14 +289,3 @@ def test_a_file_id_may_be_null() -> None:
     image = {"type": "input_image", "image_url": "https://e.com/a.png", "file_id": None}
     [message] = parse(of_user(image)).messages
     assert [part.urls for part in message.parts if isinstance(part, Media)] == [("https://e.com/a.png",)]
-
-
-def test_two_turns_of_the_assistant_in_a_row_are_a_loss_because_they_are_read_as_one() -> None:
-    def of_assistant(text: str, path: str, **fields: Any) -> Message:
-        return Message("assistant", (Text(text),), path=path, **fields)
-
-    first, second = of_assistant("One.", "messages[1]"), of_assistant("Two.", "messages[2]")
-    for messages, paths in (((first, second), ["messages[2]"]), ((first, Message("user", (Text("?"),)), second), [])):
-        losses = RESPONSES.write(messages, Options()).losses
-        assert [loss.path for loss in losses] == paths
-        assert all("is read as one turn" in loss.message for loss in losses)
