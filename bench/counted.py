@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, TypeVarTuple
 
 import uvloop
+from agent_bodies import WRITERS, make_conversation
 from app.config.settings import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
@@ -257,8 +258,8 @@ def _frame(event: dict[str, Any]) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-def post(body: dict[str, Any], *, path: str = "/v1/chat", headers: bytes = b"") -> bytes:
-    data = json.dumps(body).encode()
+def post(body: dict[str, Any] | bytes, *, path: str = "/v1/chat", headers: bytes = b"") -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
     head = b"POST %b HTTP/1.1\r\nHost: 127.0.0.1:8000\r\nContent-Type: application/json\r\n" % path.encode()
     return b"%b%bContent-Length: %d\r\n\r\n%b" % (head, headers, len(data), data)
 
@@ -360,7 +361,24 @@ def stream_cases() -> Iterator[Case]:
     yield Case("stream bypass", _always(post(question(stream=True), headers=NO_STORE)), chunks(3))
 
 
-GROUPS: dict[str, Callable[[], Iterator[Case]]] = {"whole": whole_cases, "stream": stream_cases}
+TURN_ROUNDS, TURN_FUNCTIONS = 20, 20
+"""Of the requests of a coding agent, about 120 KB each."""
+TURNS = 20
+"""More than are sent of a case."""
+
+
+def turn_cases() -> Iterator[Case]:
+    session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
+    for path, write in WRITERS.items():
+        first = [make_conversation(TURN_ROUNDS, TURN_FUNCTIONS, number) for number in range(TURNS)]
+        # The requests that are counted, after the warm-up, have as many rounds as the first ones.
+        grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
+        for name, conversations in (("first", first), ("continued", grown)):
+            posts = [post(write(each, "mock"), path=path, headers=NO_STORE) for each in conversations]
+            yield Case(f"{name} turn {path}", posts.__getitem__, chunks(3), 3, 1)
+
+
+GROUPS: dict[str, Callable[[], Iterator[Case]]] = {"whole": whole_cases, "stream": stream_cases, "turn": turn_cases}
 
 
 async def _run(case: Case, loop: CountedLoop, caller: Caller, numbers: range) -> None:

@@ -44,6 +44,14 @@ FIGURES = (
     Figure("chunk, one in a read: agentscope2", "210 chunks agentscope2", "10 chunks agentscope2", CHUNKS),
     Figure("chunk, one in a read: anthropic", "210 chunks anthropic", "10 chunks anthropic", CHUNKS),
     Figure("chunk, one in a read: responses", "210 chunks responses", "10 chunks responses", CHUNKS),
+    Figure("agent turn of 20 rounds, the first: qwen", "first turn /v1/chat"),
+    Figure("agent turn of 20 rounds, the first: openai", "first turn /v1/chat/completions"),
+    Figure("agent turn of 20 rounds, the first: anthropic", "first turn /v1/messages"),
+    Figure("agent turn of 20 rounds, the first: responses", "first turn /v1/responses"),
+    Figure("agent turn of 20 rounds, continued: qwen", "continued turn /v1/chat"),
+    Figure("agent turn of 20 rounds, continued: openai", "continued turn /v1/chat/completions"),
+    Figure("agent turn of 20 rounds, continued: anthropic", "continued turn /v1/messages"),
+    Figure("agent turn of 20 rounds, continued: responses", "continued turn /v1/responses"),
 )
 
 

@@ -99,6 +99,12 @@ def _vllm_router(peer: Peer, _: Path, port: int, upstream: int) -> list[str]:
     return [str(peer.path), *worker, "--host", "127.0.0.1", "--port", str(port), *_router()]
 
 
+def _agentic_api(peer: Peer, folder: Path, port: int, upstream: int) -> list[str]:
+    base = ["--llm-api-base", f"http://127.0.0.1:{upstream}", "--skip-llm-ready-check"]
+    store = ["--db-url", f"sqlite://{folder}/agentic.db?mode=rwc"]
+    return [str(peer.path), *base, *store, "--gateway-host", "127.0.0.1", "--gateway-port", str(port)]
+
+
 def _router() -> list[str]:
     """Both open a second port, for metrics."""
     plain = ["--policy", "round_robin", "--log-level", "error", "--disable-retries"]
@@ -126,6 +132,10 @@ PEERS = (
         _claude_code_router,
         api="/v1/messages",  # 2.0 answers /v1/chat/completions with status 404
         model_prefix="mock,",
+    ),
+    Peer(
+        *("agentic-api", "vLLM's Agentic API", "pip", "agentic-api==0.9.0", "bin/agentic-server", _agentic_api),
+        api="/v1/responses",
     ),
     Peer("smg", "SMG", "pip", "smg==1.13.0", "bin/smg", _smg),
     Peer("vllm-router", "vllm-router", "pip", "vllm-router==0.1.17", "bin/vllm-router", _vllm_router),
