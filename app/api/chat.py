@@ -37,7 +37,6 @@ from app.formats.body import Parsed, ParsedRequest, RejectedRequest, StoredItems
 from app.formats.request_limits import RequestLimits
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
-from app.observe.content import CapturedContent, CapturedReply
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
@@ -225,7 +224,7 @@ class ChatEndpoint(Generic[Parsed]):
         context, record, attempts = self._context, request.record, request.attempts
         try:
             if record.content is not None:
-                opening = _capture_content(opening, record.content)
+                response.add_first_stage(record.content)
             await context.run_response(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
@@ -435,7 +434,3 @@ def _parse_cache_mode(value: str) -> Mode:
     if mode is None:
         raise InvalidInput([Violation(CACHE_HEADER.decode(), f"must be one of {', '.join(MODES)}")])
     return mode
-
-
-async def _capture_content(opening: PendingReply, content: CapturedContent) -> Reply:
-    return CapturedReply(await opening, content)

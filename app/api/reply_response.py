@@ -11,7 +11,7 @@ import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -22,8 +22,8 @@ from app.cache import InFlightCall, ReplaySource
 from app.calls.call import LOST
 from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
-from app.chat.stage import Stage, feed_to_end
-from app.chat.stream import Attempt, AttemptLog, Origin, Receiver, Reply
+from app.chat.stage import Pipe, Stage, feed_to_end
+from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
 from app.formats.base import HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
@@ -80,6 +80,19 @@ class ResponseLimits:
         """A client that reads nothing for this time is disconnected."""
 
 
+class EndObserver(Protocol):
+    """Learns how a response ends, before its client does. An end that it holds is sent by `send_end` or `fail`."""
+
+    def on_end(self, end: Finish | Failed) -> bool:
+        """Called with the end of the reply. Returns whether to hold it."""
+
+    def on_failure(self, error: ParleyError) -> bool:
+        """Called with an error that would end a stream which is open. Returns whether to hold it."""
+
+    def on_close(self) -> None:
+        """Called when the response has ended, or its client has disconnected."""
+
+
 class ReplyResponse(ABC):
     """Receives the events of one reply and sends them to one client. The base class of both kinds of response."""
 
@@ -105,10 +118,13 @@ class ReplyResponse(ABC):
     """What the reply answers, if its reasoning is kept for later requests."""
     owner = ""
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
-    hold_failure: Callable[[ParleyError], bool] | None = None
-    """Called with an error before it ends a stream that is open. If it returns True, it ends the stream later."""
     on_keepalive: Callable[[], None] | None = None
     """Called after a heartbeat that has a number among the frames of the reply."""
+    _end_observer: EndObserver | None = None
+    _holds_end = False
+    """The end is known, but sent later. Other events are dropped."""
+    _stage: Stage | None = None
+    """The stages of this response; those of the call are in the reply."""
     _encoder: Encoder | None = None
     """Made when the stream or the reply starts, from what is known about the reply by then."""
 
@@ -128,6 +144,8 @@ class ReplyResponse(ABC):
         self.mode = mode
         self._limits = limits
         self._reply: Reply | None = None
+        if reply_format.reply_stage is not None:
+            self._stage = reply_format.reply_stage()
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
         # Last, because it calls `disconnect` if the client has left before.
@@ -175,6 +193,13 @@ class ReplyResponse(ABC):
         """Whether the client reads more slowly than the response is written."""
         return self._writer.blocked
 
+    def add_first_stage(self, stage: Stage) -> None:
+        """Let the events of the reply pass through this stage before others."""
+        self._stage = stage if self._stage is None else Pipe((stage, self._stage))
+
+    def observe_end(self, observer: EndObserver) -> None:
+        self._end_observer = observer
+
     # The reply calls these methods.
 
     def start(self, reply: Reply) -> None:
@@ -185,21 +210,53 @@ class ReplyResponse(ABC):
         self._reply = reply
         if self._writer.blocked:
             reply.pause()
-        reply.start(add_reply_stage(self.format, self))
+        reply.start(self)
 
     def on_events(self, events: list[Event]) -> None:
-        if self.finished:
+        if self.finished or self._holds_end:
             return
         try:
-            self._write_events(events)
+            if self._stage is not None:
+                events = self._stage.feed(events)
+            if self._end_observer is not None and is_end(events):
+                self._write_observed_end(events)
+            else:
+                self._write_events(events)
         except Exception as error:
             self.on_crash(error)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        if self.finished or self._holds_end:
+            return
+        try:
+            if self._stage is not None:
+                batches = feed_to_end(self._stage, batches)
+            if self._end_observer is None or not is_end(batches[-1]):
+                self._write_batches(batches)
+                return
+            if len(batches) > 1:
+                self._write_batches(batches[:-1])
+            self._write_observed_end(batches[-1])
+        except Exception as error:
+            self.on_crash(error)
+
+    def _write_observed_end(self, events: list[Event]) -> None:
+        """Write the last events of the reply, and its end unless the observer holds it."""
+        end = events[-1]
+        assert type(end) is Finish or type(end) is Failed
+        if len(events) > 1 and not self.finished:
+            self._write_events(events[:-1])
+        if not self.finished and self._end_observer is not None:
+            self._holds_end = self._end_observer.on_end(end)
+        if not self.finished and not self._holds_end:
+            self._write_events([end])
+
+    def send_end(self, end: Finish | Failed) -> None:
+        """Send the end that was held."""
         if self.finished:
             return
         try:
-            self._write_batches(batches)
+            self._write_events([end])
         except Exception as error:
             self.on_crash(error)
 
@@ -247,11 +304,13 @@ class ReplyResponse(ABC):
             self._resolve()
 
     def _close_reply(self) -> None:
-        # The reply may hold this response, so both would wait for the garbage collector.
-        self.hold_failure = None
+        # Both may hold this response, so all would wait for the garbage collector.
+        observer, self._end_observer = self._end_observer, None
         reply, self._reply = self._reply, None
         if reply is not None:
             reply.close()
+        if observer is not None:
+            observer.on_close()
 
     def _resolve(self) -> None:
         if not self.done.done():
@@ -323,36 +382,6 @@ class ReplyResponse(ABC):
         if now - self._writer.blocked_since > self._limits.stall_seconds:
             self.disconnect()
             self._writer.abort()
-
-
-def add_reply_stage(reply_format: Format, receiver: Receiver) -> Receiver:
-    """Return what takes the events of a reply and gives them to the receiver, after the stage of the format."""
-    return receiver if reply_format.reply_stage is None else _StagedReceiver(reply_format.reply_stage(), receiver)
-
-
-class _StagedReceiver:
-    def __init__(self, stage: Stage, receiver: Receiver) -> None:
-        self._stage = stage
-        self._receiver = receiver
-
-    def on_events(self, events: list[Event]) -> None:
-        try:
-            events = self._stage.feed(events)
-        except Exception as error:
-            self._receiver.on_crash(error)
-        else:
-            self._receiver.on_events(events)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        try:
-            batches = feed_to_end(self._stage, batches)
-        except Exception as error:
-            self._receiver.on_crash(error)
-        else:
-            self._receiver.on_batches(batches)
-
-    def on_crash(self, error: Exception) -> None:
-        self._receiver.on_crash(error)
 
 
 class JoinedReplyEncoder:
@@ -533,7 +562,10 @@ class EventStreamResponse(ReplyResponse):
 
     @override
     def fail(self, error: ParleyError) -> None:
-        if self.finished or (self.status and self.hold_failure is not None and self.hold_failure(error)):
+        if self.finished:
+            return
+        if self.status and self._end_observer is not None and self._end_observer.on_failure(error):
+            self._holds_end = True
             return
         self.error = error
         fields = self._describe_error(error)

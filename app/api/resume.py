@@ -10,12 +10,12 @@ from typing_extensions import override
 
 from app.api.asgi import Receive, Scope, send_json, send_no_content
 from app.api.context import AppContext
-from app.api.reply_response import add_reply_stage
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
 from app.calls.call import LOST
 from app.calls.reply_consumer import ReplyConsumer
-from app.chat.events import Event, Failed
+from app.chat.events import Event, Failed, is_end
+from app.chat.stage import Stage
 from app.errors import InvalidInput, NotFound, ParleyError, StoreDown, Violation
 from app.formats.base import Encoder
 
@@ -140,14 +140,15 @@ async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
 async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
     """Return the number of frames in the whole stream of a reply that has ended, and whether its end was lost with
     another gateway."""
-    encoder = resumable.format.reply_encoder(resumable.info, resumable.mode)
-    counting = _FrameCounter(encoder)
+    format_ = resumable.format
+    encoder = format_.reply_encoder(resumable.info, resumable.mode)
+    counting = _FrameCounter(encoder, None if format_.reply_stage is None else format_.reply_stage())
     try:
         reply = await resumable.source.open()
     except ParleyError as error:  # it failed before its first event
         return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), False
     try:
-        reply.start(add_reply_stage(resumable.format, counting))
+        reply.start(counting)
         await counting.ended
     finally:
         reply.close()
@@ -157,17 +158,22 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
 class _FrameCounter(ReplyConsumer):
     """Receives a whole reply and counts its frames."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, stage: Stage | None) -> None:
         super().__init__()
         self._encoder = encoder
+        self._stage = stage
         self.frames = encoder.open().count(b"\n\n")
         self.lost = False
 
     @override
     def add_events(self, events: list[Event]) -> None:
+        if self._stage is not None:
+            events = self._stage.feed(events)
         if events:
             self.frames += self._encoder.feed(events).count(b"\n\n")
             self.lost = events[-1] == Failed(LOST)
+        if is_end(events):
+            self.ended.set_result(None)
 
 
 def _id(scope: Scope) -> str:

@@ -82,46 +82,6 @@ class Reply(Protocol):
         """Stop the reply, and release its source if it has not ended. A second call does nothing."""
 
 
-class ForwardedReply:
-    """Passes another reply on to its receiver. A subclass overrides what it looks at or changes."""
-
-    def __init__(self, reply: Reply) -> None:
-        self._reply = reply
-        self._receiver: Receiver | None = None
-
-    @property
-    def fallback_model(self) -> str | None:
-        return self._reply.fallback_model
-
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
-        self._reply.start(self)
-
-    def pause(self) -> None:
-        self._reply.pause()
-
-    def resume(self) -> None:
-        self._reply.resume()
-
-    def tick(self, now: float) -> None:
-        self._reply.tick(now)
-
-    def close(self) -> None:
-        self._reply.close()
-
-    def on_events(self, events: list[Event]) -> None:
-        assert self._receiver is not None
-        self._receiver.on_events(events)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        assert self._receiver is not None
-        self._receiver.on_batches(batches)
-
-    def on_crash(self, error: Exception) -> None:
-        if self._receiver is not None:
-            self._receiver.on_crash(error)
-
-
 class UpstreamTrace(Protocol):
     """The trace that the requests for one reply belong to."""
 

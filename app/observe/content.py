@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 import msgspec
-from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Event
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
-from app.chat.stream import ForwardedReply, Reply
 
 Json: TypeAlias = dict[str, Any]
 
@@ -31,8 +29,10 @@ class CapturedContent:
         self._messages = messages
         self._reply = MessageAccumulator()
 
-    def add_events(self, events: list[Event]) -> None:
+    def feed(self, events: list[Event]) -> list[Event]:
+        """Add events of the reply. This is a stage that changes nothing."""
         self._reply.feed(events)
+        return events
 
     @property
     def has_reply(self) -> bool:
@@ -47,25 +47,6 @@ class CapturedContent:
         reason = "error" if finish_reason is None else _FINISH_REASONS.get(finish_reason, finish_reason)
         parts = [_write_reply_part(message) for message in self._reply.messages]
         return _encode([{"role": "assistant", "parts": parts, "finish_reason": reason}])
-
-
-class CapturedReply(ForwardedReply):
-    """A reply whose events are also added to `content`."""
-
-    def __init__(self, reply: Reply, content: CapturedContent) -> None:
-        super().__init__(reply)
-        self._content = content
-
-    @override
-    def on_events(self, events: list[Event]) -> None:
-        self._content.add_events(events)
-        super().on_events(events)
-
-    @override
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self._content.add_events(events)
-        super().on_batches(batches)
 
 
 def _encode(messages: list[Json]) -> str:

@@ -109,14 +109,14 @@ class BackgroundRun:
 
     async def follow(self, follower: ReplyResponse) -> Reply:
         """Open the reply for a client that reads its events. The client gets the end once it is stored."""
-        end = KeptEnd(follower, self._wait_for_end)
+        follower.observe_end(KeptEnd(follower, self._wait_for_end))
         await self.begun.wait()
         source, error = self.response.source, self.response.error
         if source is None:
             raise error or Internal("the response ended before it began")
         if error is not None and not source.ended:  # cancelled: a new reader would keep its call running
             raise error
-        return end.read(await source.open())
+        return await source.open()
 
     async def _wait_for_end(self, made: dict[str, Any]) -> dict[str, Any]:
         await self.ended.wait()

@@ -1,6 +1,5 @@
 """`POST /v1/responses` and its token count: requests may refer to stored responses, and the responses are stored."""
 
-import asyncio
 import os
 from collections.abc import Coroutine
 from functools import partial
@@ -83,7 +82,8 @@ class _StoredReplies:
         response, opening = endpoint.prepare(request, parsed, route)
         caller = self._context.caller_id(request.scope) if parsed.store else None
         store = None if caller is None else partial(self._store, response, KeptRequest(parsed, caller))
-        return endpoint.deliver(request, response, _keep(opening, KeptEnd(response, store)))
+        response.observe_end(KeptEnd(response, store))
+        return endpoint.deliver(request, response, opening)
 
     def _decide_storing(self, parsed: ResponsesRequest) -> ResponsesRequest:
         """Return the request with `store` false, and a warning, if its response cannot be stored."""
@@ -163,18 +163,11 @@ class _StoredReplies:
 
     async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
         """Open the reply of a background response. `BackgroundRuns` stores its end."""
-        reply = KeptEnd(run.response, None).read(await opening)
+        run.response.observe_end(KeptEnd(run.response, None))
+        reply = await opening
         try:
             await self._background.begin(run)
         except BaseException:
             reply.close()
             raise
         return reply
-
-
-async def _keep(opening: PendingReply, end: KeptEnd) -> Reply:
-    try:
-        return end.read(await opening)
-    except asyncio.CancelledError:
-        end.on_close()
-        raise

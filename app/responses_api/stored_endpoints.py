@@ -240,8 +240,8 @@ class _Handlers:
 
     async def _open_kept(self, source: ReplaySource, response: ReplyResponse, stream: "_Stream") -> Reply:
         """Open a reply to send it again. Its last event has the Response that is stored."""
-        end = KeptEnd(response, lambda made: self._wait_for_end(made, stream))
-        return end.read(await source.open())
+        response.observe_end(KeptEnd(response, lambda made: self._wait_for_end(made, stream)))
+        return await source.open()
 
     async def _wait_for_end(self, made: dict[str, Any], stream: "_Stream") -> dict[str, Any]:
         """Return the Response that is stored at the end, here or by the gateway that produces the reply; `made` if none

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits, add_reply_stage
+from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
 from app.api.response_writer import SendQueue
 from app.calls.log import ReplyLog
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import Origin
-from app.errors import Busy
+from app.errors import Busy, Internal
 from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
+from app.responses_api.background import NoClient
 from msgspec.structs import replace
 
 INFO = ReplyInfo("chat-1", "req-1", "m", 1)
@@ -128,13 +129,35 @@ class Recorded:
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_defect_in_the_stage_of_a_format_ends_that_response_and_no_other(count: int) -> None:
-    log, broken, other = ReplyLog(), Recorded(), Recorded()
-    staged = add_reply_stage(replace(QWEN, reply_stage=Broken), broken)
-    for receiver in (staged, other):
-        log.add_reader().start(receiver)
+@pytest.mark.anyio
+async def test_a_defect_in_the_stage_of_a_format_ends_that_response_and_no_other(count: int) -> None:
+    log, other = ReplyLog(), Recorded()
+    broken = EventStreamResponse(NoClient(), INFO, replace(QWEN, reply_stage=Broken), "delta", LIMITS)
+    broken.start(log.add_reader())
+    log.add_reader().start(other)
     events: list[Event] = [TextDelta("a") for _ in range(count)]
     log.append(0.0, [[event] for event in events])
     log.notify()
-    assert isinstance(broken.crash, RuntimeError)
+    assert isinstance(broken.error, Internal) and broken.done.done()
     assert other.events == events
+
+
+@pytest.mark.anyio
+async def test_events_pass_through_the_stages_that_were_added_before_that_of_the_format() -> None:
+    passed: list[tuple[str, list[Event]]] = []
+
+    class Named:
+        def __init__(self, name: str = "format") -> None:
+            self._name = name
+
+        def feed(self, events: list[Event]) -> list[Event]:
+            passed.append((self._name, events))
+            return events
+
+    response = EventStreamResponse(NoClient(), INFO, replace(QWEN, reply_stage=Named), "delta", LIMITS)
+    response.add_first_stage(Named("added"))
+    events: list[Event] = [TextDelta("a")]
+    response.on_events(events)
+    response.on_batches([events, [Finish("stop")]])
+    assert [name for name, _ in passed] == ["added", "format"] * 3
+    assert response.finished

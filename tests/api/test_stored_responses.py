@@ -275,7 +275,8 @@ async def test_a_defect_at_the_end_of_a_reply_ends_its_response() -> None:
     for batched in (False, True):
         response = EventStreamResponse(NoClient(), info, RESPONSES, "delta", ResponseLimits(9.0, 9.0, 9.0))
         source = Source()
-        response.start(KeptEnd(response, fail_to_save).read(source))
+        response.observe_end(KeptEnd(response, fail_to_save))
+        response.start(source)
         assert source.receiver is not None
         events: list[Event] = [TextDelta("Hello"), Finish("stop")]
         if batched:

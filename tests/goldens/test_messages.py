@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from app.api.reply_response import add_reply_stage
 from app.chat.events import Event, Failed
+from app.chat.stage import feed_to_end
 from app.errors import UpstreamFailed
 from app.formats.anthropic import ANTHROPIC
 from app.formats.base import Options, ReplyInfo, ReplyMode
@@ -15,7 +15,7 @@ from app.formats.base import Options, ReplyInfo, ReplyMode
 from tests.cuts import bytewise, distinct_cuts
 from tests.golden_gateway import GoldenGateway
 from tests.goldens.message_goldens import Json, body, differences, events, joined, load
-from tests.reply_pipeline import Batches, Recorded, replay
+from tests.reply_pipeline import Recorded, replay
 
 REQUESTS, REPLIES, LOOPS = load("requests"), load("replies"), load("loops")
 PATH = "/v1/messages"
@@ -81,13 +81,11 @@ def test_a_reply_is_told_as_anthropics_clients_read_it(gateway: GoldenGateway, n
 
 def encode_reply(batches: list[list[Event]], info: ReplyInfo, mode: ReplyMode) -> bytes:
     """What the client reads of these events."""
-    received = Batches()
-    staged = add_reply_stage(ANTHROPIC, received)
-    for batch in batches:
-        staged.on_events(batch)
+    assert ANTHROPIC.reply_stage is not None
+    received = feed_to_end(ANTHROPIC.reply_stage(), batches)
     encoder = ANTHROPIC.reply_encoder(info, mode)
-    data = encoder.open() + b"".join(encoder.feed(batch) for batch in received.batches if batch)
-    last = next(batch[-1] for batch in reversed(received.batches) if batch)
+    data = encoder.open() + b"".join(encoder.feed(batch) for batch in received if batch)
+    last = next(batch[-1] for batch in reversed(received) if batch)
     if mode == "whole" and isinstance(last, Failed):
         return encoder.fail(UpstreamFailed(last.fault).to_dict(info.request_id))
     return data
