@@ -8,7 +8,7 @@ from msgspec import Struct
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
 from app.doctor.findings import Finding
-from app.doctor.model_server import UNKNOWN_KIND, Deployment, ModelServer, check_server, probe_model
+from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
 from app.profiles import KINDS
 from app.upstream.check import UpstreamReport, check_all
@@ -68,7 +68,7 @@ def _list_servers(settings: Settings, how: Examination) -> list[ModelServer]:
     servers: list[ModelServer] = []
     for name, target in targets(settings).items():
         deployments = [
-            Deployment(model, served, settings.profile(model, name), name, True)
+            ProbedModel(model, served, settings.profile(model, name), name, True)
             for model, served in list_served_models(settings, name).items()
         ]
         kind, has_key = settings.upstreams[name].kind, settings.upstreams[name].api_key is not None
@@ -91,7 +91,7 @@ async def _examine_server(server: ModelServer, how: Examination, client: Upstrea
 
 def _choose_deployments(
     server: ModelServer, report: UpstreamReport, wanted: str | None
-) -> tuple[Sequence[Deployment], Finding | None]:
+) -> tuple[Sequence[ProbedModel], Finding | None]:
     """Return the models to probe, and a note if none can be chosen.
 
     Configured models that the server does not list are left out. Of a server whose models are only passed through,
@@ -105,7 +105,7 @@ def _choose_deployments(
     names = [wanted] if wanted is not None else list(report.models)
     if len(names) == 1 and (not server.deployments or wanted in report.models):
         kind = report.likely_kind if server.kind == UNKNOWN_KIND else server.kind
-        return [Deployment(names[0], names[0], KINDS[kind or UNKNOWN_KIND], server.target.name, False)], None
+        return [ProbedModel(names[0], names[0], KINDS[kind or UNKNOWN_KIND], server.target.name, False)], None
     if server.deployments:
         return (), None
     text = f"the server lists {len(names)} models" if names else "the server lists no models"

@@ -37,7 +37,7 @@ UNKNOWN_KIND = "openai_compatible"
 _OTHER_FIELD = "max_completion_tokens"
 
 
-class Deployment(Struct, frozen=True):
+class ProbedModel(Struct, frozen=True):
     """One model of a server."""
 
     model: str
@@ -53,7 +53,7 @@ class Deployment(Struct, frozen=True):
 class ModelServer(Struct, frozen=True):
     target: Target
     kind: str
-    deployments: Sequence[Deployment]
+    deployments: Sequence[ProbedModel]
     has_key: bool
     seconds: float
     """The limit of each step, and of each reply."""
@@ -98,7 +98,7 @@ def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Findin
     return findings
 
 
-async def probe_model(server: ModelServer, deployment: Deployment, client: UpstreamClient) -> list[Finding]:
+async def probe_model(server: ModelServer, deployment: ProbedModel, client: UpstreamClient) -> list[Finding]:
     """Send three requests to a model, and return what they show of its reasoning, its limit of output tokens and its
     functions."""
     subject = f"model {deployment.model} of upstream {server.target.name}"
@@ -132,7 +132,7 @@ async def probe_model(server: ModelServer, deployment: Deployment, client: Upstr
     return [*findings, msgspec.structs.replace(finding, message=f"{finding.message}: {fault.message}")]
 
 
-def _make_finding(subject: str, check: str, verdict: Verdict, deployment: Deployment) -> Finding:
+def _make_finding(subject: str, check: str, verdict: Verdict, deployment: ProbedModel) -> Finding:
     status: Status = "problem" if not verdict.good else "warning" if verdict.advice else "ok"
     return Finding(
         subject, check, status, verdict.message, verdict.advice, tuple(_profile_lines(verdict.fields, deployment))
@@ -145,7 +145,7 @@ def _make_failure(subject: str, check: str, fault: Fault) -> Finding:
     return Finding(subject, check, "problem", fault.message, advice)
 
 
-def _profile_lines(fields: Mapping[str, Any], deployment: Deployment) -> list[str]:
+def _profile_lines(fields: Mapping[str, Any], deployment: ProbedModel) -> list[str]:
     """Write the fields as lines of `parley.toml`. A model that is only passed through gets a table of its own."""
     if not fields:
         return []
@@ -164,7 +164,7 @@ class _Probe(Struct, frozen=True):
 
     client: UpstreamClient
     target: Target
-    deployment: Deployment
+    deployment: ProbedModel
     seconds: float
 
     async def ask(self, question: str, **fields: Any) -> tuple[list[Event], Fault | None]:

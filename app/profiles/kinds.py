@@ -40,6 +40,7 @@ _KIMI_API = "platform.kimi.ai/docs/openapi.json"
 _ZAI_API = "docs.z.ai/api-reference/llm/chat-completion"
 _MINIMAX_API = "platform.minimax.io/docs/api-reference/text-openai-api"
 _SILICONFLOW_API = "docs.siliconflow.cn/docs/api/chat-completions-post"
+_SILICONFLOW_MEDIA = "docs.siliconflow.cn/cn/userguide/capabilities/multimodal-vision.md"
 _OPENROUTER_REASONING = "openrouter.ai/docs/use-cases/reasoning-tokens"
 _GROQ_API = "groq 1.7.0, types/chat/completion_create_params.py"
 _MISTRAL_API = "mistralai 3.7.0, client/models/chatcompletionstreamrequest.py"
@@ -274,7 +275,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         replay_blank_reasoning=Fact(
             "all",
             "after a call, every turn up to the user's next message needs its reasoning; that of others is ignored",
-            f"{_DEEPSEEK_THINKING}; openclaw/openclaw issue 73417; litellm 1.110.2, llms/deepseek",
+            f"{_DEEPSEEK_THINKING}; MoonshotAI/kimi-cli issue 2141; openclaw/openclaw issue 73417",
         ),
         blank_reasoning=Fact(
             " ", "V4 Pro takes an empty text as missing; a space is enough", "NousResearch/hermes-agent PR 17341"
@@ -389,7 +390,8 @@ FACTS: dict[str, dict[str, Fact]] = {
         replay_reasoning=Fact("none", "messages have no field for reasoning", UNVERIFIED),
         max_thinking_budget=Fact(32768, "`thinking_budget` is 128 to 32768", _SILICONFLOW_API),
         max_stop_words=Fact(4, "`stop` has at most four texts", _SILICONFLOW_API),
-        media=Fact(("image", "audio", "video"), "the parts that its models with eyes and ears take", UNVERIFIED),
+        media=Fact(("image", "audio", "video"), "the parts of its messages", _SILICONFLOW_MEDIA),
+        audio=Fact("audio_url", "a URL or data URI", _SILICONFLOW_MEDIA),
     ),
     "openrouter": _make_facts(
         thinking_switch=Fact("reasoning_object", "`reasoning.enabled`", _OPENROUTER_REASONING),
@@ -521,9 +523,9 @@ FACTS: dict[str, dict[str, Fact]] = {
             "ai.google.dev/gemini-api/docs/image-understanding",
         ),
         lacks=Fact(
-            (*_SAMPLERS, "seed"),
+            (*_SAMPLERS, "seed", "frequency_penalty"),
             "'Unknown name \"seed\": Cannot find field'; so are other unknown fields refused",
-            "Vali-98/ChatterUI issue 227; mcpchecker/mcpchecker PR 188",
+            "Vali-98/ChatterUI issue 227; MinLL/SkyrimNet-GamePlugin issue 77; mcpchecker/mcpchecker PR 188",
         ),
         parallel_tool_calls=Fact(
             False, "'Unknown name \"parallel_tool_calls\": Cannot find field'", "jackmpcollins/magentic PR 382"

@@ -7,7 +7,7 @@ import httpx
 import pytest
 import respx
 from app.doctor.findings import Finding
-from app.doctor.model_server import Deployment, ModelServer, probe_model
+from app.doctor.model_server import ModelServer, ProbedModel, probe_model
 from app.doctor.probes import HUGE_OUTPUT
 from app.profiles import Profile
 from app.upstream.http.client import UpstreamClient
@@ -52,7 +52,7 @@ async def probe(
     router.post(URL, json__max_tokens=HUGE_OUTPUT).mock(return_value=huge or streamed(content="OK"))
     router.post(URL, json__tools__0__type="function").mock(return_value=tools)
     router.post(URL).mock(return_value=reasoning)
-    deployment = Deployment("m", "served", Profile(**profile), "local", configured=True)
+    deployment = ProbedModel("m", "served", Profile(**profile), "local", configured=True)
     server = ModelServer(TARGET, "vllm", [deployment], has_key=False, seconds=5)
     found = await probe_model(server, deployment, UpstreamClient(MockUpstream(router.async_handler)))
     return {finding.check: finding for finding in found}, [json.loads(call.request.content) for call in router.calls]

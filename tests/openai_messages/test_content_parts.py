@@ -87,6 +87,7 @@ def test_a_kind_takes_its_media_and_refuses_the_others_with_their_place(kind: st
         ("dashscope", {"audio": BARE}, [sound(data="data:;base64," + "A" * 16, format="wav")]),
         ("vllm", {"audio": URL}, [audio_url(URL)]),
         ("sglang", {"audio": SOUND}, [audio_url(SOUND)]),
+        ("siliconflow", {"audio": SOUND}, [audio_url(SOUND)]),
         ("vllm", {"audio": BARE}, [audio_url("data:audio/wav;base64," + "A" * 16)]),
         ("openai", {"audio": SOUND}, [sound(data="AAAA", format="mp3")]),
         ("openai", {"audio": "DATA:Audio/X-Wav;BASE64,AAAA"}, [sound(data="AAAA", format="wav")]),

@@ -32,4 +32,4 @@ def test_a_profile_of_a_kind_has_no_field_without_a_fact() -> None:
 
 
 def test_the_facts_without_a_source_become_fewer() -> None:
-    assert sum(fact.source == UNVERIFIED for _, _, fact in ROWS) <= 4
+    assert sum(fact.source == UNVERIFIED for _, _, fact in ROWS) <= 3

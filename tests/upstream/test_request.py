@@ -224,6 +224,12 @@ def test_a_way_to_sample_has_the_servers_name_or_the_caller_is_warned(kind: str,
     assert warnings(kind, **{name: SAMPLING[name]}) == want
 
 
+def test_gemini_is_sent_no_frequency_penalty() -> None:
+    assert options("gemini", frequency_penalty=0.1, presence_penalty=0.2) == {"presence_penalty": 0.2}
+    [warning] = warnings("gemini", frequency_penalty=0.1)
+    assert warning.startswith("generate_cfg.frequency_penalty was not sent")
+
+
 def test_every_other_option_is_sent_unchanged() -> None:
     plain: Json = {
         "frequency_penalty": 0.1,

@@ -37,17 +37,17 @@ class TlsAnswered(httpx.RemoteProtocolError):
 
 
 class ConnectionOwner(Protocol):
-    def release(self, connection: "Connection") -> None:
+    def release(self, connection: "UpstreamConnection") -> None:
         """Take back a connection whose exchange is over and that can carry another."""
 
-    def forget(self, connection: "Connection") -> None:
+    def forget(self, connection: "UpstreamConnection") -> None:
         """Drop a connection that is closed."""
 
     def expect_deadline(self, at: float) -> None:
         """Call `on_deadline` of a connection when its `deadline` has passed, which is at this time."""
 
 
-class Connection(asyncio.Protocol):
+class UpstreamConnection(asyncio.Protocol):
     def __init__(self, owner: ConnectionOwner, linger_seconds: float = LINGER_SECONDS) -> None:
         self._owner = owner
         self._linger_seconds = linger_seconds

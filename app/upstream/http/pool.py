@@ -1,4 +1,4 @@
-"""The connection pool of one process, by upstream and origin.
+"""The connection pool of one process, by upstream and address.
 
 A request takes an idle connection, else opens a new one, else waits until fewer than `max_connections` are open.
 
@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import httpx
 
-from app.upstream.http.connection import LINGER_SECONDS, ClosedEarly, Connection
+from app.upstream.http.connection import LINGER_SECONDS, ClosedEarly, UpstreamConnection
 
 
 class PoolKey(NamedTuple):
-    """The upstream that owns a group of connections, and how many it may open to each origin."""
+    """The upstream that owns a group of connections, and how many it may open to each address."""
 
     upstream: str
     max_connections: int
@@ -41,8 +41,8 @@ class Pool:
     def __init__(self, ssl_context: ssl.SSLContext | None, linger_seconds: float = LINGER_SECONDS) -> None:
         self._ssl = ssl_context
         self._linger_seconds = linger_seconds
-        self._idle: dict[ServerAddress, list[Connection]] = {}
-        self._open: dict[Connection, ServerAddress] = {}
+        self._idle: dict[ServerAddress, list[UpstreamConnection]] = {}
+        self._open: dict[UpstreamConnection, ServerAddress] = {}
         self._counts: dict[ServerAddress, int] = {}
         """How many connections are open or being opened."""
         self._waiting: dict[ServerAddress, deque[asyncio.Future[None]]] = {}
@@ -54,41 +54,43 @@ class Pool:
     def idle_connections(self) -> int:
         return sum(len(connections) for connections in self._idle.values())
 
-    async def take(self, origin: ServerAddress, timeout_seconds: float | None, *, fresh: bool = False) -> Connection:
-        """Return a connection to the origin; `fresh` demands a new one. `timeout_seconds` bounds all waits together.
+    async def take(
+        self, address: ServerAddress, timeout_seconds: float | None, *, fresh: bool = False
+    ) -> UpstreamConnection:
+        """Return a connection to the address; `fresh` demands a new one. `timeout_seconds` bounds all waits together.
 
         Raises httpx.ConnectError, httpx.ConnectTimeout or httpx.PoolTimeout.
         """
-        connection = self._take_idle(origin, fresh)
+        connection = self._take_idle(address, fresh)
         if connection is not None:
             return connection
         timeout_error: Callable[[], httpx.TimeoutException] = _pool_timeout
         try:
             async with asyncio.timeout(timeout_seconds):
-                while self._is_full(origin):
-                    await self._wait_for_turn(origin)
-                    connection = self._take_idle(origin, fresh)
+                while self._is_full(address):
+                    await self._wait_for_turn(address)
+                    connection = self._take_idle(address, fresh)
                     if connection is not None:
                         return connection
                 timeout_error = _connect_timeout
-                return await self._connect(origin)
+                return await self._connect(address)
         except TimeoutError:
             raise timeout_error() from None
 
-    def _is_full(self, origin: ServerAddress) -> bool:
-        return self._counts.get(origin, 0) >= origin.pool_key.max_connections
+    def _is_full(self, address: ServerAddress) -> bool:
+        return self._counts.get(address, 0) >= address.pool_key.max_connections
 
-    def _take_idle(self, origin: ServerAddress, fresh: bool) -> Connection | None:
+    def _take_idle(self, address: ServerAddress, fresh: bool) -> UpstreamConnection | None:
         if not fresh:
-            return self.take_idle(origin)
-        idle = self._idle.get(origin)
-        if idle and self._is_full(origin):
+            return self.take_idle(address)
+        idle = self._idle.get(address)
+        if idle and self._is_full(address):
             idle.pop(0).abort()  # makes room for a new one
         return None
 
-    def take_idle(self, origin: ServerAddress) -> Connection | None:
+    def take_idle(self, address: ServerAddress) -> UpstreamConnection | None:
         """Return an open connection that no request uses, if there is one."""
-        idle = self._idle.get(origin)
+        idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
             if connection.is_usable():
@@ -96,10 +98,10 @@ class Pool:
                 return connection
         return None
 
-    async def _wait_for_turn(self, origin: ServerAddress) -> None:
+    async def _wait_for_turn(self, address: ServerAddress) -> None:
         """Wait until a connection is idle or a new one may be opened."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting = self._waiting.setdefault(origin, deque())
+        waiting = self._waiting.setdefault(address, deque())
         waiting.append(future)
         try:
             await future
@@ -107,16 +109,16 @@ class Pool:
             if future in waiting:
                 waiting.remove(future)
             elif not future.cancelled():
-                self._wake(origin)  # it was woken and cancelled at once: wake the next one instead
+                self._wake(address)  # it was woken and cancelled at once: wake the next one instead
             raise
 
-    async def _connect(self, origin: ServerAddress) -> Connection:
-        scheme, host, port, _ = origin
-        self._counts[origin] = self._counts.get(origin, 0) + 1
+    async def _connect(self, address: ServerAddress) -> UpstreamConnection:
+        scheme, host, port, _ = address
+        self._counts[address] = self._counts.get(address, 0) + 1
         try:
             context = self._get_ssl_context() if scheme == "https" else None
             _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(self, self._linger_seconds),
+                lambda: UpstreamConnection(self, self._linger_seconds),
                 host,
                 port,
                 ssl=context,
@@ -125,14 +127,14 @@ class Pool:
             if connection.closed:
                 raise httpx.ConnectError("the connection was closed at once") from ClosedEarly("closed at once")
         except (OSError, UnicodeError, OverflowError) as error:
-            self._uncount(origin)
+            self._uncount(address)
             if isinstance(error, TimeoutError):
                 raise
             raise httpx.ConnectError(str(error) or type(error).__name__) from error
         except BaseException:
-            self._uncount(origin)
+            self._uncount(address)
             raise
-        self._open[connection] = origin
+        self._open[connection] = address
         return connection
 
     def _get_ssl_context(self) -> ssl.SSLContext:
@@ -140,22 +142,22 @@ class Pool:
             self._ssl = httpx.create_ssl_context()
         return self._ssl
 
-    def release(self, connection: Connection) -> None:
-        origin = self._open.get(connection)
-        if origin is None:
+    def release(self, connection: UpstreamConnection) -> None:
+        address = self._open.get(connection)
+        if address is None:
             return
         connection.set_idle(KEEPALIVE_SECONDS)
-        self._idle.setdefault(origin, []).append(connection)
-        self._wake(origin)
+        self._idle.setdefault(address, []).append(connection)
+        self._wake(address)
 
-    def forget(self, connection: Connection) -> None:
-        origin = self._open.pop(connection, None)
-        if origin is None:
+    def forget(self, connection: UpstreamConnection) -> None:
+        address = self._open.pop(connection, None)
+        if address is None:
             return
-        idle = self._idle.get(origin)
+        idle = self._idle.get(address)
         if connection.idle and idle and connection in idle:
             idle.remove(connection)
-        self._uncount(origin)
+        self._uncount(address)
 
     def expect_deadline(self, at: float) -> None:
         if at < self._timer_at:
@@ -178,12 +180,12 @@ class Pool:
         if left:
             self.expect_deadline(max(min(left), now + MIN_TIMER_SECONDS))
 
-    def _uncount(self, origin: ServerAddress) -> None:
-        self._counts[origin] -= 1
-        self._wake(origin)
+    def _uncount(self, address: ServerAddress) -> None:
+        self._counts[address] -= 1
+        self._wake(address)
 
-    def _wake(self, origin: ServerAddress) -> None:
-        waiting = self._waiting.get(origin)
+    def _wake(self, address: ServerAddress) -> None:
+        waiting = self._waiting.get(address)
         while waiting:
             future = waiting.popleft()
             if not future.done():

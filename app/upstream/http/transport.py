@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import httpx
 
-from app.upstream.http.connection import LINGER_SECONDS, Connection
+from app.upstream.http.connection import LINGER_SECONDS, UpstreamConnection
 from app.upstream.http.pool import Pool, PoolKey, ServerAddress
 
 
@@ -141,11 +141,11 @@ class PushTransport(httpx.AsyncBaseTransport):
         return self._pool.idle_connections
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        origin = _address_of(request.url, request.extensions["pool_key"])
+        address = _address_of(request.url, request.extensions["pool_key"])
         body = await request.aread()
         timeouts = request.extensions.get("timeout", {})
         connection = await self._send_request(
-            origin, _head(request, len(body)), body, timeouts.get("connect"), timeouts.get("read")
+            address, _head(request, len(body)), body, timeouts.get("connect"), timeouts.get("read")
         )
         return httpx.Response(connection.status, headers=connection.headers, stream=PushStream(connection))
 
@@ -156,16 +156,21 @@ class PushTransport(httpx.AsyncBaseTransport):
         connect_seconds: float | None,
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),
-    ) -> Coroutine[Any, Any, Connection]:
+    ) -> Coroutine[Any, Any, UpstreamConnection]:
         """See `UpstreamTransport.post`."""
         more = b"".join([b"%b: %b\r\n" % line for line in headers]) if headers else b""
         data = b"%b%d\r\n%b\r\n" % (head.data, len(body), more)
         return self._send_request(head.address, data, body, connect_seconds, read_seconds)
 
     async def _send_request(
-        self, origin: ServerAddress, head: bytes, body: bytes, connect_seconds: float | None, read_seconds: float | None
-    ) -> Connection:
-        connection = self._pool.take_idle(origin) or await self._pool.take(origin, connect_seconds)
+        self,
+        address: ServerAddress,
+        head: bytes,
+        body: bytes,
+        connect_seconds: float | None,
+        read_seconds: float | None,
+    ) -> UpstreamConnection:
+        connection = self._pool.take_idle(address) or await self._pool.take(address, connect_seconds)
         try:
             await connection.request(head, body, read_seconds)
             return connection
@@ -176,7 +181,7 @@ class PushTransport(httpx.AsyncBaseTransport):
         except BaseException:
             connection.abort()
             raise
-        connection = await self._pool.take(origin, connect_seconds, fresh=True)
+        connection = await self._pool.take(address, connect_seconds, fresh=True)
         try:
             await connection.request(head, body, read_seconds)
         except BaseException:
