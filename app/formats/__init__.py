@@ -10,5 +10,6 @@ from app.formats.qwen import QWEN
 from app.formats.responses import RESPONSES
 
 FORMATS: dict[str, Format] = {
-    row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, AGENTSCOPE2, AUTOGEN, ANTHROPIC, RESPONSES)
+    row.name: row for row in (QWEN, OPENAI, AGENTSCOPE, ANTHROPIC, AGENTSCOPE2, RESPONSES, AUTOGEN)
 }
+"""A message with signs of several formats is taken for one of the last of these."""

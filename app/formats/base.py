@@ -181,6 +181,16 @@ def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
     return {"error": error}
 
 
+class GivenMessage(Struct, frozen=True):
+    """A message whose format is not known yet."""
+
+    fields: dict[str, Any]
+    blocks: list[dict[str, Any]]
+    """The objects in its content."""
+    kinds: frozenset[str]
+    """The types of these."""
+
+
 class Format(Struct, frozen=True):
     """One client format, a row of `FORMATS`."""
 
@@ -194,6 +204,12 @@ class Format(Struct, frozen=True):
     """The pydantic type of `messages`, for the OpenAPI document."""
     package: str
     """Where its modules are; `openapi` is loaded only for the document."""
+    recognizes: Callable[[GivenMessage], bool]
+    """Whether a message has a sign of this format, unless it has one of a format that `FORMATS` lists later."""
+    resembles: Callable[[GivenMessage], bool] = lambda message: False
+    """The same for a faint sign, which counts if no message is decisive."""
+    write_text: Callable[[str], Any] = lambda text: {"type": "text", "text": text}
+    """Returns a content part with this text."""
     error: WriteError = wrap_error
     text_joiner: str = "\n"
     """Joins the text items of one message if the server wants a string."""

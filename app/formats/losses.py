@@ -1,14 +1,14 @@
 """Finds what formats without a place for other formats' fields cannot keep of a message."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from app.chat.messages import Message, ToolCall
+from app.chat.messages import FormatName, Message, ToolCall
 from app.errors import Violation
 
-_ITEM_KEYS = ("agentscope", "agentscope2", "autogen")
-"""Keys of `extra` with the item of another format from which a message was parsed."""
-_ASIDE_KEYS = ("autogen_before", "autogen_after")
+_NAMES = frozenset(get_args(FormatName))
+_ASIDE_ENDS = ("_before", "_after")
+"""The ends of keys of `extra` with the items of another format that stood next to a message."""
 _READ = frozenset({"id", "name", "source", "role", "content", "type", "timestamp", "created_at", "models_usage"})
 """Keys of such an item that are a field of the message, or a key of `extra`."""
 
@@ -28,18 +28,26 @@ def find_moved_results(messages: Sequence[Message]) -> Iterator[Violation]:
 
 def find_extra_losses(message: Message, written_keys: Collection[str], no_field: str) -> Iterator[Violation]:
     """Find the keys of `extra` that are not written. `no_field` ends the message: "cannot be written in …"."""
-    lost = sorted(set(message.extra) - {*written_keys, *_ITEM_KEYS, *_ASIDE_KEYS})
-    lost += [key for name in _ITEM_KEYS for key in _unread_keys(message.extra.get(name)) if key not in lost]
+    extra = message.extra
+    kept = [key for key, value in extra.items() if key in _NAMES and _is_original(value)]
+    asides = [key for key, value in extra.items() if key.endswith(_ASIDE_ENDS) and isinstance(value, list)]
+    lost = sorted(set(extra) - {*written_keys, *kept, *asides})
+    lost += [key for name in kept for key in _unread_keys(extra[name]) if key not in lost]
     if lost:
         yield Violation(message.path, f"{', '.join(lost)} {no_field}")
-    count = sum(len(items) for key in _ASIDE_KEYS if isinstance(items := message.extra.get(key), list))
+    count = sum(len(extra[key]) for key in asides)
     if count:
         yield Violation(message.path, f"{count} items next to it are not messages, and {no_field}")
 
 
-def _unread_keys(kept: Any) -> list[str]:
+def _is_original(value: Any) -> bool:
+    """Whether a value under the name of a format is the item from which the message was parsed, or its note."""
+    return value is None or (isinstance(value, dict) and ("raw" in value or "k" in value))
+
+
+def _unread_keys(kept: dict[str, Any] | None) -> list[str]:
     """Return the keys of an original item that have a value and were not read."""
-    raw = kept.get("raw") if isinstance(kept, dict) else None
+    raw = kept.get("raw") if kept is not None else None
     if not isinstance(raw, dict):
         return []
     metadata = raw.get("metadata")

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.messages import FormatName, MediaKind, Message, Text
+from app.chat.messages import MediaKind, Message, Text
 from app.errors import Violation
 from app.formats.base import Format, Options, ParsedMessages
 from app.steps.media import basename, find_required, write_placeholder
@@ -43,6 +43,7 @@ class _Refused(Struct, frozen=True):
     violation: Violation
 
 
+WriteText: TypeAlias = Callable[[str], Any]
 Conversation: TypeAlias = dict[str, list[Any]]
 """The lists of messages of a request, in their order, by their JSON paths."""
 
@@ -51,14 +52,16 @@ def parse_with_old_media(message_format: Format, messages: list[Any], options: O
     """Parse messages. Media of the history that the format's schema refuses become texts, with warnings; those of the
     newest message are violations."""
     return parse_lists(
-        lambda lists: message_format.parse(lists["messages"], options), {"messages": messages}, message_format.name
+        lambda lists: message_format.parse(lists["messages"], options),
+        {"messages": messages},
+        message_format.write_text,
     )
 
 
 def parse_lists(
-    parse: Callable[[Conversation], ParsedMessages], conversation: Conversation, format_name: FormatName
+    parse: Callable[[Conversation], ParsedMessages], conversation: Conversation, write_text: WriteText
 ) -> ParsedMessages:
-    """Parse a conversation that may be in several lists."""
+    """Parse a conversation that may be in several lists. `write_text` returns a content part of its format."""
     parsed = parse(conversation)
     if not parsed.violations:
         return parsed
@@ -70,7 +73,7 @@ def parse_lists(
         if not new:
             break
         refused |= new
-        marked = parse(_replace_parts(format_name, conversation, refused, _MARK.format))
+        marked = parse(_replace_parts(write_text, conversation, refused, _MARK.format))
     if marked.violations or not refused:
         return parsed  # there are other mistakes, which are reported with these
     required = _find_required(marked.messages)
@@ -78,7 +81,7 @@ def parse_lists(
     if violations:
         return replace(parsed, violations=violations)
     texts = [_describe(one) for one in refused.values()]
-    written = parse(_replace_parts(format_name, conversation, refused, texts.__getitem__))
+    written = parse(_replace_parts(write_text, conversation, refused, texts.__getitem__))
     lost = [f"{one.violation.path} was not sent: {one.violation.message}" for one in refused.values()]
     return replace(written, warnings=[*written.warnings, *lost])
 
@@ -141,12 +144,12 @@ def _find_required(messages: Sequence[Message]) -> set[int]:
 
 
 def _replace_parts(
-    format_name: FormatName, conversation: Conversation, refused: dict[_Steps, _Refused], write: Callable[[int], str]
+    write_text: WriteText, conversation: Conversation, refused: dict[_Steps, _Refused], describe: Callable[[int], str]
 ) -> Conversation:
-    """Return the conversation with a text in the place of each part; `write` returns the text by its number."""
+    """Return the conversation with a text in the place of each part; `describe` returns the text by its number."""
     result = conversation
     for number, one in enumerate(refused.values()):
-        result = _replace_at(result, one.steps, _make_part(format_name, one.part, write(number)))
+        result = _replace_at(result, one.steps, _make_part(write_text, one.part, describe(number)))
     return result
 
 
@@ -158,11 +161,8 @@ def _replace_at(value: Any, steps: _Steps, new: Any) -> Any:
     return copied
 
 
-def _make_part(format_name: FormatName, part: dict[str, Any], text: str) -> Any:
+def _make_part(write_text: WriteText, part: dict[str, Any], text: str) -> Any:
     """Return a text as a content part of the format, with the mark for the prompt cache of the medium."""
-    if format_name == "autogen":
-        return text
-    if format_name == "qwen":
-        return {"text": text}
-    mark = {} if part.get("cache_control") is None else {"cache_control": part["cache_control"]}
-    return {"type": "text", "text": text, **mark}
+    written = write_text(text)
+    has_mark = part.get("cache_control") is not None and isinstance(written, dict) and "type" in written
+    return {**written, "cache_control": part["cache_control"]} if has_mark else written

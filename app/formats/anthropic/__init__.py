@@ -9,7 +9,7 @@ from app.formats.anthropic.parse import parse_messages
 from app.formats.anthropic.schema import AnthropicMessages
 from app.formats.anthropic.stream import AnthropicStreamEncoder, AnthropicWholeEncoder
 from app.formats.anthropic.write import write_messages
-from app.formats.base import Encoder, Format, ReplyInfo, ReplyMode
+from app.formats.base import Encoder, Format, GivenMessage, ReplyInfo, ReplyMode
 from app.formats.sequential_calls import SequentialCallsStage
 
 
@@ -33,6 +33,21 @@ class _ReplyStage:
         return self._pipe.feed(events)
 
 
+_BLOCKS = frozenset(
+    {"document", "search_result", "redacted_thinking", "server_tool_use", "compaction", "fallback", "tool_addition"}
+)
+_SHARED_BLOCKS = frozenset({"tool_use", "thinking", "tool_result"})
+"""Those that AgentScope 1.x has, too; but its messages have a name."""
+
+
+def _recognizes(message: GivenMessage) -> bool:
+    blocks = message.blocks
+    if message.kinds & _BLOCKS or any("tool_use_id" in block or "signature" in block for block in blocks):
+        return True
+    shared = message.kinds & _SHARED_BLOCKS or any("source" in block for block in blocks)
+    return "name" not in message.fields and bool(shared)
+
+
 ANTHROPIC = Format(
     "anthropic",
     parse_messages,
@@ -40,6 +55,7 @@ ANTHROPIC = Format(
     _reply_encoder,
     AnthropicMessages,
     __name__,
+    _recognizes,
     error=WRITE_ERROR,
     keeps_marks=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),

@@ -1,5 +1,6 @@
 """The messages and events of AutoGen (AgentChat 0.4 to 0.7.5, and the model messages of its core)."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,16 @@ from app.formats.autogen.schema import AutogenMessages, all_items
 from app.formats.autogen.stream import AgentEventEncoder, AutogenWholeEncoder, InterleavedEncoder
 from app.formats.autogen.stream_compat import CompatEncoder, ModelViewEncoder
 from app.formats.autogen.write import write_items
-from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.formats.base import (
+    Encoder,
+    Format,
+    GivenMessage,
+    Options,
+    ParsedMessages,
+    ReplyInfo,
+    ReplyMode,
+    WrittenMessages,
+)
 from app.validation.violations import to_violations
 
 _STREAMS: dict[str, type[AgentEventEncoder]] = {
@@ -40,4 +50,25 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
     return WrittenMessages(*write_items(messages, options.agent, options.agent_name))
 
 
-AUTOGEN = Format("autogen", _parse, _write, _reply_encoder, AutogenMessages, __name__, error=error_item)
+_TYPE = re.compile(r"[A-Z]\w*(Message|Event|Result)(\[\w*\])?$")
+_WITHOUT_SOURCE = frozenset({"SystemMessage", "FunctionExecutionResultMessage"})
+
+
+def _recognizes(message: GivenMessage) -> bool:
+    kind = message.fields.get("type")
+    if not isinstance(kind, str) or not _TYPE.match(kind):
+        return False
+    return "source" in message.fields or kind in _WITHOUT_SOURCE
+
+
+AUTOGEN = Format(
+    "autogen",
+    _parse,
+    _write,
+    _reply_encoder,
+    AutogenMessages,
+    __name__,
+    _recognizes,
+    write_text=lambda text: text,
+    error=error_item,
+)

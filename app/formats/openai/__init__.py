@@ -6,7 +6,16 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message
-from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.formats.base import (
+    Encoder,
+    Format,
+    GivenMessage,
+    Options,
+    ParsedMessages,
+    ReplyInfo,
+    ReplyMode,
+    WrittenMessages,
+)
 from app.formats.openai.parse import parse_messages
 from app.formats.openai.schema import OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
@@ -33,4 +42,29 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
 
 
-OPENAI = Format("openai", _parse, _write, _reply_encoder, OpenAIMessages, __name__, error=error_body, keeps_marks=True)
+_PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal"})
+
+
+def _recognizes(message: GivenMessage) -> bool:
+    fields = message.fields
+    return bool(
+        fields.get("role") in ("tool", "developer")
+        or "tool_calls" in fields
+        or "tool_call_id" in fields
+        or message.kinds & _PARTS
+        or any(block.get("type") == "video" and "video" in block for block in message.blocks)
+    )
+
+
+OPENAI = Format(
+    "openai",
+    _parse,
+    _write,
+    _reply_encoder,
+    OpenAIMessages,
+    __name__,
+    _recognizes,
+    lambda message: "text" in message.kinds,
+    error=error_body,
+    keeps_marks=True,
+)

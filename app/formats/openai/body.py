@@ -33,7 +33,7 @@ class CompletionsBody(GenerationParams, SharedFields):
 
     @property
     def params(self) -> dict[str, Any]:
-        given = {name: getattr(self, name) for name in _PARAMS if name in self.model_fields_set}
+        given = {name: getattr(self, name) for name in sorted(self.model_fields_set & _PARAMS)}
         if self.model_extra:
             given["extra_body"] = self.model_extra
         return given
@@ -55,7 +55,7 @@ class CompletionsBody(GenerationParams, SharedFields):
         )
 
 
-_PARAMS = tuple(name for name in GenerationParams.model_fields if name != "stream_options")
+_PARAMS = GenerationParams.model_fields.keys() - {"stream_options"}
 _ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {
     "logprobs": "is not supported: Parley's replies carry no log probabilities",

@@ -6,7 +6,16 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat.messages import Message, PromptPolicy
-from app.formats.base import Encoder, Format, Options, ParsedMessages, ReplyInfo, ReplyMode, WrittenMessages
+from app.formats.base import (
+    Encoder,
+    Format,
+    GivenMessage,
+    Options,
+    ParsedMessages,
+    ReplyInfo,
+    ReplyMode,
+    WrittenMessages,
+)
 from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.qwen.stream import QwenDeltaEncoder, QwenSnapshotEncoder, QwenWholeEncoder
@@ -46,6 +55,27 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
     return WrittenMessages(*write_messages(messages))
 
 
+_CONTENT_KEYS = frozenset({"text", "image", "file", "audio", "video"})
+
+
+def _recognizes(message: GivenMessage) -> bool:
+    fields = message.fields
+    if fields.get("role") == "function" or "function_call" in fields or "reasoning_content" in fields:
+        return True
+    return any("type" not in block and block.keys() & _CONTENT_KEYS for block in message.blocks)
+
+
 QWEN_AGENT = PromptPolicy(name_media="with_tools", localized=True, folds_last=True, separates_users=True)
 """The changes that Qwen-Agent's model layer makes (docs/evidence/qwen-agent-parity.md)."""
-QWEN = Format("qwen", _parse, _write, _reply_encoder, QwenMessages, __name__, text_joiner="", policy=QWEN_AGENT)
+QWEN = Format(
+    "qwen",
+    _parse,
+    _write,
+    _reply_encoder,
+    QwenMessages,
+    __name__,
+    _recognizes,
+    write_text=lambda text: {"text": text},
+    text_joiner="",
+    policy=QWEN_AGENT,
+)

@@ -8,6 +8,7 @@ from app.formats.base import (
     Encoder,
     ErrorWriter,
     Format,
+    GivenMessage,
     Options,
     ParsedMessages,
     ReplyInfo,
@@ -34,4 +35,20 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
 
 
 _ERROR = ErrorWriter(error_body, statuses={422: 400}, tells_retry=True)
-RESPONSES = Format("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, error=_ERROR)
+_ITEMS = frozenset(
+    {
+        *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call"),
+        *("custom_tool_call_output", "item_reference", "web_search_call", "tool_search_call", "tool_search_output"),
+        *("shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call"),
+        *("apply_patch_call_output", "additional_tools", "configuration_update", "compaction_trigger"),
+    }
+)
+_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file", "input_video"})
+
+
+def _recognizes(message: GivenMessage) -> bool:
+    kind = message.fields.get("type")
+    return (isinstance(kind, str) and kind in _ITEMS) or not message.kinds.isdisjoint(_PARTS)
+
+
+RESPONSES = Format("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, _recognizes, error=_ERROR)

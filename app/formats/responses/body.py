@@ -374,7 +374,7 @@ class _BodyReader:
         self._violations += long
         if long:
             return ParsedMessages(())
-        parsed = parse_lists(lambda lists: parse_items(lists, settings_are_read=True), lists, RESPONSES.name)
+        parsed = parse_lists(lambda lists: parse_items(lists, settings_are_read=True), lists, RESPONSES.write_text)
         self._violations += parsed.violations
         return replace(parsed, messages=(*system, *parsed.messages))
 
