@@ -109,9 +109,10 @@ class SqliteStore:
         """The rows that the writer does not have yet."""
         self._rows_bytes = self._waiting_bytes = 0
         """The size of these rows, and of all that are not committed."""
-        self._written: asyncio.Future[Any] | None = None
-        """Done when these rows are committed; None if there are none."""
+        self._waiters: list[asyncio.Future[None]] = []
+        """Done when these rows are committed."""
         self._write_timer: asyncio.TimerHandle | None = None
+        """None if there are no rows."""
         self._touched: dict[int, float] = {}
         self._touching: asyncio.TimerHandle | None = None
         self._closed = False
@@ -142,33 +143,35 @@ class SqliteStore:
         self._rows[encoded] = StoredRow(encoded, _name(model), value, now, now + ttl_seconds)
         self._rows_bytes += size
         self._waiting_bytes += size
-        if self._written is None:
-            self._written = loop.create_future()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._waiters.append(waiter)
+        if self._write_timer is None:
             self._write_timer = loop.call_later(limits.linger_seconds, self._write_rows)
-        written = self._written
-        # Other entries are in the same transaction: it is not cancelled with this one.
-        await asyncio.wait([written], timeout=_WRITE_SECONDS)
-        if not written.done():
-            raise StoreError(f"not within {_WRITE_SECONDS} s")
-        written.result()
+        await waiter
 
     def _write_rows(self) -> None:
         """Give the writer the rows that wait, as one operation, and the uses."""
         self._flush_uses()
-        if self._written is None:
+        if self._write_timer is None:
             return
-        assert self._write_timer is not None
         self._write_timer.cancel()
-        rows, size, written = list(self._rows.values()), self._rows_bytes, self._written
-        self._rows, self._rows_bytes, self._written = {}, 0, None
-        written.add_done_callback(functools.partial(self._on_written, size))
-        self._writer.submit(
-            functools.partial(sqlite_schema.write, rows=rows, max_bytes=self._limits.max_bytes), written
-        )
+        rows, waiters, size = list(self._rows.values()), self._waiters, self._rows_bytes
+        self._rows, self._waiters, self._rows_bytes, self._write_timer = {}, [], 0, None
+        write = functools.partial(sqlite_schema.write, rows=rows, max_bytes=self._limits.max_bytes)
+        late = StoreError(f"not within {_WRITE_SECONDS} s")
+        timer = asyncio.get_running_loop().call_later(_WRITE_SECONDS, _settle, waiters, late)
+        self._writer.submit(write).add_done_callback(functools.partial(self._on_written, waiters, size, timer))
 
-    def _on_written(self, size: int, written: asyncio.Future[Any]) -> None:
+    def _on_written(
+        self,
+        waiters: list[asyncio.Future[None]],
+        size: int,
+        timer: asyncio.TimerHandle,
+        written: asyncio.Future[Any],
+    ) -> None:
+        timer.cancel()
         self._waiting_bytes -= size
-        _ignore_error(written)  # nothing may wait for it any more
+        _settle(waiters, written.exception())
 
     async def delete(self, key: str) -> None:
         await _wait(self._submit_write(functools.partial(sqlite_schema.delete, key=_key(key))), _WRITE_SECONDS)
@@ -264,6 +267,16 @@ async def _wait(result: asyncio.Future[Any], seconds: float) -> Any:
         return await result
     finally:
         timer.cancel()
+
+
+def _settle(waiters: list[asyncio.Future[None]], error: BaseException | None) -> None:
+    for waiter in waiters:
+        if waiter.done():
+            continue
+        if error is None:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(error)
 
 
 def _fail_late(result: asyncio.Future[Any], seconds: float) -> None:

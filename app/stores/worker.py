@@ -29,10 +29,9 @@ class SqliteWorker(Generic[Op]):
     def waiting(self) -> int:
         return self._queue.qsize()
 
-    def submit(self, op: Op, result: asyncio.Future[Any] | None = None) -> asyncio.Future[Any]:
-        """Run an operation, and return the future of its result: `result`, or a new one."""
+    def submit(self, op: Op) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future() if result is None else result
+        future: asyncio.Future[Any] = loop.create_future()
         if self._ended is None:
             self._ended = loop.create_future()
             start_background_thread(self._name, self._work, loop, self._ended)
