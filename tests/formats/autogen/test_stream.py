@@ -1,8 +1,6 @@
-"""A reply in AutoGen's frames: those recorded, in any form, cut anywhere."""
+"""The frames of a reply: those recorded, in any form, cut anywhere."""
 
-import asyncio
 import json
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,64 +8,23 @@ from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDe
 from app.chat.stream import Origin
 from app.errors import UpstreamFailed
 from app.formats.autogen import AUTOGEN
-from app.formats.base import Options, ReplyInfo, ReplyMode
 
 from tests.each_case import each_case
-from tests.formats.autogen.recorded_cases import cases, read, text
-from tests.reply_pipeline import Recorded, replay
+from tests.formats.autogen.recorded_cases import cases, read
+from tests.formats.autogen.reply_frames import (
+    NOT_AS_AUTOGEN,
+    STREAMS,
+    Json,
+    encode_frames,
+    frames,
+    info,
+    renamed,
+    upstream,
+    whole,
+    without_result,
+)
 
-STREAMS = cases("autogen/streams")
 EMITTED = cases("emit/autogen")
-Json = dict[str, Any]
-
-
-def info(form: Any = "interleaved", **fields: Any) -> ReplyInfo:
-    options = Options(autogen_stream=form)
-    return ReplyInfo("chat-1", "req-1", "m", 1767225600, options=options, **fields)
-
-
-def frames(data: bytes) -> list[Any]:
-    blocks = data.decode().split("\n\n")
-    assert blocks.pop() == ""
-    assert all(block.startswith("data: ") and "\n" not in block for block in blocks)
-    return [json.loads(block.removeprefix("data: ")) for block in blocks]
-
-
-def encode_frames(batches: Iterable[list[Event]], form: str = "interleaved", mode: ReplyMode = "delta") -> list[Any]:
-    encoder = AUTOGEN.reply_encoder(info(form), mode)
-    return frames(encoder.open() + b"".join(encoder.feed(events) for events in batches))
-
-
-def whole(events: list[Event], form: str = "interleaved", **fields: Any) -> Json:
-    body: Json = json.loads(AUTOGEN.reply_encoder(info(form, **fields), "whole").feed(events))
-    return body
-
-
-def upstream(name: str, size: int = 10**9) -> list[list[Event]]:
-    data = STREAMS[name]["upstream_sse"].encode()
-    parts = [data[start : start + size] for start in range(0, len(data), size)]
-    return asyncio.run(replay(Recorded(parts, headers={"content-type": "text/event-stream"})))
-
-
-def renamed(items: list[Any]) -> list[Any]:
-    """Ids in the order of their appearance, and no times."""
-    names: dict[str, int] = {}
-    out = []
-    for item in items:
-        item = {key: value for key, value in item.items() if key != "created_at"} if isinstance(item, dict) else item
-        for key in ("id", "full_message_id"):
-            if isinstance(item, dict) and key in item:
-                item[key] = names.setdefault(item[key], len(names))
-        out.append(item)
-    return out
-
-
-def without_result(items: list[Any]) -> list[Any]:
-    if items[-1].get("type") == "error":
-        assert items[-1]["source"] == "system"
-        return [*items[:-1], {key: items[-1][key] for key in ("type", "content", "source")}]
-    assert items[-1]["type"] == "TaskResult"
-    return items[:-1]
 
 
 @each_case("size", [10**9, 7])
@@ -77,51 +34,10 @@ def test_a_recorded_reply_has_the_agreed_frames(name: str, size: int) -> None:
     assert renamed(ours) == renamed(EMITTED[name]["frames"])
 
 
-NOT_AS_AUTOGEN = {
-    "s08_content_and_toolcall_same_chunk": "AutoGen loses a call that comes with text in one chunk",
-    "s13_usage_on_finish_chunk": "AutoGen forgets the reason of a finish that comes with the usage",
-    "s15_toolcall_finish_stop": "AutoGen says stop where there are calls",
-    "s16_reasoning_empty_string_with_content": "AutoGen closes the thinking after the text",
-    "s17_all_index_zero": "AutoGen glues two calls of one index together",
-    "s22_toolcall_no_args": "AutoGen leaves arguments empty and fails to parse them",
-}
-
-
 @each_case("name", [name for name in STREAMS if not name.startswith("s20")])
 def test_the_model_view_is_what_autogens_client_yields(name: str) -> None:
     *chunks, last = STREAMS[name]["create_stream"]
     assert (encode_frames(upstream(name), "model") == [*chunks, last["CreateResult"]]) is (name not in NOT_AS_AUTOGEN)
-
-
-@each_case("name", STREAMS)
-def test_the_compatible_form_is_what_autogens_agent_emits(name: str) -> None:
-    ours = without_result(encode_frames(upstream(name), "compat"))
-    of_tools = ("ToolCallExecutionEvent", "ToolCallSummaryMessage")
-    theirs = [one for one in STREAMS[name]["events"][1:] if "EXCEPTION" not in one and one["type"] not in of_tools]
-    if name.startswith("s20"):
-        ours.pop()
-    differs = NOT_AS_AUTOGEN.keys() - {"s13_usage_on_finish_chunk", "s15_toolcall_finish_stop"}
-    assert (renamed(ours) == renamed(theirs)) is (name not in differs)
-
-
-@each_case("form", ["interleaved", "compat", "model"])
-@each_case("name", STREAMS)
-def test_a_whole_reply_is_the_last_frame_of_its_stream(name: str, form: str) -> None:
-    batches = upstream(name)
-    events = [event for batch in batches for event in batch]
-    last = events[-1]
-    if isinstance(last, Failed):
-        assert AUTOGEN.reply_encoder(info(form), "whole").feed(events[:-1]) == b""
-        return
-    streamed = encode_frames(batches, form)[-1]
-    streamed.pop("type", None)
-    assert whole(events, form) == streamed
-
-
-@each_case("name", [name for name in STREAMS if not name.startswith("s20")])
-def test_the_messages_of_a_reply_can_be_posted_back_as_history(name: str) -> None:
-    messages = encode_frames(upstream(name))[-1]["messages"]
-    assert AUTOGEN.write(read([text("user", "q"), *messages]), Options()).messages == [text("user", "q"), *messages]
 
 
 def chunks_by_id(items: list[Any]) -> dict[str, str]:
@@ -180,13 +96,6 @@ def test_an_empty_answer_is_an_empty_text() -> None:
         assert encode_frames([events], "model")[-1]["content"] == ""
 
 
-def test_ids_and_times_follow_from_the_reply() -> None:
-    first, *_, last = encode_frames([[TextDelta("x"), Finish("stop")]])
-    assert (first["full_message_id"], first["id"], last["messages"][0]["id"]) == ("chat-1-1", "chat-1-2", "chat-1-1")
-    assert first["created_at"] == last["messages"][0]["created_at"] == "2026-01-01T00:00:00Z"
-    assert last["stop_reason"] == "stop"
-
-
 def test_line_separators_are_escaped_and_other_letters_are_not() -> None:
     encoder = AUTOGEN.reply_encoder(info(), "delta")
     data = encoder.feed([TextDelta("é\u2028\u2029\x85"), Finish("stop")])
@@ -223,15 +132,6 @@ def test_an_http_error_has_the_body_of_the_error_frame() -> None:
     assert AUTOGEN.error(error) == frames(AUTOGEN.reply_encoder(info(), "delta").fail(error))[0]
 
 
-def test_a_whole_reply_that_fails_says_what_was_complete() -> None:
-    encoder = AUTOGEN.reply_encoder(info(), "whole")
-    assert "messages" not in json.loads(encoder.fail({"message": "no"}))
-    assert encoder.open() == encoder.feed([]) == encoder.feed([ReasoningDelta("r"), TextDelta("t")]) == b""
-    body = json.loads(encoder.fail({"message": "no", "code": "x"}))
-    assert [one["content"] for one in body.pop("messages")] == ["r"]
-    assert body == {"type": "error", "content": "no", "source": "system", "code": "x"}
-
-
 def test_warnings_and_a_cache_hit_are_reported() -> None:
     events: list[Event] = [TextDelta("x"), Finish("stop")]
     assert whole(events, warnings=("careful",))["warnings"] == ["careful"]
@@ -258,8 +158,3 @@ def test_opaque_fields_come_back_with_the_history() -> None:
 def test_opaque_fields_behind_the_last_message_stand_on_it() -> None:
     events: list[Event] = [ToolCallDelta(0, "{}", "d", "g"), Extra({"reasoning_details": [1]}), Finish("tool_calls")]
     assert read(whole(events)["messages"])[0].extra["reasoning_details"] == [1]
-
-
-def test_a_whole_reply_has_no_heartbeat() -> None:
-    assert AUTOGEN.reply_encoder(info(), "whole").heartbeat() == b""
-    assert AUTOGEN.reply_encoder(info(), "delta").heartbeat() != b""
