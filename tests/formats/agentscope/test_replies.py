@@ -16,10 +16,9 @@ from tests.each_case import each_case
 from tests.formats.agentscope.cases import Json, decoded, load, sent
 from tests.formats.agentscope.replies import FRIDAY, batches_of, body_of, frames, stream, whole
 
-USAGE = {"prompt_tokens": 30, "completion_tokens": 25, "total_tokens": 55}
-DETAILED = {**USAGE, "prompt_tokens_details": {"cached_tokens": 7}}
 CALL = ToolCallDelta(0, '{"a":1}', "c1", "f")
-REPLY: list[Event] = [ReasoningDelta("r"), TextDelta("t"), CALL, Finish("tool_calls", USAGE)]
+
+
 either = each_case("form", [AGENTSCOPE, AGENTSCOPE2], ids=["1", "2"])
 
 
@@ -29,67 +28,6 @@ def last(form: Format, *events: Event, **info: Any) -> Json:
 
 def error(code: str, **fields: Any) -> Json:
     return UpstreamFailed(Fault(code, "boom", transient=False, **fields)).to_dict("req-1")
-
-
-def test_an_empty_reply_of_1x_is_one_empty_message() -> None:
-    (frame,) = stream(AGENTSCOPE, [[Finish("stop")]])
-    assert frame == {
-        "msg": {
-            "id": "chat-1",
-            "name": "Friday",
-            "role": "assistant",
-            "content": [],
-            "metadata": {"finish_reason": "stop", "usage": None},
-            "timestamp": "1970-01-01 00:00:01.000",
-        },
-        "last": True,
-    }
-
-
-def test_an_empty_reply_of_2x_has_no_blocks() -> None:
-    types = ["REPLY_START", "MODEL_CALL_START", "MODEL_CALL_END", "REPLY_END"]
-    assert [event["type"] for event in stream(AGENTSCOPE2, [[Finish("stop")]])] == types
-
-
-def test_a_whole_reply_of_2x_is_a_message_with_its_usage() -> None:
-    body = whole(AGENTSCOPE2, [[*REPLY[:-1], Finish("tool_calls", DETAILED)]])
-    usage = {"input_tokens": 30, "output_tokens": 25, "cache_input_tokens": 7, "cache_creation_input_tokens": 0}
-    assert body["msg"] == {
-        "name": "Friday",
-        "content": [
-            {"type": "thinking", "thinking": "r"},
-            {"type": "text", "text": "t"},
-            {"type": "tool_call", "id": "c1", "name": "f", "input": '{"a":1}', "state": "pending"},
-        ],
-        "role": "assistant",
-        "id": "chat-1",
-        "metadata": {"finish_reason": "tool_calls"},
-        "created_at": "1970-01-01T00:00:01+00:00",
-        "usage": usage,
-        "finished_at": "1970-01-01T00:00:01+00:00",
-        "finished_reason": "completed",
-        "structured_output": None,
-        "error": None,
-    }
-
-
-def test_details_of_the_usage_stand_beside_the_two_numbers() -> None:
-    usage = last(AGENTSCOPE, Finish("stop", DETAILED))["msg"]["metadata"]["usage"]
-    assert usage == {"input_tokens": 30, "output_tokens": 25, "metadata": DETAILED}
-
-
-def test_thoughts_that_go_on_after_text_grow_the_one_thought_of_1x() -> None:
-    reply_events: list[Event] = [
-        ReasoningDelta("a"),
-        TextDelta("b"),
-        ReasoningDelta("c"),
-        TextDelta("d"),
-        Finish("stop"),
-    ]
-    content = last(AGENTSCOPE, *reply_events)["msg"]["content"]
-    assert content == [{"type": "thinking", "thinking": "ac"}, {"type": "text", "text": "bd"}]
-    blocks = whole(AGENTSCOPE2, [reply_events])["msg"]["content"]
-    assert [block["type"] for block in blocks] == ["thinking", "text", "thinking", "text"]
 
 
 @either
@@ -122,14 +60,6 @@ def test_opaque_fields_of_a_reply_come_back_as_history(form: Format) -> None:
     assert call.parts[0].extra == {"extra_content": {"s": 1}}  # type: ignore[union-attr]
 
 
-def test_details_of_several_thoughts_stand_one_behind_the_other_in_1x() -> None:
-    reply_events: list[Event] = []
-    for number, text in enumerate("ab"):
-        reply_events += [ReasoningDelta(text), Extra({"reasoning_details": [number]}), TextDelta(text)]
-    thought, _ = decoded(AGENTSCOPE, whole(AGENTSCOPE, [[*reply_events, Finish("stop")]])["msg"])
-    assert thought.extra["reasoning_details"] == [0, 1]
-
-
 def test_extra_fields_without_a_message_are_reported() -> None:
     assert last(AGENTSCOPE, Extra({"k": 1}), Finish("stop"))["msg"]["metadata"]["extra"] == {"k": 1}
 
@@ -159,23 +89,6 @@ def test_a_reply_is_history_that_a_model_can_be_sent(form: Format, golden: Json)
     assert isinstance(messages, list), messages
     assert [one["role"] for one in messages] == ["assistant", *(["tool"] * len(calls))]
     assert [one["tool_call_id"] for one in messages[1:]] == [one["id"] for one in calls]
-
-
-def test_a_failed_stream_of_1x_ends_with_an_error_frame() -> None:
-    reply_events, end = stream(
-        AGENTSCOPE, [[TextDelta("t"), Failed(Fault("rate_limit", "slow", transient=True, status=429))]]
-    )
-    assert (reply_events["msg"]["content"], reply_events["last"]) == ([{"type": "text", "text": "t"}], False)
-    assert end["last"] is True
-    assert {"type": "rate_limit", "message": "slow (rate limit)", "retryable": True}.items() <= end["error"].items()
-
-
-def test_a_failed_stream_of_2x_closes_what_is_open() -> None:
-    failed = Failed(Fault("timeout", "silence", transient=True))
-    events = stream(AGENTSCOPE2, [[TextDelta("t"), CALL], [ToolCallDelta(1, "{", "c2", "g"), failed]])
-    assert [event["type"] for event in events[-3:]] == ["TOOL_CALL_END", "TOOL_CALL_END", "REPLY_END"]
-    assert events[-1]["error"] == {"type": "connection", "message": "silence (timeout)"}
-    assert events[-1]["finished_reason"] == "error"
 
 
 @either

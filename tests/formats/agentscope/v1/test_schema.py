@@ -1,0 +1,53 @@
+"""The schema of AgentScope 1.x: what it accepts, and where and with which words it refuses the rest."""
+
+from typing import Any
+
+import pytest
+from app.formats.agentscope.v1.schema import AgentScopeMsg, Messages
+from pydantic import TypeAdapter, ValidationError
+
+from tests.each_case import each_case
+from tests.formats.agentscope.cases import Json, msg
+
+TEXT_OR_BLOCKS = "must be a string or a list of blocks"
+
+
+@each_case(
+    "message",
+    [
+        msg(None),
+        msg("t"),
+        msg([{"type": "file", "source": {"type": "url", "url": "https://h/a"}}]),
+        msg([{"type": "image", "url": "https://h/a"}]),
+        msg("t", url=["https://h/a"]),
+    ],
+)
+def test_a_message_of_the_classes_is_accepted(message: Json) -> None:
+    AgentScopeMsg.model_validate(message)
+
+
+@each_case(
+    ("message", "place", "text"),
+    [
+        (msg(1), ("content",), TEXT_OR_BLOCKS),
+        (
+            msg([{"type": "tool_result", "output": 1}]),
+            ("content", "<blocks>", 0, "<tool_result>", "output"),
+            TEXT_OR_BLOCKS,
+        ),
+        (msg("t", url=1), ("url",), "must be a URL or a list of URLs"),
+        (msg([{"type": "odd"}]), None, "type"),
+        (msg([], role="tool"), ("role",), "user"),
+    ],
+)
+def test_anything_else_is_refused_at_its_place(message: Json, place: Any, text: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        AgentScopeMsg.model_validate(message)
+    [error] = refused.value.errors()
+    assert text in error["msg"]
+    assert place is None or error["loc"] == place
+
+
+def test_a_list_of_messages_is_not_empty() -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Messages).validate_python([])
