@@ -69,32 +69,30 @@ class AppContext:
     admission: Admission
     client: UpstreamClient
     """Sends the requests to model servers."""
-    limiter: Limiter | None = None
-    """None: nothing is limited."""
-    reasoning: KeptReasoning | None = None
+    ended: EndedRequests
+    """Reports the requests for a reply that have ended."""
+    recent: RecentRequests
+    """The last requests that have ended."""
+    reasoning: KeptReasoning | None
     """None if dropped reasoning is not restored."""
-    metrics: Metrics | None = None
+    metrics: Metrics | None
     """None if they are off."""
-    trace_ratio: float | None = None
+    usage_ledger: UsageLedger | None
+    """Counts usage and cost; None if they are not counted."""
+    trace_ratio: float | None
     """How many of the traces that begin here are recorded, from 0 to 1; None if tracing is off."""
-    captures_content: bool = False
+    captures_content: bool
     """Whether the spans of a recorded trace have the messages of requests and replies."""
+    reloader: Reloader | None
+    """None if the settings are not from a file and the environment."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     active: set[ReplyResponse] = field(default_factory=set)
     """The responses that have not ended."""
     publishing: set[asyncio.Task[None]] = field(default_factory=set)
     """Writes of records that no response waits for."""
-    ended: EndedRequests = field(default_factory=EndedRequests)
-    """Reports the requests for a reply that have ended."""
-    recent: RecentRequests = field(default_factory=RecentRequests)
-    """The last requests that have ended."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))
     """The JSON of the status, for all who follow it."""
-    usage_ledger: UsageLedger | None = None
-    """Counts usage and cost; None if they are not counted."""
-    reloader: Reloader | None = None
-    """None if the settings are not from a file and the environment."""
 
     @property
     def settings(self) -> Settings:
@@ -111,6 +109,10 @@ class AppContext:
     @property
     def registry(self) -> ModelRegistry:
         return self.live.registry
+
+    @property
+    def limiter(self) -> Limiter | None:
+        return self.live.limiter
 
     @property
     def catalog(self) -> Catalog | None:
@@ -263,6 +265,19 @@ class AppContext:
             reply.release()
         for response in self.running_responses(response_id):
             response.fail(Cancelled("the reply was cancelled"))
+
+    async def aclose(self) -> None:
+        """End the replies that are still sent, and close the stores."""
+        for response in list(self.active):
+            response.disconnect()
+        await asyncio.sleep(0)
+        self.resumable.close()
+        await self.cache.aclose()
+        await self.state.aclose()
+        if self.limiter is not None:
+            await self.limiter.aclose()
+        if self.catalog is not None:
+            await self.catalog.aclose()
 
     def running_responses(self, response_id: str) -> list[ReplyResponse]:
         return [

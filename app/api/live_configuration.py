@@ -1,13 +1,32 @@
 """`LiveConfiguration`: everything that a reload of the configuration replaces, in one assignment."""
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from app.access.addresses import TrustedProxies
 from app.api.middleware import RequestRules
+from app.api.origins import OriginRules
+from app.api.resources import Resources
+from app.config.access import make_key_ring
 from app.config.registry import ModelRegistry
 from app.config.settings import Server, Settings
+from app.formats.anthropic import ANTHROPIC
+from app.formats.base import WriteError
+from app.formats.openai import OPENAI
 from app.formats.request_limits import RequestLimits
+from app.formats.responses import RESPONSES
 from app.gateway import Gateway
+from app.limits import Limiter
 from app.upstream.catalog import Catalog
+
+ERROR_WRITERS: Mapping[str, WriteError] = {
+    "/v1/models": OPENAI.error,
+    "/v1/responses": RESPONSES.error,
+    "/v1/chat/completions": OPENAI.error,
+    "/v1/messages": ANTHROPIC.error,
+}
+"""The formats of errors at these paths and below them."""
 
 
 class LiveConfiguration(Struct, frozen=True):
@@ -22,6 +41,44 @@ class LiveConfiguration(Struct, frozen=True):
     request_limits: RequestLimits
     separate_callers: bool
     """Stored replies are shared only among the requests of one caller."""
+    limiter: Limiter | None
+    """None: nothing is limited. A reload changes its limits, and keeps what has been used of those that stay."""
+
+
+def make_live_configuration(
+    settings: Settings, resources: Resources, limiter: Limiter | None, previous: LiveConfiguration | None
+) -> LiveConfiguration:
+    """Raises SettingsError for files that the settings name."""
+    server, retries = settings.server, resources.retries
+    counters = None if previous is None else previous.registry.counters
+    registry = ModelRegistry(settings, resources.demo_url, retries.grace_seconds, counters)
+    catalog = None if previous is None else previous.catalog
+    if catalog is None or catalog.target != registry.passthrough:
+        catalog = None if registry.passthrough is None else Catalog(registry.passthrough, resources.client)
+    gateway = Gateway(
+        registry.find,
+        registry.default_model,
+        resources.client,
+        registry.counters.get,
+        resources.loader,
+        resources.storage.cache,
+        resources.base_urls,
+        known=registry.models(),
+        catalog=catalog,
+        ticker=resources.ticker,
+        upstreams=resources.upstreams,
+        budget=retries.budget,
+        retry_seconds=retries.seconds,
+    )
+    rules = RequestRules(
+        OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
+        make_key_ring(settings),
+        TrustedProxies(server.trusted_proxies),
+        ERROR_WRITERS,
+    )
+    return LiveConfiguration(
+        settings, registry, gateway, catalog, rules, request_limits(server), settings.separate_callers, limiter
+    )
 
 
 def request_limits(server: Server) -> RequestLimits:

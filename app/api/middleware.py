@@ -78,8 +78,6 @@ class RequestRules(Struct, frozen=True):
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
 
-    observe_plain: ObservePlainRequest | None = None
-
     def find_error_writer(self, path: str) -> WriteError:
         found = [prefix for prefix in self.error_writers if path == prefix or path.startswith(prefix + "/")]
         return self.error_writers[max(found, key=len)] if found else wrap_error
@@ -109,10 +107,13 @@ class RequestMiddleware:
     Every other ParleyError that the application raises is answered here, in the format of its path.
     """
 
-    def __init__(self, app: App, get_rules: Callable[[], RequestRules]) -> None:
+    def __init__(
+        self, app: App, get_rules: Callable[[], RequestRules], observe: ObservePlainRequest | None = None
+    ) -> None:
         """`get_rules` returns the present rules: a reload of the configuration replaces them."""
         self._app = app
         self._get_rules = get_rules
+        self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -164,9 +165,8 @@ class RequestMiddleware:
         log_plain_request(
             state["request_id"], scope["method"], scope["path"], status, code, seconds, key=key, client=client
         )
-        observe = self._get_rules().observe_plain
-        if observe is not None:
-            observe(_find_route(scope), status, code)
+        if self._observe is not None:
+            self._observe(_find_route(scope), status, code)
 
 
 def _begin(scope: Scope, rules: RequestRules) -> list[tuple[bytes, bytes]]:

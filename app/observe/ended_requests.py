@@ -7,6 +7,7 @@ line or of the metrics would have left the processor's cache each time.
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -27,8 +28,8 @@ MAX_MODEL_CHARACTERS = 200
 class EndedRequests:
     """Used in the event loop only."""
 
-    def __init__(self, budget: TurnBudget | None = None) -> None:
-        self.observers: list[RequestObserver] = []
+    def __init__(self, observers: Iterable[RequestObserver] = (), budget: TurnBudget | None = None) -> None:
+        self.observers = list(observers)
         """Called with the record of each request for a reply, in the order of their ends."""
         self._queue: TurnQueue[RequestRecord] = TurnQueue(
             self._report, together=REPORTED_TOGETHER, delay_seconds=GATHER_SECONDS, budget=budget

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 from app.config.settings import Settings
-from app.main import OpenStorage, open_storage
+from app.config.storage import OpenStorage, open_storage
 from typing_extensions import override
 
 from tests.light_client import light_client

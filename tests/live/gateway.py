@@ -9,7 +9,8 @@ from typing import Any, cast
 
 from app.api.context import AppContext
 from app.config.settings import Settings
-from app.main import OpenStorage, create_app, open_storage
+from app.config.storage import OpenStorage, open_storage
+from app.main import create_app
 from app.routing import RetryBudget
 from app.server.connection import ClientConnection
 from app.server.process import ParleyServer, config

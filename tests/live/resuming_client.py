@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from app.config.settings import Settings
-from app.main import OpenStorage
+from app.config.storage import OpenStorage
 
 from tests.calls.shared.coordinators import PatientLink
 from tests.live.caches import StorageMaker

@@ -29,7 +29,7 @@ async def test_requests_that_end_at_nearly_the_same_time_are_reported_together()
 
 async def test_many_requests_that_end_at_once_are_reported_in_several_turns() -> None:
     clock, seen = WorkClock(), list[str]()
-    ended = EndedRequests(TurnBudget(clock))
+    ended = EndedRequests(budget=TurnBudget(clock))
 
     def observe(record: RequestRecord) -> None:
         seen.append(record.request_id)

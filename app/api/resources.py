@@ -1,0 +1,80 @@
+"""`Resources`: what lives as long as the gateway, whatever its configuration becomes, beside its `AppContext`."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from app.attachments.documents.protocol import DocumentLimits
+from app.attachments.documents.worker_pool import DocumentWorkers
+from app.attachments.fetch import Fetcher, FetchLimits, Resolver
+from app.attachments.loader import AttachmentLimits, AttachmentLoader
+from app.config.settings import Settings
+from app.config.storage import OpenStorage, Storage
+from app.routing import HealthChecks, RetryBudget, UpstreamStates
+from app.runtime.ticker import Ticker
+from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.http.client import UpstreamClient
+from app.upstream.http.transport import UpstreamTransport
+
+
+class RetryRules(Struct, frozen=True):
+    seconds: float
+    """The first wait before a request is sent again."""
+    budget: RetryBudget
+    """Limits how often that happens."""
+    grace_seconds: float
+    """How long a model server that has finished may take to end its reply."""
+
+
+class Resources(Struct, frozen=True):
+    demo_url: Callable[[], str] | None
+    """Returns the address of the demo model, which is known once its server listens; None: it is not configured."""
+    client: UpstreamClient
+    fetcher: Fetcher
+    document_workers: DocumentWorkers
+    loader: AttachmentLoader
+    base_urls: BaseUrlCheck
+    ticker: Ticker
+    storage: Storage
+    upstreams: UpstreamStates
+    health_checks: HealthChecks
+    retries: RetryRules
+
+    async def aclose(self) -> None:
+        """Close all of it but the stores, which the `AppContext` closes."""
+        await self.health_checks.aclose()
+        if self.storage.redis is not None:
+            await self.storage.redis.aclose()
+        await self.base_urls.aclose()
+        await self.client.aclose()
+        await self.fetcher.aclose()
+        await self.document_workers.aclose()
+
+
+def make_resources(
+    settings: Settings,
+    demo_url: Callable[[], str] | None,
+    transport: UpstreamTransport | None,
+    resolver: Resolver | None,
+    open_storage: OpenStorage,
+    retries: RetryRules,
+) -> Resources:
+    fetch, server = settings.fetch, settings.server
+    limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
+    client, fetcher, upstreams = UpstreamClient(transport), Fetcher(limits, resolver), UpstreamStates()
+    document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
+    tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
+    ticker = Ticker(max(tick_seconds, 0.01))
+    return Resources(
+        demo_url,
+        client,
+        fetcher,
+        document_workers,
+        AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes)),
+        BaseUrlCheck(client),
+        ticker,
+        open_storage(settings.cache, ticker),
+        upstreams,
+        HealthChecks(client, upstreams),
+        retries,
+    )

@@ -1,0 +1,156 @@
+"""Makes what all requests of a process share from its settings, and changes it at a reload of the configuration."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from app.api.context import AppContext
+from app.api.kept_reasoning import KeptReasoning
+from app.api.live_configuration import LiveConfiguration, make_live_configuration
+from app.api.reply_response import ResponseLimits
+from app.api.resources import Resources
+from app.api.resumable import ResumableReplies
+from app.api.usage import observe_usage
+from app.config.access import list_spending_rules, make_limiter, make_limits, make_model_limits
+from app.config.registry import ModelRegistry
+from app.config.reload import Reloader
+from app.config.settings import DEMO, Settings
+from app.config.storage import keeps_state, make_usage_ledger
+from app.limits.admission import Admission
+from app.limits.past_spending import read_spending
+from app.limits.values import Rule
+from app.observe import logs
+from app.observe.ended_requests import EndedRequests, RecentRequests
+from app.observe.metrics import Metrics
+from app.observe.request_record import RequestObserver
+from app.routing import HealthCheck
+from app.runtime.memory_budget import MemoryBudget
+
+if TYPE_CHECKING:
+    from app.observe.tracing import SpanWriter, TracedUpstream
+
+
+def make_context(
+    settings: Settings,
+    resources: Resources,
+    spans: "SpanWriter | None",
+    load_settings: Callable[[], Settings] | None,
+) -> AppContext:
+    """`load_settings` reads the settings again at a reload; None: there is none. Raises SettingsError."""
+    server, tracing, cache = settings.server, settings.tracing, resources.storage.cache
+    live = make_live_configuration(settings, resources, make_limiter(settings, resources.storage.redis), None)
+    metrics = Metrics(live.registry.models(), _list_upstream_names(settings)) if settings.metrics.enabled else None
+    ledger, recent = make_usage_ledger(settings.usage), RecentRequests()
+    observers: list[RequestObserver] = [logs.log_request]
+    if ledger is not None:
+        ledger.set_models(live.registry.models())
+        observers.append(observe_usage(ledger))
+    if metrics is not None:
+        observers.append(metrics.observe_request)
+    if spans is not None:
+        observers.append(spans.observe_request)
+
+    def is_full(running: int) -> bool:
+        most = context.server.max_concurrent_requests
+        return running + cache.calls >= most and running + cache.calls_without_caller >= most
+
+    async def reload(changed: Settings) -> None:
+        await _apply(changed, context, resources, spans)
+
+    state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings.cache)
+    context = AppContext(
+        live,
+        resources.ticker,
+        ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
+        cache,
+        MemoryBudget(server.max_request_memory_bytes),
+        ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+        state,
+        resources.upstreams,
+        Admission(is_full, server.max_queued_requests, server.queue_seconds),
+        resources.client,
+        EndedRequests([*observers, recent.observe]),
+        recent,
+        KeptReasoning(state, settings.reasoning.store_seconds) if restores else None,
+        metrics,
+        ledger,
+        tracing.sample_ratio if tracing.enabled else None,
+        tracing.enabled and tracing.capture_content,
+        None if load_settings is None else Reloader(settings, load_settings, reload),
+    )
+    _set_upstreams(resources, live)
+    return context
+
+
+def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None) -> "SpanWriter":
+    """OpenTelemetry is imported here: that takes time, and it is not installed everywhere."""
+    from app.observe.tracing import SpanWriter, make_otlp_exporter
+
+    return SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
+
+
+async def read_past_spending(context: AppContext) -> None:
+    """Set what has been spent of the limits before the process began."""
+    if context.limiter is not None:
+        context.limiter.set_spent(await _read_spending(context, [*list_spending_rules(context.settings).values()]))
+
+
+async def _apply(settings: Settings, context: AppContext, resources: Resources, spans: "SpanWriter | None") -> None:
+    limiter = context.limiter or make_limiter(settings, resources.storage.redis)
+    # In a thread, because a tokenizer file may be large.
+    live = await asyncio.to_thread(make_live_configuration, settings, resources, limiter, context.live)
+    before, after = list_spending_rules(context.settings), list_spending_rules(settings)
+    spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
+    context.live = live
+    if limiter is not None:
+        limiter.set_limits(make_limits(settings.limits), make_model_limits(settings))
+        limiter.set_spent(spent)
+    _set_upstreams(resources, live)
+    logs.set_level(settings.server.log_level)
+    if context.metrics is not None:
+        context.metrics.set_names(live.registry.models(), _list_upstream_names(settings))
+    if context.usage_ledger is not None:
+        context.usage_ledger.set_models(live.registry.models())
+    if spans is not None:
+        spans.set_upstreams(_describe_upstreams(settings))
+
+
+async def _read_spending(context: AppContext, rules: Sequence[Rule]) -> list[tuple[Rule, float]]:
+    """Return what was spent until now, without requests in progress, of limits that begin to be counted."""
+    if not rules or context.usage_ledger is None:
+        return []
+    context.ended.report()
+    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time())
+
+
+def _set_upstreams(resources: Resources, live: LiveConfiguration) -> None:
+    """Set the upstreams whose states are kept and whose health is checked."""
+    resources.upstreams.set_targets(live.registry.targets())
+    resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:
+    rows = ((target, settings.upstreams[target.name]) for target in registry.targets())
+    return [HealthCheck(target, row.health_path, row.health_seconds) for target, row in rows if row.health_path]
+
+
+def _list_upstream_names(settings: Settings) -> list[str]:
+    return [*settings.upstreams, *([DEMO] if settings.demo else [])]
+
+
+def _describe_upstreams(settings: Settings) -> "dict[str, TracedUpstream]":
+    from app.observe.tracing import TracedUpstream
+
+    return {
+        name: TracedUpstream(
+            row.kind,
+            row.base_url,
+            {
+                model: given.name or model
+                for model, given in settings.models.items()
+                if name in (member.name for member in given.upstreams)
+            },
+        )
+        for name, row in settings.upstreams.items()
+    }

@@ -1,0 +1,65 @@
+"""Who may call the gateway and how much each may use, from the settings: API keys and limits."""
+
+from typing import TYPE_CHECKING
+
+from app.access import Caller, KeyRing, ModelGlobs, hash_key
+from app.access.key_ring import StoredKey
+from app.config.settings import Key, LimitSettings, Settings
+from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
+
+if TYPE_CHECKING:
+    from app.redis.connection import RedisConnection
+
+ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
+"""The names of callers that no key can have."""
+
+
+def make_key_ring(settings: Settings) -> KeyRing | None:
+    """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
+    no model."""
+    if not settings.keys:
+        return None
+    keys = [StoredKey(row.sha256, _make_caller(name, row), row.expires) for name, row in settings.keys.items()]
+    server = settings.server
+    if server.admin_key is not None:
+        admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
+        keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
+    return KeyRing(keys, Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None)
+
+
+def _make_caller(name: str, key: Key) -> Caller:
+    models = None if "*" in key.models else ModelGlobs(key.models)
+    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
+
+
+def make_limiter(settings: Settings, redis: "RedisConnection | None") -> Limiter | None:
+    """Return the limits of the settings; None if there are none. They are counted in Redis if there is one, else in
+    this process."""
+    limits, models = make_limits(settings.limits), make_model_limits(settings)
+    callers = [make_limits(row.limits) for row in settings.keys.values()]
+    if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
+        return None
+    if redis is None:
+        return Limiter(limits, models)
+    from app.limits.redis_store import RedisLimitStore  # the package for Redis takes time to import
+
+    return Limiter(limits, models, RedisLimitStore(redis))
+
+
+def make_model_limits(settings: Settings) -> dict[str, Limits]:
+    return {name: make_limits(row.limits) for name, row in settings.models.items()}
+
+
+def make_limits(settings: LimitSettings) -> Limits:
+    return Limits(**settings.model_dump())
+
+
+def list_spending_rules(settings: Settings) -> dict[str, Rule]:
+    """Return the limits of spending of all owners, by the names of their counters."""
+    rules = [*make_gateway_rules(make_limits(settings.limits))]
+    for name, limits in make_model_limits(settings).items():
+        rules += make_model_rules(name, limits)
+    for name, row in settings.keys.items():
+        rules += make_caller_rules(name, make_limits(row.limits))
+    return {rule.counter: rule for rule in rules if rule.is_spending}
