@@ -143,7 +143,7 @@ class UpstreamCaller:
                 if reply is not None:
                     return reply
         if isinstance(error, EmptyReply):
-            return error.exchange
+            return error.reply
         if error is not None:
             raise error
         return await self._open_model(call)
@@ -351,7 +351,11 @@ class UpstreamCaller:
             stages.append(FallbackStage(prepared.warnings))
         body = await self._client.open(target, prepared.bodies[index], headers)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
-        exchange.attach(UpstreamStream(body, reply_id, stages, target, exchange, meter, profile.empty_replies))
+        exchange.attach(
+            UpstreamStream(
+                body, reply_id, stages, target, exchange, meter, profile.empty_replies, exchange.fallback_model
+            )
+        )
         if wait:
             await exchange.wait_for_first_token(self._ticker)
 

@@ -7,11 +7,10 @@ state of the upstream and to the log of the attempts.
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
-from typing import Self
+from collections.abc import Callable
 
 from app.chat.events import Event, Failed, Fault, is_end
-from app.chat.stream import Attempt, AttemptLog, Receiver
+from app.chat.stream import Attempt, AttemptLog
 from app.errors import UpstreamFailed
 from app.routing.upstream_state import LatencyWindow, UpstreamState, is_failure
 from app.runtime.ticker import Ticker
@@ -51,29 +50,25 @@ class ExchangeOptions:
 
 
 class EmptyReply(UpstreamFailed):
-    """The reply ended well, but without an answer. Its exchange can still be read: a reply that stays empty is sent."""
+    """The reply ended well, but without an answer. It can still be read: a reply that stays empty is sent."""
 
-    def __init__(self, fault: Fault, exchange: "Exchange") -> None:
+    def __init__(self, fault: Fault, reply: UpstreamStream) -> None:
         super().__init__(fault)
-        self.exchange = exchange
+        self.reply = reply
 
 
 class Exchange:
-    """A `Reply`. It is the stream's receiver until the first token, and its observer."""
+    """The observer of the stream."""
 
     __slots__ = (
         "_attempt",
-        "_crash",
         "_fault",
         "_first_token",
-        "_held",
         "_is_trial",
         "_loop_time",
         "_needs_answer",
         "_over",
-        "_paused",
         "_reasoning_suffices",
-        "_receiver",
         "_started_at",
         "_state",
         "_stream",
@@ -103,14 +98,10 @@ class Exchange:
         self._attempt: Attempt | None = None
         """The entry in the log, once the server has begun to answer."""
         self._stream: UpstreamStream | None = None
-        self._receiver: Receiver | None = None
-        self._held: list[list[Event]] = []
-        """The events that came before there was a receiver."""
         self._waiting: asyncio.Future[None] | None = None
-        self._crash: Exception | None = None
         self._fault: Fault | None = None
         """How the server failed after it had begun to answer."""
-        self._paused = self._over = False
+        self._over = False
         self._needs_answer = False
         """A first token is not enough to end the waiting."""
         self._reasoning_suffices = True
@@ -127,18 +118,18 @@ class Exchange:
         """Set the stream. Its observer must be this exchange."""
         self._stream = stream
 
-    def record_answer(self) -> Self:
-        """Record that the server has begun to answer, and return this exchange."""
+    def record_answer(self) -> UpstreamStream:
+        """Record that the server has begun to answer, and return the reply."""
+        assert self._stream is not None
         self._attempt = self._make_attempt(self._fault)
         self.attempts.add_attempt(self._attempt)
-        return self
+        return self._stream
 
     async def wait_for_first_token(self, ticker: Ticker) -> None:
-        """Wait until the server has sent a part of the reply, and hold the events of it, if stages do not. Raises
-        UpstreamFailed if it fails instead."""
+        """Wait until the server has sent a part of the reply. Raises UpstreamFailed if it fails instead."""
         assert self._stream is not None
         self._waiting = asyncio.get_running_loop().create_future()
-        self._stream.start(self)
+        self._stream.read_ahead()
         await self._wait(ticker)
 
     async def wait_for_answer(self, ticker: Ticker, *, reasoning_suffices: bool) -> None:
@@ -148,7 +139,7 @@ class Exchange:
         stream = self._stream
         assert stream is not None
         self._needs_answer, self._reasoning_suffices = True, reasoning_suffices
-        if any(map(self._suffices, self._held)):
+        if any(map(self._suffices, stream.held)):
             return
         self._waiting = asyncio.get_running_loop().create_future()
         stream.resume()
@@ -156,20 +147,21 @@ class Exchange:
 
     async def _wait(self, ticker: Ticker) -> None:
         """Wait for `_resolve`. Raises UpstreamFailed if the reply has ended, and is of no use to its caller."""
-        assert self._waiting is not None and self._stream is not None
-        ticker.add(self)
+        stream = self._stream
+        assert self._waiting is not None and stream is not None
+        ticker.add(stream)
         try:
             await self._waiting
         finally:
-            ticker.discard(self)
-        if self._crash is not None:
-            raise self._crash
-        last = self._held[-1][-1] if self._held[-1] else None
-        if type(last) is Failed and not any(has_answer(events, reasoning=True) for events in self._held):
+            ticker.discard(stream)
+        if stream.crash is not None:
+            raise stream.crash
+        last = stream.held[-1][-1] if stream.held[-1] else None
+        if type(last) is Failed and not any(has_answer(events, reasoning=True) for events in stream.held):
             raise UpstreamFailed(last.fault)
-        if (warning := self._stream.empty_warning) is not None:
+        if (warning := stream.empty_warning) is not None:
             fault = faults.make_fault("upstream_incomplete", warning, status=200, cause=EMPTY_REPLY.word)
-            raise EmptyReply(self._target.annotate_fault(fault), self)
+            raise EmptyReply(self._target.annotate_fault(fault), stream)
 
     def _suffices(self, events: list[Event]) -> bool:
         """Whether the waiting ends with these events."""
@@ -188,7 +180,8 @@ class Exchange:
             counts = self._count_milliseconds() > deadline_seconds * 500
             self._state.on_fault(fault, self._loop_time(), random.random(), failed=counts)
             self._end()
-        self.close()
+        if self._stream is not None:
+            self._stream.close()
 
     def cancel(self) -> None:
         """Close the connection: another request has won, or the caller has left."""
@@ -218,99 +211,32 @@ class Exchange:
             self._unix_started_at,
         )
 
-    # The reply, for its reader.
-
-    def start(self, receiver: Receiver) -> None:
-        stream = self._stream
-        assert stream is not None
-        if self._waiting is None:
-            self._receiver = receiver
-            stream.start(self)
-            return
-        stream.redirect(receiver)
-        held, self._held = self._held, []
-        receiver.on_batches(held)
-        if self._crash is not None:
-            receiver.on_crash(self._crash)
-        elif not self._paused:
-            stream.resume()
-
-    def pause(self) -> None:
-        self._paused = True
-        if self._stream is not None:
-            self._stream.pause()
-
-    def resume(self) -> None:
-        self._paused = False
-        if self._stream is not None:
-            self._stream.resume()
-
-    def tick(self, now: float) -> None:
-        if self._stream is not None:
-            self._stream.tick(now)
-
-    def close(self) -> None:
-        self._receiver = None
-        if self._stream is not None:
-            self._stream.close()
-
-    # The stream's receiver, until the first token.
-
-    def on_events(self, events: list[Event]) -> None:
-        receiver, stream = self._receiver, self._stream
-        assert stream is not None
-        begun = bool(events) or stream.has_begun
-        if receiver is None:
-            if begun:
-                self._hold(events)
-            return
-        if begun:
-            self._record_first_token(events)
-            stream.redirect(receiver)
-            # It holds this exchange, and both would wait for the garbage collector.
-            self._receiver = None
-        receiver.on_events(events)
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None:
-        for events in batches:
-            self.on_events(events)
-
-    def on_crash(self, error: Exception) -> None:
-        if self._receiver is not None:
-            self._receiver.on_crash(error)
-            return
-        self._crash = error
-        self._resolve()
-
-    def _hold(self, events: list[Event]) -> None:
-        self._held.append(events)
-        if len(self._held) == 1:
-            self._record_first_token(events)
-        if self._suffices(events):
-            if self._stream is not None:
-                self._stream.pause()
-            self._resolve()
-
     def _resolve(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
-    def _record_first_token(self, events: list[Event]) -> None:
-        if events and type(events[0]) is Failed:
-            return
+    # The stream's observer. Before there is a stream, the caller reports what happens.
+
+    def on_first_token(self) -> None:
         seconds = self._loop_time() - self._started_at
         self._state.on_first_token(seconds, self._started_at)
         if self._first_token is not None:
             self._first_token.add(seconds)
 
-    # The stream's observer. Before there is a stream, the caller reports what happens.
+    def on_held(self, events: list[Event]) -> None:
+        if self._suffices(events):
+            assert self._stream is not None
+            self._stream.hold()
+            self._resolve()
 
     def on_finished(self) -> None:
+        self._resolve()
         if not self._over:
             self._state.on_finished(self._started_at)
             self._end()
 
     def on_failed(self, fault: Fault) -> None:
+        self._resolve()
         if self._over:
             return
         self._record_fault(fault)
@@ -321,6 +247,7 @@ class Exchange:
         self._end()
 
     def on_closed(self) -> None:
+        self._resolve()
         self._end()
 
     def _record_fault(self, fault: Fault) -> None:

@@ -47,7 +47,8 @@ class Sent:
         self.exchange = Exchange(UpstreamState("a", "address"), TARGET, options, lambda: self.time)
         self.body = Body()
         stages = [ReasoningStage("auto_close", ("<think>", "</think>"))]
-        self.exchange.attach(UpstreamStream(self.body, "chat-1", stages, TARGET, self.exchange))
+        self.stream = UpstreamStream(self.body, "chat-1", stages, TARGET, self.exchange)
+        self.exchange.attach(self.stream)
 
 
 def flat(received: Batches) -> list[Event]:
@@ -65,7 +66,7 @@ async def test_waiting_ends_with_the_first_token_although_a_stage_holds_it_back(
     await waiting
     assert sent.window.quantile(0.5) == 3.0
     received = Batches()
-    sent.exchange.start(received)
+    sent.stream.start(received)
     assert flat(received) == []
     sent.body.send(TEXT + END)
     first, last = flat(received)
@@ -75,7 +76,7 @@ async def test_waiting_ends_with_the_first_token_although_a_stage_holds_it_back(
 
 async def test_a_reply_that_nobody_waits_for_has_its_first_token_when_the_server_sends_it() -> None:
     sent, received = Sent(), Batches()
-    sent.exchange.start(received)
+    sent.stream.start(received)
     for at, part in ((1.0, COMMENT), (2.0, ROLE), (3.0, TEXT), (4.0, TEXT), (5.0, END)):
         sent.time = at
         sent.body.send(part)

@@ -20,7 +20,14 @@ from app.upstream.reply.sse import EventReader, MalformedData
 
 
 class StreamObserver(Protocol):
-    """Learns how a reply ends: exactly one method is called, before the receiver gets the end."""
+    """Learns how a reply goes. Exactly one of `on_failed`, `on_finished` and `on_closed` is called, before the receiver
+    gets the end, and nothing after it."""
+
+    def on_first_token(self) -> None:
+        """The server has sent a part of the reply. Stages may still hold it back."""
+
+    def on_held(self, events: list[Event]) -> None:
+        """These events came while there is no receiver."""
 
     def on_failed(self, fault: Fault) -> None: ...
 
@@ -31,6 +38,10 @@ class StreamObserver(Protocol):
 
 
 class _NullObserver:
+    def on_first_token(self) -> None: ...
+
+    def on_held(self, events: list[Event]) -> None: ...
+
     def on_failed(self, fault: Fault) -> None: ...
 
     def on_finished(self) -> None: ...
@@ -53,9 +64,13 @@ class UsageMeter(Protocol):
 
 
 class UpstreamStream:
-    """A model server's reply in progress. Call `start` once, and `close` in every case."""
+    """A model server's reply in progress. Call `start` once, and `close` in every case.
 
-    fallback_model: str | None = None
+    After `read_ahead` it is read before it has a receiver, which first gets the events so far.
+    """
+
+    crash: Exception | None = None
+    """A defect of the gateway that ended the reply before it had a receiver."""
     has_answer = False
     """Whether a part of an answer has come from the last stage."""
     empty_warning: str | None = None
@@ -72,6 +87,8 @@ class UpstreamStream:
     _reported = 0
     """What the receiver knows: 1 that the server sends, 2 that it has sent a part of the reply."""
     _paused = False
+    _reads_ahead = False
+    _is_receiver_paused = False
 
     def __init__(
         self,
@@ -82,7 +99,11 @@ class UpstreamStream:
         observer: StreamObserver = _NULL_OBSERVER,
         meter: UsageMeter | None = None,
         empty_replies: EmptyReplies = "retry",
+        fallback_model: str | None = None,
     ) -> None:
+        self.fallback_model = fallback_model
+        self.held: list[list[Event]] = []
+        """The events that came before there was a receiver."""
         self._body = body
         self._receiver: Receiver | None = None
         self._decompress = None if body.encoding is None else decompressor_for(body.encoding).feed
@@ -104,21 +125,37 @@ class UpstreamStream:
         """Whether the server has sent a part of the reply. Stages may still hold it back."""
         return self._event_count > 0
 
-    def start(self, receiver: Receiver) -> None:
-        self._receiver = receiver
+    def read_ahead(self) -> None:
+        self._reads_ahead = True
         self._body.push(self._on_data, self._on_end)
 
-    def redirect(self, receiver: Receiver) -> None:
-        """Give all further events to another receiver."""
+    def start(self, receiver: Receiver) -> None:
         if not self._over:
             self._receiver = receiver
+        if not self._reads_ahead:
+            self._body.push(self._on_data, self._on_end)
+            return
+        self._reads_ahead = False
+        held, self.held = self.held, []
+        if held:
+            receiver.on_batches(held)
+        if self.crash is not None:
+            receiver.on_crash(self.crash)
+        elif not self._is_receiver_paused:
+            self.resume()
 
     def pause(self) -> None:
+        self._is_receiver_paused = True
+        self.hold()
+
+    def hold(self) -> None:
+        """Read no more, until there is a receiver or `resume` is called."""
         if not self._over:
             self._paused = True
             self._body.pause()
 
     def resume(self) -> None:
+        self._is_receiver_paused = False
         if not self._over:
             self._paused = False
             self._active, self._ticked_count = True, None
@@ -141,15 +178,33 @@ class UpstreamStream:
         observer, self._observer = self._observer, _NULL_OBSERVER
         return observer
 
-    def _end(self) -> Receiver:
+    def _end(self) -> Receiver | None:
         receiver, self._receiver = self._receiver, None
         self._over = True
-        return receiver or _NULL_RECEIVER
+        return receiver
+
+    def _give(self, receiver: Receiver | None, events: list[Event]) -> None:
+        if receiver is not None:
+            receiver.on_events(events)
+        elif events or self.has_begun:
+            self.held.append(events)
+            self._observer.on_held(events)
+
+    def _give_crash(self, receiver: Receiver | None, error: Exception) -> None:
+        if receiver is not None:
+            receiver.on_crash(error)
+        else:
+            self.crash = error
+
+    def _report_first_token(self, events: list[Event]) -> None:
+        """Report the first part of the reply. A failure is none."""
+        if (events or self.has_begun) and not (events and type(events[0]) is Failed):
+            self._observer.on_first_token()
 
     def _on_data(self, data: bytes) -> None:
-        receiver = self._receiver
-        if receiver is None:
+        if self._over:
             return
+        receiver = self._receiver
         assembler = self._assembler
         try:
             if self._decompress is not None:
@@ -175,7 +230,7 @@ class UpstreamStream:
             self._end()
             self._body.abort()
             self._report_closed()
-            receiver.on_crash(error)
+            self._give_crash(receiver, error)
             return
         if assembler.ended:
             self._end()
@@ -189,7 +244,7 @@ class UpstreamStream:
             events = self._measure(events)
         if events:
             self._reported = 2
-            receiver.on_events(events)
+            self._give(receiver, events)
         elif self._reported < 2:
             self._report_progress(receiver)
 
@@ -197,15 +252,17 @@ class UpstreamStream:
         events = self._feed_stage(events)
         if not self.has_answer and events:
             self.has_answer = has_answer(events, reasoning=self._takes_reasoning)
+        if self._reported < 2:
+            self._report_first_token(events)
         return events
 
-    def _report_progress(self, receiver: Receiver) -> None:
+    def _report_progress(self, receiver: Receiver | None) -> None:
         """Report with an empty list that the server sends, and that it has sent a part of the reply which stages hold
         back."""
         reached = 2 if self.has_begun else 1 if self._reader.saw_line else 0
         if reached > self._reported:
             self._reported = reached
-            receiver.on_events([])
+            self._give(receiver, [])
 
     def _read_compressed(self, data: bytes, decompress: Callable[[bytes], bytes]) -> list[Any]:
         try:
@@ -227,10 +284,10 @@ class UpstreamStream:
             events = self._annotate_failure(self._feed_stages(events + self._assembler.close(self._reader.junk, fault)))
         except Exception as error:
             self._report_closed()
-            receiver.on_crash(error)
+            self._give_crash(receiver, error)
             return
         self._take_observer().on_finished()
-        receiver.on_events(self._measure(events))
+        self._give(receiver, self._measure(events))
 
     def _measure(self, events: list[Event]) -> list[Event]:
         """Report the usage of the reply, which ends with these events, and return them with the cost, and with a
@@ -270,7 +327,7 @@ class UpstreamStream:
 
     def tick(self, now: float) -> None:
         """Enforce the timeouts: for the first token, between tokens, between bytes, for the end and for the whole."""
-        if self._receiver is None:
+        if self._over or not (self._reads_ahead or self._receiver):
             return
         target, started = self._target, self._assembler.started
         if self._active or self._paused or not started:
@@ -300,14 +357,3 @@ class UpstreamStream:
     def _time_out(self, cause: Cause, reason: str) -> None:
         self._body.abort()
         self._finish(faults.make_fault("timeout", f"the model server timed out: {reason}", cause=cause.word))
-
-
-class _NullReceiver:
-    def on_events(self, events: list[Event]) -> None: ...
-
-    def on_batches(self, batches: Sequence[list[Event]]) -> None: ...
-
-    def on_crash(self, error: Exception) -> None: ...
-
-
-_NULL_RECEIVER = _NullReceiver()
