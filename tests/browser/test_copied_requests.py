@@ -33,12 +33,12 @@ ANSWER = "21 °C ☀"
 WRITE = """
 import { readFileSync } from "node:fs";
 import { CODE_LANGUAGES, writeRequest } from "./code.js";
-import { writeResults, writeUser } from "./formats/compose.js";
+import { FORMATS, writeUser } from "./formats/index.js";
 
 const { url, conversations } = JSON.parse(readFileSync(0, "utf-8"));
 const written = conversations.map(({ text, files, results, between, withKey, ...request }) => {
   const { format } = request;
-  const messages = [writeUser(format, text, files).message, ...between, ...writeResults(format, results)];
+  const messages = [writeUser(format, text, files).message, ...between, ...FORMATS[format].writeResults(results)];
   const body = { ...request, messages };
   const write = (language) => [language, writeRequest(language, url, body, withKey)];
   return { body, programs: Object.fromEntries(Object.keys(CODE_LANGUAGES).map(write)) };

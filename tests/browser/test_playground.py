@@ -239,8 +239,7 @@ def test_the_messages_that_the_page_writes_are_valid_in_each_format(gateway: Pag
     page = open_page(gateway.url)
     found = page.evaluate(
         """async () => {
-          const { writeUser, writeSystem } = await import("./playground/formats/compose.js");
-          const { FORMATS } = await import("./playground/formats/names.js");
+          const { FORMATS, writeUser } = await import("./playground/formats/index.js");
           const files = [
             { name: "a.png", mediaType: "image/png", url: "data:image/png;base64,iVBORw0KGgo=" },
             { name: "b.pdf", mediaType: "application/pdf", url: "data:application/pdf;base64,JVBERi0xLjQK" },
@@ -248,7 +247,7 @@ def test_the_messages_that_the_page_writes_are_valid_in_each_format(gateway: Pag
           const rows = [];
           for (const name of Object.keys(FORMATS)) {
             const { format, message } = writeUser(name, "What is this?", files);
-            const messages = [writeSystem(format, "Be brief."), message];
+            const messages = [FORMATS[format].writeSystem("Be brief."), message];
             const request = JSON.stringify({ from: format, to: "openai", messages });
             const headers = { "content-type": "application/json" };
             const response = await fetch("v1/convert", { method: "POST", headers, body: request });
@@ -269,11 +268,10 @@ def test_every_format_has_an_example_that_every_other_format_can_read(
     page = open_page(gateway.url)
     outcome = page.evaluate(
         """async () => {
-          const { EXAMPLES } = await import("./playground/formats/examples.js");
-          const { FORMATS } = await import("./playground/formats/names.js");
+          const { FORMATS } = await import("./playground/formats/index.js");
           const { describe } = await import("./playground/formats/describe.js");
           const found = [];
-          for (const [from, messages] of Object.entries(EXAMPLES)) {
+          for (const [from, { example: messages }] of Object.entries(FORMATS)) {
             const headers = { "content-type": "application/json" };
             const request = JSON.stringify({ from: "auto", to: "qwen", messages });
             const response = await fetch("v1/convert", { method: "POST", headers, body: request });

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from app.errors import CODES
+from app.formats import FORMATS
 from app.playground import files
 
 SITE = Path(files.__file__).parent / "site"
@@ -89,3 +90,9 @@ def test_each_vendored_library_has_its_licence_and_its_row() -> None:
 
 def test_the_size_of_all_files_stays_sensible() -> None:
     assert sum(len(files.read_file(name).data) for name in files.list_names()) < 800_000
+
+
+def test_the_page_has_a_row_for_each_format() -> None:
+    table = re.search(r"FORMATS = \{\n(.*?)\n\};", (SITE / "formats/index.js").read_text("utf-8"), re.DOTALL)
+    assert table is not None
+    assert sorted(re.findall(r"^  (\w+): [A-Z0-9]+,$", table[1], re.MULTILINE)) == sorted(FORMATS)

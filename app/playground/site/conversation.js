@@ -1,7 +1,6 @@
 /** @file The state of the page, and what the reader can do with a conversation. */
 
-import { partialMessages, replyMessages } from "./formats/whole.js";
-import { writeResults, writeSystem, writeUser } from "./formats/compose.js";
+import { FORMATS, partialMessages, writeUser } from "./formats/index.js";
 import { loadConversation, saveConversation } from "./conversation_storage.js";
 import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
 import { describeMark, describeViolation, markShape } from "./json_marks.js";
@@ -170,7 +169,7 @@ export function makeBody(messages) {
 /**
  * Add a message of the user and send the conversation.
  * @param {string} text
- * @param {import("./formats/compose.js").Attachment[]} files
+ * @param {import("./formats/index.js").Attachment[]} files
  */
 export async function sendUser(text, files) {
   const { format } = get().options;
@@ -188,13 +187,13 @@ export async function sendUser(text, files) {
 /** @param {string} text */
 export function addSystem(text) {
   const { messages, options } = get();
-  store.set({ messages: [writeSystem(options.format, text), ...messages], mistakes: {}, losses: {} });
+  store.set({ messages: [FORMATS[options.format].writeSystem(text), ...messages], mistakes: {}, losses: {} });
 }
 
-/** @param {import("./formats/compose.js").Result[]} results */
+/** @param {import("./formats/index.js").Result[]} results */
 export async function answerCalls(results) {
   const { messages, options } = get();
-  store.set({ messages: [...messages, ...writeResults(options.format, results)] });
+  store.set({ messages: [...messages, ...FORMATS[options.format].writeResults(results)] });
   await start();
 }
 
@@ -257,7 +256,7 @@ async function settle(run) {
 /** @param {Run} run @returns {Promise<any[]>} the reply as messages of its format */
 async function readWhole(run) {
   try {
-    return replyMessages(run.format, await sendJson("GET", `v1/chat/${run.responseId}`));
+    return FORMATS[run.format].replyMessages(await sendJson("GET", `v1/chat/${run.responseId}`));
   } catch {
     // Another process has the reply, or replies are not kept.
     return convertPartial(run);

@@ -1,7 +1,7 @@
 /** @file `Run`: one request to `POST /v1/chat`, from its start to its end, with everything that can be known about it. */
 
 import { readData, readFrames } from "./event_stream.js";
-import { readFrame } from "./frames/index.js";
+import { readFrame } from "./formats/index.js";
 import { GatewayError, send } from "./gateway.js";
 import { Reply } from "./reply.js";
 

@@ -1,8 +1,8 @@
 /** @file The conversation, its options and the details of its replies. */
 
 import { answerCalls, findViolations, loadModels, resume, retry, sendUser, setMessages, setOptions, start, store } from "../conversation.js";
-import { EXAMPLE_FUNCTIONS, EXAMPLES, FIRST_QUESTIONS } from "../formats/examples.js";
-import { FORMATS } from "../formats/names.js";
+import { EXAMPLE_FUNCTIONS, FIRST_QUESTIONS } from "../formats/examples.js";
+import { FORMATS } from "../formats/index.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { describe } from "../formats/describe.js";
 import { markMessages, markSyntax } from "../json_marks.js";
@@ -80,7 +80,7 @@ function Toolbar({ editing, onEdit }) {
   const { messages, options, run } = useStore(store);
   const busy = run?.state === "running";
   const loadExample = () => {
-    setMessages(EXAMPLES[options.format]);
+    setMessages(FORMATS[options.format].example);
     store.set({ options: { ...store.get().options, functions: JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) } });
   };
   return html`<div class="toolbar" role="group" aria-label=${t("conversation")}>
@@ -137,8 +137,8 @@ function ConversationEditor({ onDone }) {
   };
   const marks = checked ? [...markConversation(draft), ...found] : [];
   return html`<div class="editor">
-    <${JsonArea} label=${t("messagesIn", { format: FORMATS[options.format] })} value=${draft} marks=${marks} rows=${24} onInput=${change}
-      action=${html`<button type="button" class="quiet" onClick=${() => change(JSON.stringify(EXAMPLES[options.format], null, 2))}>${t("example")}</button>`} />
+    <${JsonArea} label=${t("messagesIn", { format: FORMATS[options.format].title })} value=${draft} marks=${marks} rows=${24} onInput=${change}
+      action=${html`<button type="button" class="quiet" onClick=${() => change(JSON.stringify(FORMATS[options.format].example, null, 2))}>${t("example")}</button>`} />
     <div class="buttons"><button type="button" class="primary" onClick=${save}>${t("save")}</button>
       <button type="button" onClick=${onDone}>${t("cancel")}</button>
       ${found.length > 0 && html`<button type="button" class="last" onClick=${() => use(readMessages(draft) ?? [])}>${t("saveAnyway")}</button>`}</div>

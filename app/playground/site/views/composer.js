@@ -6,7 +6,7 @@ import { t } from "../texts.js";
 import { Select } from "./controls.js";
 import { FileIcon } from "./parts.js";
 
-/** @typedef {import("../formats/compose.js").Attachment} Attachment */
+/** @typedef {import("../formats/index.js").Attachment} Attachment */
 
 const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp,application/pdf";
 

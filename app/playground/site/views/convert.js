@@ -1,8 +1,7 @@
 /** @file `POST /v1/convert`: a conversation in two formats side by side. */
 
 import { asGatewayError, setMessages, setOptions } from "../conversation.js";
-import { EXAMPLES } from "../formats/examples.js";
-import { FORMATS } from "../formats/names.js";
+import { FORMATS } from "../formats/index.js";
 import { sendJson } from "../gateway.js";
 import { html, useEffect, useState } from "../html.js";
 import { describeViolation, markMessages, markSyntax } from "../json_marks.js";
@@ -29,7 +28,7 @@ export function ConvertView() {
   const [from, setFrom] = useState("openai");
   const [to, setTo] = useState("qwen");
   const [strict, setStrict] = useState(false);
-  const [text, setText] = useState(() => JSON.stringify(EXAMPLES.openai, null, 2));
+  const [text, setText] = useState(() => JSON.stringify(FORMATS.openai.example, null, 2));
   const [outcome, setOutcome] = useState(/** @type {Outcome} */ ({ of: "", result: null, mistakes: [], error: null }));
 
   useEffect(() => {
@@ -47,12 +46,12 @@ export function ConvertView() {
   const { result, error } = outcome;
   const mistakes = outcome.of === text ? outcome.mistakes : [];
   const warnings = outcome.of === text && result ? result.warnings : [];
-  const formats = Object.entries(FORMATS);
+  const formats = Object.entries(FORMATS).map(([name, { title }]) => [name, title]);
   const { byMessage, others } = splitByMessage(warnings);
   const losses = [...byMessage.values()].flat();
   const notices = [...others, ...mistakes.filter(({ param }) => !param).map(describeViolation)];
   const output = result ? JSON.stringify(result.messages, null, 2) : "";
-  const showExample = () => setText(JSON.stringify(EXAMPLES[from === "auto" ? "openai" : from], null, 2));
+  const showExample = () => setText(JSON.stringify(FORMATS[from === "auto" ? "openai" : from].example, null, 2));
   const useInChat = () => {
     setOptions({ format: to });
     setMessages(result?.messages ?? []);
@@ -75,7 +74,7 @@ export function ConvertView() {
             <${CopyButton} text=${output} />`}</span></div>
         ${error && html`<${Problem} error=${error} />`}
         ${notices.length > 0 && html`<div role="alert"><ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul></div>`}
-        ${result && losses.length > 0 && html`<p class="notices">${t("lossesIn", { format: FORMATS[to], count: losses.length })}</p>`}
+        ${result && losses.length > 0 && html`<p class="notices">${t("lossesIn", { format: FORMATS[to].title, count: losses.length })}</p>`}
         ${!result && mistakes.length > 0 && html`<p class="muted">${t("correctFirst")}</p>`}
         ${result && html`<${Code} text=${output} language="json" label=${t("converted")} />`}
       </section>

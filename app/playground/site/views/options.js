@@ -1,7 +1,7 @@
 /** @file What the request says besides its messages. */
 
 import { changeFormat, setOptions, store } from "../conversation.js";
-import { FORMATS } from "../formats/names.js";
+import { FORMATS } from "../formats/index.js";
 import { html, useState } from "../html.js";
 import { markShape } from "../json_marks.js";
 import { useStore } from "../store.js";
@@ -17,7 +17,7 @@ export function Options() {
     <summary>${t("options")} <span class="muted">${options.model} · ${options.format}</span></summary>
     <${ModelPicker} models=${models} model=${options.model} onChange=${set("model")} />
     <${Select} label=${t("format")} value=${options.format} onChange=${changeFormat}
-      options=${Object.entries(FORMATS).map(([name, text]) => [name, text])} hint=${t("formatHint")} />
+      options=${Object.entries(FORMATS).map(([name, { title }]) => [name, title])} hint=${t("formatHint")} />
     <div class="pair">
       <${Select} label=${t("thinking")} value=${options.thinking} onChange=${set("thinking")}
         options=${[["", t("default")], ["on", t("on")], ["off", t("off")]]} />
