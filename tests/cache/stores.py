@@ -15,6 +15,9 @@ from typing_extensions import override
 
 T = TypeVar("T")
 
+LINGER_SECONDS = 0.0005
+"""Of a store of the kind `sqlite lingering`."""
+
 
 class Clock:
     def __init__(self) -> None:
@@ -35,7 +38,8 @@ class Rig:
     opened: list[Store] = dataclasses.field(default_factory=list)
 
     def open(self, **limits: int) -> Store:
-        store = patient_store(self.url, StoreLimits(clock=self.clock, **limits))
+        linger_seconds = LINGER_SECONDS if self.kind == "sqlite lingering" else 0.0
+        store = patient_store(self.url, StoreLimits(clock=self.clock, linger_seconds=linger_seconds, **limits))
         self.opened.append(store)
         return store
 
@@ -72,7 +76,7 @@ def patient_store(url: str, limits: StoreLimits | None = None) -> Store:
 
 
 def url_of(kind: str, folder: Path, redis_url: str = "") -> str:
-    return {"memory": "memory:", "sqlite": f"sqlite:///{folder}/cache.db", "redis": redis_url}[kind]
+    return {"memory": "memory:", "redis": redis_url}.get(kind, f"sqlite:///{folder}/cache.db")
 
 
 def sealed(content: bytes) -> bytes:

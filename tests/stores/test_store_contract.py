@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.cache.stores import Rig, is_whole, url_of
 from tests.fork_server import forked
 
-KINDS = ("sqlite", "memory", "redis")
+KINDS = ("sqlite", "sqlite lingering", "memory", "redis")
 TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m"}
 
 
