@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import uvicorn
 from app.config.settings import Settings
 from app.main import create_app
 from app.server.process import ParleyServer, config
@@ -77,7 +76,7 @@ async def serving(cache: str) -> AsyncIterator[Gateway]:
         ours.load()
         parley = ParleyServer(ours)
         parley.lifespan = ours.lifespan_class(ours)
-        await uvicorn.Server.startup(parley, sockets=[listener])
+        await parley.listen([listener])
         running = asyncio.create_task(parley.main_loop())
         try:
             yield gateway
