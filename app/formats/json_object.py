@@ -45,7 +45,8 @@ def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | Inva
         return InvalidInput([Violation("", f"is nested too deeply at line {line}, column {column}")])
     problem = _JSON_PROBLEMS.get(match[1], match[1])
     if match[1] != _WRONG_KEY:
-        problem = _find_other_language(raw, line, column) or problem
+        begin = column - 1 if match[1] == _WRONG_WORD else column
+        problem = _find_other_language(raw, line, begin) or problem
     return BadRequest(f"the request body is not valid JSON: {problem} at line {line}, column {column}")
 
 
@@ -80,13 +81,15 @@ def _find_other_language(raw: bytes | bytearray, line: int, column: int) -> str 
 _JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
 _TOO_DEEP = "recursion limit exceeded"
 _WRONG_KEY = "key must be a string"
+_WRONG_WORD = "expected ident"
+"""The parser reports this one character late: the first one can begin NaN, null, true or false."""
 _JSON_PROBLEMS = {
     "EOF while parsing a value": "it ends where a value must follow",
     "EOF while parsing an object": "it ends inside an object",
     "EOF while parsing a list": "it ends inside a list",
     "EOF while parsing a string": "it ends inside a string",
     _WRONG_KEY: "a key must be a string in double quotes",
-    "expected ident": "expected true, false or null",
+    _WRONG_WORD: "expected true, false or null",
     "expected value": "expected a value",
     "trailing characters": "something follows the JSON value",
     "number out of range": "a number has too many digits",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tests.api import recorded_functions as functions
+from tests.formats import recorded_functions as functions
 from tests.formats.qwen import recorded_schema as schema
 from tests.goldens import cached_calls as cached
 from tests.recorded_token_counts import UNITS as COUNTS

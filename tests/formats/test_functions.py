@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from app.formats.functions import parse_tools
 
-from tests.api.recorded_functions import CASES, why_different
+from tests.formats.recorded_functions import CASES, why_different
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: json.dumps(case["input"]))

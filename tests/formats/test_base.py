@@ -1,0 +1,71 @@
+"""Errors in the form of an API, and the metadata of a reply."""
+
+from typing import Any
+
+from app.chat.events import Fault, Finish
+from app.chat.messages import Message, Text
+from app.chat.stream import Origin
+from app.errors import BadRequest, ParleyError, UpstreamFailed
+from app.formats.base import (
+    ErrorWriter,
+    ReplyInfo,
+    choose_status,
+    is_usage_estimated,
+    list_error_headers,
+    make_summary,
+    wrap_error,
+)
+
+from tests.each_case import each_case
+
+OVERLOADED = UpstreamFailed(Fault("overloaded", "", True, 503))
+WRITER = ErrorWriter(wrap_error, {503: 529}, {"invalid_request": 422}, tells_retry=True)
+
+
+@each_case(("error", "status", "retry"), [(OVERLOADED, 529, "true"), (BadRequest("x"), 422, "false")])
+def test_an_api_has_statuses_and_headers_of_its_own(error: ParleyError, status: int, retry: str) -> None:
+    assert choose_status(WRITER, error) == status
+    assert list_error_headers(WRITER, error) == {**error.headers, "x-should-retry": retry}
+    assert WRITER(error.to_dict("req-1"))["error"]["status"] == status
+
+
+def test_without_a_table_the_status_and_headers_are_those_of_the_error() -> None:
+    assert choose_status(wrap_error, OVERLOADED) == OVERLOADED.status
+    assert list_error_headers(wrap_error, OVERLOADED) == OVERLOADED.headers
+    assert choose_status(ErrorWriter(wrap_error), OVERLOADED) == OVERLOADED.status
+    assert "x-should-retry" not in list_error_headers(ErrorWriter(wrap_error), OVERLOADED)
+
+
+@each_case(
+    ("finish", "estimated"),
+    [
+        (Finish("stop"), False),
+        (Finish("stop", {"prompt_tokens": 1}), False),
+        (Finish("stop", {"estimated": True}), True),
+        (Finish("stop", estimated_usage={"total_tokens": 1}), True),
+    ],
+)
+def test_usage_is_estimated_if_one_of_its_numbers_is(finish: Finish, estimated: bool) -> None:
+    assert is_usage_estimated(finish) is estimated
+
+
+@each_case(
+    ("origin", "fields"),
+    [
+        (Origin("miss"), {"cached": False}),
+        (Origin("hit", 5), {"cached": True, "age": 5}),
+        (Origin("hit", 0), {"cached": True, "age": 0}),
+    ],
+)
+def test_a_cached_reply_has_its_age(origin: Origin, fields: dict[str, Any]) -> None:
+    info = ReplyInfo("chat-1", "req-1", "m", 1, origin)
+    assert info.to_dict() == {"response_id": "chat-1", "model": "m", "created": 1, **fields}
+
+
+def test_the_warnings_of_the_request_come_before_those_of_the_reply() -> None:
+    info = ReplyInfo("chat-1", "req-1", "m", 1, warnings=["a"])
+    assert info.warnings_with(Finish("stop", warnings=("b",))) == ["a", "b"]
+
+
+def test_a_summary_is_a_message_of_the_user() -> None:
+    assert make_summary("s", "p") == Message("user", (Text("Summary of the conversation so far:\n\ns"),), path="p")

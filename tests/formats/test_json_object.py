@@ -1,0 +1,55 @@
+"""The JSON object of a body, and the message for a body that is none."""
+
+import pytest
+from app.errors import BadRequest, InvalidInput
+from app.formats.json_object import parse_object
+
+from tests.each_case import each_case
+
+NOT_JSON = "the request body is not valid JSON: "
+
+
+def test_the_object_of_a_body_is_read() -> None:
+    assert parse_object(b' {"a": [1, "\xc3\xa9"]} ') == {"a": [1, "é"]}
+    assert parse_object(bytearray(b"{}")) == {}
+
+
+@each_case(
+    ("raw", "message"),
+    [
+        (b"", "the request body is empty: send a JSON object"),
+        (b" \n", "the request body is empty: send a JSON object"),
+        (b"[1]", "the request body must be a JSON object, not a list"),
+        (b"1", "the request body must be a JSON object, not a single value"),
+        (b'"text"', "the request body must be a JSON object, not a string"),
+        (
+            b'"{\\"a\\": 1}"',
+            "the request body must be a JSON object, not a string: it was encoded as JSON twice (with requests and "
+            "httpx, pass json=body, not json=json.dumps(body))",
+        ),
+        (b"\xef\xbb\xbf{}", f"{NOT_JSON}it begins with a byte order mark (BOM): send UTF-8 without it"),
+        (b"\xff\xfe{\0}\0", f"{NOT_JSON}it is UTF-16: send UTF-8"),
+        (b"a=1&b=2", "the request body is a form (name=value), not JSON: send a JSON object"),
+        (b'{"a":', f"{NOT_JSON}it ends where a value must follow at line 1, column 5"),
+        (b'{"a": 1', f"{NOT_JSON}it ends inside an object at line 1, column 7"),
+        (b"{a: 1}", f"{NOT_JSON}a key must be a string in double quotes at line 1, column 2"),
+        (b'{"a": True}', f"{NOT_JSON}`True` is Python: write true (json.dumps writes JSON) at line 1, column 7"),
+        (b'{"a":\n None}', f"{NOT_JSON}`None` is Python: write null (json.dumps writes JSON) at line 2, column 3"),
+        (b'{"a": nope}', f"{NOT_JSON}expected true, false or null at line 1, column 8"),
+        (b"{\"a\": 'b'}", f"{NOT_JSON}a text must be in double quotes at line 1, column 7"),
+        (b'{"a": // b\n1}', f"{NOT_JSON}JSON has no comments at line 1, column 7"),
+        (b"{'a': 1}", f"{NOT_JSON}a key must be a string in double quotes at line 1, column 2"),
+        (b"{} x", f"{NOT_JSON}something follows the JSON value at line 1, column 4"),
+    ],
+)
+def test_a_body_that_is_no_object_gives_the_reason_and_its_place(raw: bytes, message: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        parse_object(raw)
+    assert str(refused.value) == message
+
+
+def test_a_body_that_is_nested_too_deeply_may_be_valid() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_object(b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}")
+    [violation] = refused.value.violations
+    assert violation.message.startswith("is nested too deeply at line 1, column ")
