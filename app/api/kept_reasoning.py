@@ -5,12 +5,10 @@ import logging
 from collections.abc import Sequence
 
 import msgspec
-from typing_extensions import override
 
 from app.cache import ReplaySource
-from app.calls.reply_consumer import ReplyConsumer
+from app.calls.read_reply import read_reply
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event
 from app.chat.messages import ChatRequest
 from app.errors import StoreDown
 from app.openai_messages.messages import has_signature
@@ -75,7 +73,10 @@ class KeptReasoning:
         (`describe_context`)."""
         if not source.complete:
             return
-        messages = (await _read(source)).messages
+        accumulator = MessageAccumulator()
+        for events in await read_reply(await source.open()):
+            accumulator.feed(events)
+        messages = accumulator.messages
         text = "\n".join(one.text for one in messages if one.kind == "reasoning_content")
         data = text.encode("utf-8", "surrogatepass")
         for call in messages:
@@ -101,24 +102,3 @@ def _make_store_key(caller: str, key: str) -> str:
 
 def _make_signature_key(caller: str, key: str) -> str:
     return f"signature:{caller}:{key}"
-
-
-async def _read(source: ReplaySource) -> MessageAccumulator:
-    reader = _ReplyAccumulator()
-    reply = await source.open()
-    try:
-        reply.start(reader)
-        await reader.ended
-    finally:
-        reply.close()
-    return reader.accumulator
-
-
-class _ReplyAccumulator(ReplyConsumer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.accumulator = MessageAccumulator()
-
-    @override
-    def add_events(self, events: list[Event]) -> None:
-        self.accumulator.feed(events)

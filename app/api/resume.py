@@ -6,18 +6,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import parse_qs
 
-from typing_extensions import override
-
 from app.api.asgi import Receive, Scope, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
 from app.calls.call import LOST
-from app.calls.reply_consumer import ReplyConsumer
-from app.chat.events import Event, Failed, is_end
-from app.chat.stage import Stage
+from app.calls.read_reply import read_reply
+from app.chat.events import Failed
+from app.chat.stage import feed_to_end
 from app.errors import InvalidInput, NotFound, ParleyError, StoreDown, Violation
-from app.formats.base import Encoder
+from app.formats.encoders import encode_each
 
 
 class ResumeEndpoint:
@@ -142,38 +140,15 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
     another gateway."""
     format_ = resumable.format
     encoder = format_.reply_encoder(resumable.info, resumable.mode)
-    counting = _FrameCounter(encoder, None if format_.reply_stage is None else format_.reply_stage())
+    frames = encoder.open()
     try:
-        reply = await resumable.source.open()
+        batches = await read_reply(await resumable.source.open())
     except ParleyError as error:  # it failed before its first event
-        return (encoder.open() + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), False
-    try:
-        reply.start(counting)
-        await counting.ended
-    finally:
-        reply.close()
-    return counting.frames, counting.lost
-
-
-class _FrameCounter(ReplyConsumer):
-    """Receives a whole reply and counts its frames."""
-
-    def __init__(self, encoder: Encoder, stage: Stage | None) -> None:
-        super().__init__()
-        self._encoder = encoder
-        self._stage = stage
-        self.frames = encoder.open().count(b"\n\n")
-        self.lost = False
-
-    @override
-    def add_events(self, events: list[Event]) -> None:
-        if self._stage is not None:
-            events = self._stage.feed(events)
-        if events:
-            self.frames += self._encoder.feed(events).count(b"\n\n")
-            self.lost = events[-1] == Failed(LOST)
-        if is_end(events):
-            self.ended.set_result(None)
+        return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), False
+    lost = batches[-1][-1] == Failed(LOST)
+    if format_.reply_stage is not None:
+        batches = feed_to_end(format_.reply_stage(), batches)
+    return (frames + encode_each(encoder, [events for events in batches if events])).count(b"\n\n"), lost
 
 
 def _id(scope: Scope) -> str:

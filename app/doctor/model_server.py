@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
-from typing_extensions import override
 
-from app.calls.reply_consumer import ReplyConsumer
+from app.calls.read_reply import read_reply
 from app.chat.events import Event, Failed, Fault, Finish
 from app.doctor.findings import Finding, Status, toml_key
 from app.doctor.network import check_way
@@ -191,20 +190,4 @@ class _Probe(Struct, frozen=True):
     async def _read(self, body: bytes) -> list[Event]:
         response = await self.client.open(self.target, body)
         stream = UpstreamStream(response, "doctor", (), self.target)
-        reader = _EventReader()
-        try:
-            stream.start(reader)
-            await reader.ended
-        finally:
-            stream.close()
-        return reader.events
-
-
-class _EventReader(ReplyConsumer):
-    def __init__(self) -> None:
-        super().__init__()
-        self.events: list[Event] = []
-
-    @override
-    def add_events(self, events: list[Event]) -> None:
-        self.events += events
+        return [event for events in await read_reply(stream) for event in events]
