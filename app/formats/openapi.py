@@ -36,8 +36,8 @@ class FormatPart(Struct, frozen=True):
 
     prefix: str
     """Before the names of the models of its messages: several formats have a `FunctionCall`."""
-    reply: type[Described]
-    """A whole reply."""
+    replies: tuple[type[Described], ...]
+    """Whole replies, the usual one first."""
     frame_name: str
     frame: Any
     """What one event of a stream holds."""

@@ -11,7 +11,7 @@ from app.formats.openapi import Described, FormatPart, Json, event_stream, give_
 
 PARTS: Mapping[str, FormatPart] = {name: import_module(f"{row.package}.openapi").PART for name, row in FORMATS.items()}
 _ERRORS = tuple(dict.fromkeys(part.error.__name__ for part in PARTS.values()))
-_REPLIES = [part.reply.__name__ for part in PARTS.values()] + ["AutogenCreateResult"]
+_REPLIES = [reply.__name__ for part in PARTS.values() for reply in part.replies]
 _ID = "chat-5dfeb033230794166d0c3c3788218c67"
 _CALL: Json = {
     "role": "assistant",

@@ -81,7 +81,7 @@ def _add_components(components: Components) -> None:
     items: dict[str, str] = {}
     for name, part in PARTS.items():
         items[name], names = components.add_format(part.prefix, FORMATS[name].schema)
-        for model in (part.reply, part.error, *part.more):
+        for model in (*part.replies, part.error, *part.more):
             components.add(model, prefixes=names)
         components.add(part.frame, part.frame_name, names)
         for body in part.bodies:

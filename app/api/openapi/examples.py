@@ -24,7 +24,7 @@ def write_examples(components: Components, format_: Format, part: FormatPart) ->
     first_of_each = {frame.get("type", frame.get("object")): frame for frame in reversed(frames)}
     error = format_.error(_ERROR.to_dict("req-5a0c"))
     for name, examples in (
-        (part.reply.__name__, [reply]),
+        (part.replies[0].__name__, [reply]),
         (part.frame_name, [*reversed(first_of_each.values())]),
         (part.error.__name__, [error]),
     ):

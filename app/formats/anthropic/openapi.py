@@ -238,7 +238,7 @@ def _describe_paths() -> Json:
 
 PART = FormatPart(
     "Anthropic",
-    AnthropicReply,
+    (AnthropicReply,),
     "AnthropicEvent",
     AnthropicEvent,
     AnthropicErrorBody,

@@ -50,4 +50,4 @@ AutogenFrame: TypeAlias = Annotated[
     Field(description="A message or event of AgentChat; with `autogen_stream: model` a piece of text; the last frame."),
 ]
 
-PART = FormatPart("Autogen", AutogenReply, "AutogenFrame", AutogenFrame, AutogenErrorBody, (AutogenCreateResult,))
+PART = FormatPart("Autogen", (AutogenReply, AutogenCreateResult), "AutogenFrame", AutogenFrame, AutogenErrorBody)

@@ -66,7 +66,7 @@ _REFUSED = {
     **NESTED_PARAMS,
     "include_usage": "is not a field of this body: put it in stream_options",
     **dict.fromkeys(
-        ChatRequestBody.model_fields.keys() - CompletionsBody.model_fields - {"generate_cfg", "include_usage"},
+        sorted(ChatRequestBody.model_fields.keys() - CompletionsBody.model_fields - {"generate_cfg", "include_usage"}),
         _ELSEWHERE,
     ),
 }
@@ -91,14 +91,9 @@ def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
     renamed = rename_fields(given, _OTHER_NAMES)
     body, names = renamed.body, dict(renamed.names)
     violations = _find_refused(body)
-    fields = {key: body[key] for key in body if key not in _NOT_PARSED and (body[key] is not None or key in _PARAMS)}
-    if body.get("stream_options") is not None and isinstance(body["stream_options"], dict):
-        fields["stream_options"] = body["stream_options"]
-    choice = body.get("function_call")
-    if choice is not None and body.get("tool_choice") is None:
+    fields = _select_fields(body)
+    if body.get("function_call") is not None and body.get("tool_choice") is None:
         names["function_choice"] = "function_call"
-        if not _check_function_call(choice):
-            fields["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
     paths = RequestPaths("", "", names=names) if names else _PATHS
     try:
         parsed = parse_conversation(CompletionsBody.model_validate(fields), OPENAI, OPENAI, paths, limits)
@@ -111,6 +106,15 @@ def _parse(given: dict[str, Any], limits: RequestLimits) -> ParsedRequest:
         raise InvalidInput(violations)
     warnings = [*renamed.list_warnings(), *_warn_of_prompts(given)]
     return replace(parsed, warnings=limit_warnings([*warnings, *parsed.warnings])) if warnings else parsed
+
+
+def _select_fields(body: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that the schema reads. A parameter that is null removes the model's default."""
+    fields = {key: body[key] for key in body if key not in _NOT_PARSED and (body[key] is not None or key in _PARAMS)}
+    choice, options = body.get("function_call"), body.get("stream_options")
+    if choice is not None and body.get("tool_choice") is None and not _check_function_call(choice):
+        fields["function_choice"] = {"function": choice} if isinstance(choice, dict) else choice
+    return fields | {"stream_options": options} if isinstance(options, dict) else fields
 
 
 def _find_refused(body: dict[str, Any]) -> list[Violation]:

@@ -162,7 +162,7 @@ def _describe_paths() -> Json:
 
 PART = FormatPart(
     "OpenAI",
-    ChatCompletion,
+    (ChatCompletion,),
     "ChatCompletionFrame",
     ChatCompletionChunk | OpenAIErrorBody,
     OpenAIErrorBody,

@@ -141,4 +141,4 @@ ChatFrame: TypeAlias = Annotated[
     Field(discriminator="type", description="The JSON in `data` of a frame in the format `qwen`."),
 ]
 
-PART = FormatPart("Qwen", ChatReply, "ChatFrame", ChatFrame, ErrorBody)
+PART = FormatPart("Qwen", (ChatReply,), "ChatFrame", ChatFrame, ErrorBody)

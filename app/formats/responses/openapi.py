@@ -372,7 +372,7 @@ _EXAMPLES: list[Json] = [
 ]
 PART = FormatPart(
     "Responses",
-    ResponseObject,
+    (ResponseObject,),
     "ResponseEvent",
     ResponseEvent,
     OpenAIErrorBody,

@@ -17,4 +17,4 @@ class AgentScopeReply(Described):
 
 AgentScopeFrame: TypeAlias = AgentScopeReply | AgentScopeErrorBody
 
-PART = FormatPart("AgentScope", AgentScopeReply, "AgentScopeFrame", AgentScopeFrame, AgentScopeErrorBody)
+PART = FormatPart("AgentScope", (AgentScopeReply,), "AgentScopeFrame", AgentScopeFrame, AgentScopeErrorBody)

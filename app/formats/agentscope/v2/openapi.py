@@ -60,4 +60,4 @@ class AgentScope2Event(Described):
     error: dict[str, Any] | None = None
 
 
-PART = FormatPart("AgentScope2", AgentScope2Reply, "AgentScope2Event", AgentScope2Event, AgentScopeErrorBody)
+PART = FormatPart("AgentScope2", (AgentScope2Reply,), "AgentScope2Event", AgentScope2Event, AgentScopeErrorBody)
