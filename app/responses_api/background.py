@@ -18,8 +18,8 @@ from app.api.response_writer import Headers, Sender
 from app.chat.stream import Reply
 from app.errors import Cancelled, Draining, Internal, ParleyError, RateLimited, StoreDown, TooLarge
 from app.formats.responses.stream import describe_unstored, make_response
-from app.responses_api.kept_reply import KeptEnd, find_response_encoder
 from app.responses_api.record import RUNNING, KeptRequest, RecordTooLarge, ResponseRecord, StoredResponses
+from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.runtime.memory_budget import Lease
 
 log = logging.getLogger("parley.responses")

@@ -1,173 +1,87 @@
-"""`POST /v1/responses` and its token count: requests may refer to stored responses, and the responses are stored."""
+"""The end of a reply, which reaches its client only after the response is stored: the next request then finds it."""
 
-import os
-from collections.abc import Coroutine
-from functools import partial
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
+from app.api.reply_response import JoinedReplyEncoder, ReplyResponse, SkipFrames
+from app.chat.events import Failed, Finish
+from app.errors import Cancelled, ParleyError
+from app.formats.responses.stream import ResponseEventEncoder, describe_unstored
 
-from app.api.asgi import Scope, send_json
-from app.api.chat import ChatEndpoint, RequestInProgress
-from app.api.context import AppContext, PendingReply
-from app.api.reply_response import EventStreamResponse, ReplyResponse
-from app.api.response_writer import SendQueue
-from app.api.token_counts import TokenCountEndpoint
-from app.cache import Apply
-from app.chat.stream import Reply
-from app.errors import InvalidInput, StoreDown, Violation
-from app.formats.body import StoredItems, UnresolvedRequest
-from app.formats.request_limits import limit_warnings
-from app.formats.responses import RESPONSES
-from app.formats.responses.body import ResponsesRequest, parse_responses_body
-from app.formats.responses.stream import describe_unstored
-from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
-from app.responses_api.kept_reply import KeptEnd, find_response_encoder
-from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
-from app.routing import ModelRoute
-from app.runtime.memory_budget import Lease
+log = logging.getLogger("parley.responses")
 
-Endpoint: TypeAlias = ChatEndpoint[ResponsesRequest]
+Store: TypeAlias = Callable[[dict[str, Any]], Coroutine[Any, Any, dict[str, Any]]]
+"""Stores a Response, or waits until it is stored. Returns the Response that the client gets."""
 
 
-def make_endpoint(context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply) -> Endpoint:
-    """Return the endpoint of `POST /v1/responses`."""
-    replies = _StoredReplies(context, stored, background)
-    return ChatEndpoint(
-        context,
-        parse_responses_body,
-        "responses",
-        RESPONSES.error,
-        apply,
-        new_reply_id=_new_response_id,
-        keeps_alias=True,
-        get_owner=context.caller_id,
-        find_stored=partial(_find_stored, context, stored),
-        answer=replies.answer,
-    )
+def find_response_encoder(response: ReplyResponse) -> ResponseEventEncoder | None:
+    """Return the encoder that makes the Response; None if the response is in another format."""
+    encoder = response.encoder
+    while isinstance(encoder, JoinedReplyEncoder | SkipFrames):
+        encoder = encoder.encoder
+    return encoder if isinstance(encoder, ResponseEventEncoder) else None
 
 
-def make_token_count(context: AppContext, stored: StoredResponses) -> TokenCountEndpoint[ResponsesRequest]:
-    """Return the endpoint of `POST /v1/responses/input_tokens`."""
-    lookup = partial(_find_stored, context, stored)
-    return TokenCountEndpoint(context, parse_responses_body, lookup, {"object": "response.input_tokens"})
+class KeptEnd:
+    """Observes one response, and holds its end, be it whole or failed, until it is stored. An error that is an HTTP
+    status is not held: it has no Response that could be stored."""
 
+    def __init__(self, response: ReplyResponse, store: Store | None) -> None:
+        """`store` is None if the response is not stored."""
+        self._response = response
+        self._store = store
+        self._storing: asyncio.Task[None] | None = None
+        self._is_stored = False
 
-def _new_response_id() -> str:
-    return f"resp_{os.urandom(16).hex()}"
+    def on_end(self, end: Finish | Failed) -> bool:
+        encoder = find_response_encoder(self._response)
+        if self._storing is not None or encoder is None or (type(end) is Failed and not self._response.status):
+            return False
+        encoder.completed_at = int(time.time())
+        if self._store is None:
+            return False
+        self._hold(encoder.write_ahead(end), self._store, encoder, lambda: self._response.send_end(end))
+        return True
 
+    def on_failure(self, error: ParleyError) -> bool:
+        """Return whether an end is held: that of this failure, or another one that came before it."""
+        encoder = find_response_encoder(self._response)
+        if self._is_stored or self._store is None or encoder is None:
+            return False
+        if self._storing is None:
+            made = encoder.fail_ahead(error.to_dict(self._response.info.request_id))
+            self._hold(made, self._store, encoder, lambda: self._response.fail(error))
+        return True
 
-async def _find_stored(
-    context: AppContext, stored: StoredResponses, scope: Scope, lease: Lease, unresolved: UnresolvedRequest[Any]
-) -> StoredItems:
-    """Look up what a request refers to. It counts as if the client had sent it."""
-    memory = InputMemory(lease, context.server)
-    return await stored.find(context.caller_id(scope), unresolved.response_id, unresolved.item_ids, memory)
+    def _hold(
+        self, made: dict[str, Any], store: Store, encoder: ResponseEventEncoder, send: Callable[[], None]
+    ) -> None:
+        async def store_and_send() -> None:
+            try:
+                stored = await store(made)
+            except Exception:
+                log.exception("defect while storing a response")
+                stored = describe_unstored(made, "the gateway failed while storing it")
+            if stored is not made:
+                encoder.replace_end(stored)
+            self._is_stored = True
+            send()
 
+        self._storing = asyncio.get_running_loop().create_task(store_and_send())
 
-class _StoredReplies:
-    """Sends replies and stores them, in the background if the request says so."""
-
-    def __init__(self, context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> None:
-        self._context = context
-        self._stored = stored
-        self._background = background
-
-    def answer(
-        self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
-    ) -> Coroutine[Any, Any, None]:
-        parsed = self._decide_storing(parsed)
-        if parsed.background:
-            return self._answer_in_background(endpoint, request, parsed, route)
-        response, opening = endpoint.prepare(request, parsed, route)
-        caller = self._context.caller_id(request.scope) if parsed.store else None
-        store = None if caller is None else partial(self._store, response, KeptRequest(parsed, caller))
-        response.observe_end(KeptEnd(response, store))
-        return endpoint.deliver(request, response, opening)
-
-    def _decide_storing(self, parsed: ResponsesRequest) -> ResponsesRequest:
-        """Return the request with `store` false, and a warning, if its response cannot be stored."""
-        if not parsed.store:
-            return parsed
-        if not self._stored.enabled:
-            warning = "store: this gateway stores no responses (cache.url, responses.store), so store is false"
-        elif parsed.input_bytes > self._stored.max_bytes // 2:
-            size = f"{parsed.input_bytes} bytes of input"
-            warning = f"store: {size} are too many to store (cache.max_entry_bytes), so store is false"
-        else:
-            return parsed
-        if parsed.background:
-            raise InvalidInput([Violation("background", f"needs a stored response; {warning}")])
-        options = parsed.options.responses
-        unstored = replace(options, fields=options.fields | {"store": False}, sealed=True)
-        return replace(
-            parsed,
-            store=False,
-            options=replace(parsed.options, responses=unstored),
-            warnings=limit_warnings([*parsed.warnings, warning]),
-        )
-
-    async def _store(self, response: ReplyResponse, kept: KeptRequest, made: dict[str, Any]) -> dict[str, Any]:
-        """Store a response that has ended, and return it. If it cannot be stored, it says so."""
-        encoder = find_response_encoder(response)
-        record = kept.make_record(made, last_number=None if encoder is None else encoder.last_number)
-        try:
-            await self._stored.put(kept.caller, record)
-        except (RecordTooLarge, StoreDown) as error:
-            return describe_unstored(made, str(error))
-        return made
-
-    def _answer_in_background(
-        self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
-    ) -> Coroutine[Any, Any, None]:
-        """The reply is held, whatever the request says of caches: it has to be read later."""
-        self._background.check_capacity()
-        request.lease, request.writer = request.lease.move(), NoClient()
-        try:
-            response, opening = endpoint.prepare(request, parsed, route, keep=True)
-        except BaseException:
-            request.lease.release()
-            raise
-        kept = KeptRequest(parsed, self._context.caller_id(request.scope))
-        run = BackgroundRun(response, kept, request.lease, streamed=parsed.streamed)
-        self._background.add(run)
-        run.openings = (self._begin(opening, run), opening)
-        return self._run(endpoint, request, run)
-
-    async def _run(self, endpoint: Endpoint, request: RequestInProgress, run: BackgroundRun) -> None:
-        """Start a background response, and send what its client wants of it. Raises ParleyError if the response cannot
-        be stored."""
-        request.in_background = True
-        self._background.start(run, lambda: self._produce(endpoint, request, run))
-        await run.accepted.wait()
-        if run.refused is not None:
-            request.in_background = False
-            raise run.refused
-        if not run.streamed:
-            await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
+    def on_close(self) -> None:
+        """Store that the response is cancelled, if its client has left a stream before the end."""
+        response, encoder = self._response, find_response_encoder(self._response)
+        if (
+            self._storing is not None
+            or self._store is None
+            or encoder is None
+            or not (response.disconnected and response.status)
+        ):
             return
-        response, writer = run.response, request.offered_writer or SendQueue(request.send)
-        follower = self._context.create_event_stream(writer, response.info, response.format, response.mode)
-        follower.start_stream()
-        await self._context.run_response(follower, run.follow(follower), request.receive)
-
-    async def _produce(self, endpoint: Endpoint, request: RequestInProgress, run: BackgroundRun) -> None:
-        """Produce a background response to its end, and report its request."""
-        assert isinstance(run.response, EventStreamResponse)
-        run.response.start_stream()  # a failure is then a Response, not an HTTP status
-        try:
-            with run.lease:
-                await endpoint.deliver(request, run.response, run.openings[0])
-        finally:
-            self._context.finish_request(request.record)
-
-    async def _begin(self, opening: PendingReply, run: BackgroundRun) -> Reply:
-        """Open the reply of a background response. `BackgroundRuns` stores its end."""
-        run.response.observe_end(KeptEnd(run.response, None))
-        reply = await opening
-        try:
-            await self._background.begin(run)
-        except BaseException:
-            reply.close()
-            raise
-        return reply
+        error = Cancelled("the client disconnected before the end of the response")
+        made = encoder.fail_ahead(error.to_dict(response.info.request_id))
+        self._hold(made, self._store, encoder, lambda: None)

@@ -20,8 +20,8 @@ from app.formats.responses import RESPONSES
 from app.formats.responses.stored_stream import write_stored_stream
 from app.formats.responses.stream import describe_unstored, make_response
 from app.responses_api.background import BackgroundRun, BackgroundRuns
-from app.responses_api.kept_reply import KeptEnd
 from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses
+from app.responses_api.reply import KeptEnd
 
 MAX_PAGE = 100
 READ_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.3)

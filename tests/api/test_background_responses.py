@@ -19,7 +19,7 @@ from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.responses_api import background
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.record import KeptRequest, ResponseRecord, StoredResponses
-from app.responses_api.reply import make_endpoint
+from app.responses_api.routes import make_endpoint
 from app.runtime.memory_budget import MemoryBudget
 from app.stores.base import StateStore, StoreError, StoreLimits
 from app.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ from app.formats.base import ReplyInfo
 from app.formats.responses import RESPONSES
 from app.formats.responses.stream import ResponseEventEncoder
 from app.responses_api.background import NoClient
-from app.responses_api.kept_reply import KeptEnd
 from app.responses_api.record import ResponseRecord, StoredResponses
+from app.responses_api.reply import KeptEnd
 from app.stores.base import StoreLimits
 from app.stores.memory import MemoryStore
 
