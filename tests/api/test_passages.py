@@ -101,6 +101,7 @@ def test_embeddings_come_from_the_upstream_of_the_model() -> None:
         httpx.Response(404, json={"error": {"message": "no such model"}}),
         httpx.Response(200, json={"data": []}),
         httpx.Response(200, json={"data": [{"index": 0, "embedding": "AAAA"}]}),
+        httpx.Response(200, json={"data": [{"index": 0, "embedding": [1.0]}]}),
         httpx.Response(200, text="<html>"),
     ],
 )
@@ -112,6 +113,19 @@ def test_without_embeddings_the_words_decide_and_the_caller_is_told(response: ht
         answer = ask(gateway, rag_cfg=RAG | {"embedding_model": "embed-1"})
     assert "Invoices must be paid" in sent(server)
     assert "chosen by their words alone, because embed-1 failed" in answer.json["warnings"][-1]
+
+
+def test_embeddings_of_different_lengths_are_not_compared() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/chat/completions"):
+            return ModelServer.short_reply()
+        count = len(json.loads(request.content)["input"])
+        rows = [{"index": number, "embedding": [1.0] * (1 + number % 2)} for number in range(count)]
+        return httpx.Response(200, json={"data": rows})
+
+    with Running(with_model(), ModelServer(answer)) as gateway:
+        warnings = ask(gateway, rag_cfg=RAG | {"embedding_model": "embed-1"}).json["warnings"]
+    assert "chosen by their words alone, because embed-1 failed" in warnings[-1]
 
 
 @each_case(

@@ -278,6 +278,44 @@ async def test_at_the_limit_of_connections_requests_wait_their_turn() -> None:
             assert await asyncio.wait_for(waiting, 2) == (200, b"a")
 
 
+async def test_a_waiting_request_gets_the_place_of_a_connection_that_is_closed() -> None:
+    gate = asyncio.Event()
+    async with ScriptedServer(Reply([b"a", gate]), Reply([b"b"], chunked=True)) as server:
+        async with transporting() as transport:
+            first = push(await transport.handle_async_request(post(server.url, share=ALONE)))
+            waiting = asyncio.create_task(exchange(transport, server.url, share=ALONE))
+            await asyncio.sleep(0)
+            gate.set()
+            assert await first.all() == b"a"
+            assert await asyncio.wait_for(waiting, 2) == (200, b"b")
+
+
+async def test_a_request_names_the_length_of_its_body_once() -> None:
+    heads: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.readuntil(b"\r\n\r\n"))
+        await reader.readexactly(2)
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield b"{}"
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = "http://{}:{}".format(*server.sockets[0].getsockname())
+        async with transporting() as transport:
+            for content in (b"{}", stream()):
+                extensions = {"timeout": {}, "pool_key": MANY}
+                request = httpx.Request("POST", url, content=content, extensions=extensions)
+                response = await transport.handle_async_request(request)
+                assert response.status_code == 200
+                await response.aclose()
+    assert [head.lower().count(b"content-length: 2\r\n") for head in heads] == [1, 1]
+    assert not any(b"transfer-encoding" in head.lower() for head in heads)
+
+
 @each_case(
     "bytes_",
     [
