@@ -120,11 +120,8 @@ class ReplyResponse(ABC):
     """The caller to whom the reply belongs, as `AppContext.owner` names it."""
     on_keepalive: Callable[[], None] | None = None
     """Called after a heartbeat that has a number among the frames of the reply."""
-    _end_observer: EndObserver | None = None
     _holds_end = False
     """The end is known, but sent later. Other events are dropped."""
-    _stage: Stage | None = None
-    """The stages of this response; those of the call are in the reply."""
     _encoder: Encoder | None = None
     """Made when the stream or the reply starts, from what is known about the reply by then."""
 
@@ -144,8 +141,11 @@ class ReplyResponse(ABC):
         self.mode = mode
         self._limits = limits
         self._reply: Reply | None = None
-        if reply_format.reply_stage is not None:
-            self._stage = reply_format.reply_stage()
+        self.source: ReplaySource | None = None
+        """The reply in the cache; None if it is not kept."""
+        self._end_observer: EndObserver | None = None
+        self._stage: Stage | None = None if reply_format.reply_stage is None else reply_format.reply_stage()
+        """The stages of this response; those of the call are in the reply."""
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
         # Last, because it calls `disconnect` if the client has left before.

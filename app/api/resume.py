@@ -12,7 +12,7 @@ from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
 from app.calls.call import LOST
 from app.calls.read_reply import read_reply
-from app.chat.events import Failed
+from app.chat.events import Event, Failed, Fault
 from app.chat.stage import feed_to_end
 from app.errors import InvalidInput, NotFound, ParleyError, StoreDown, Violation
 from app.formats.encoders import encode_each
@@ -35,10 +35,11 @@ class ResumeEndpoint:
                 await self._stream_rest(resumable, after, scope, receive, send)
                 return
             async with _keep_open(resumable):
-                frames, lost = await _count_frames(resumable)
+                frames, last = await _count_frames(resumable)
+                is_remote = context.resumable.find(_id(scope)) is None
                 if after < frames:
                     await self._stream_rest(resumable, after, scope, receive, send)
-                elif lost and context.resumable.find(_id(scope)) is None:
+                elif isinstance(last, Failed) and (after > frames or (is_remote and last.fault == LOST)):
                     raise _make_lost_error(_id(scope))
                 else:
                     await send_no_content(send)
@@ -135,20 +136,20 @@ async def _keep_open(resumable: ResumableReply) -> AsyncIterator[None]:
             listening.close()
 
 
-async def _count_frames(resumable: ResumableReply) -> tuple[int, bool]:
-    """Return the number of frames in the whole stream of a reply that has ended, and whether its end was lost with
-    another gateway."""
+async def _count_frames(resumable: ResumableReply) -> tuple[int, Event]:
+    """Return the number of frames in the whole stream of a reply that has ended, and its last event."""
     format_ = resumable.format
     encoder = format_.reply_encoder(resumable.info, resumable.mode)
     frames = encoder.open()
     try:
         batches = await read_reply(await resumable.source.open())
     except ParleyError as error:  # it failed before its first event
-        return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), False
-    lost = batches[-1][-1] == Failed(LOST)
+        last: Event = Failed(Fault(error.code, error.message, transient=error.retryable))
+        return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), last
+    last = batches[-1][-1]
     if format_.reply_stage is not None:
         batches = feed_to_end(format_.reply_stage(), batches)
-    return (frames + encode_each(encoder, [events for events in batches if events])).count(b"\n\n"), lost
+    return (frames + encode_each(encoder, [events for events in batches if events])).count(b"\n\n"), last
 
 
 def _id(scope: Scope) -> str:

@@ -59,7 +59,7 @@ def get_meaning(text: str) -> str | None:
 def is_repetition(text: str, meaning: str) -> bool:
     """Whether a text that came behind complete arguments only says them again, or nothing."""
     values = _read_values(text)
-    return values is not None and all(value in (meaning, *NO_ARGUMENTS) for value in values)
+    return values is not None and all(value == meaning or value in NO_ARGUMENTS for value in values)
 
 
 def drop_repetitions(text: str) -> str:
