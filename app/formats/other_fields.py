@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from app.errors import InvalidInput, Violation
+from app.errors import Violation
 from app.validation.nearest import find_correct_spelling
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path
 
@@ -39,14 +39,6 @@ class RenamedFields(Struct, frozen=True):
 
     def list_warnings(self) -> list[str]:
         return [f"{given} was read as {name}, its name here" for name, given in self.names.items()]
-
-    def restore(self, error: InvalidInput) -> InvalidInput:
-        """Return the error with the caller's names."""
-        return InvalidInput([Violation(self._restore_path(item.path), item.message) for item in error.violations])
-
-    def _restore_path(self, path: str) -> str:
-        given = self.names.get(path.removeprefix("generate_cfg."))
-        return path if given is None else given
 
 
 def rename_fields(body: Json, names: Mapping[str, str]) -> RenamedFields:

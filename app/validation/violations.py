@@ -221,11 +221,6 @@ def _suggest_word(value: Any, known: Sequence[str]) -> str:
     return f"; did you mean `{meant}`?" if meant in known else suggest_name(value, known)
 
 
-def describe_flag(value: Any) -> str:
-    """Return the message for a value that should be true or false."""
-    return f"must be {_BOOLEAN}{describe_given(value)}{_suggest_form(value, {_BOOLEAN: None}, [], '')}"
-
-
 def _suggest_key(name: str, known: Sequence[str]) -> str:
     hint = suggest_name(name, known)
     return hint or (f"; known are {', '.join(known)}" if 0 < len(known) <= _MAX_LISTED_KEYS else "")

@@ -15,7 +15,7 @@ from app.formats.base import Options
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import ChatRequestBody, parse_chat_body
 from app.formats.request_limits import RequestLimits
-from app.validation.violations import MAX_LISTED, describe_flag, json_path, known_keys, to_violations
+from app.validation.violations import MAX_LISTED, json_path, known_keys, to_violations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from tests.each_case import each_case
@@ -258,8 +258,11 @@ def test_a_path_names_only_the_beginning_of_a_long_key() -> None:
 
 
 def test_a_flag_in_quotes_is_written_without_them() -> None:
-    assert describe_flag("True").endswith(": write true, without quotes")
-    assert "write" not in describe_flag("maybe")
+    for given, is_certain in (("True", True), ("maybe", False)):
+        with pytest.raises(ValidationError) as caught:
+            TypeAdapter(bool).validate_python(given, strict=True)
+        (found,) = to_violations(caught.value, given, "here")
+        assert found.message.endswith(": write true, without quotes") is is_certain
 
 
 class _Call(BaseModel):

@@ -159,16 +159,16 @@ def _parse(
 ) -> ParsedRequest | RejectedRequest:
     try:
         renamed = rename_fields(parse_object(raw), _OTHER_NAMES)
-        try:
-            parsed = _parse_request(renamed.body, limits, schema)
-        except InvalidInput as error:
-            raise renamed.restore(error) from None
+        parsed = _parse_request(renamed.body, renamed.names, limits, schema)
     except ParleyError as error:
         return RejectedRequest(error, ANTHROPIC.error)
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
 
 
-def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[CountTokensRequest]) -> ParsedRequest:
+def _parse_request(
+    body: dict[str, Any], names: Mapping[str, str], limits: RequestLimits, schema: type[CountTokensRequest]
+) -> ParsedRequest:
+    """`names` has the caller's names of fields."""
     if body.get("thread") is not None:
         raise Unsupported("threads are not supported: send the whole conversation", "thread")
     head: CountTokensRequest | None = None
@@ -176,19 +176,20 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
     try:
         head = schema.model_validate(body)
     except ValidationError as error:
-        violations += to_violations(error, body, schema=schema)
+        violations += to_violations(error, body, schema=schema, names=names)
     violations += _check_refused(body)
     unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
     violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
-    violations += find_long_lists(body, limits)
-    if any(violation.path in ("messages", "tools") for violation in violations):
+    tools_path, system_path = names.get("tools", "tools"), names.get("system", "system")
+    violations += find_long_lists({"messages": body.get("messages"), tools_path: body.get("tools")}, limits)
+    if any(violation.path in ("messages", tools_path) for violation in violations):
         raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
-    system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None)
+    system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None, system_path)
     parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
-    tools, tool_violations, warnings = parse_tools(find_tools(body))
+    tools, tool_violations, warnings = parse_tools(find_tools(body, tools_path))
     violations += [*system.violations, *parsed.violations, *tool_violations]
     for field in ("messages", "system", "tools", "output_config", "output_format", "chat_template_kwargs"):
-        violations += find_invalid_values(body.get(field), field, limits.max_nesting)
+        violations += find_invalid_values(body.get(field), names.get(field, field), limits.max_nesting)
     if head is None:
         raise InvalidInput(violations)
     violations += check_tool_choice(head.tool_choice, tools)
@@ -210,7 +211,7 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
         text_joiner=ANTHROPIC.text_joiner,
         policy=ANTHROPIC.policy,
         stream=given.stream,
-        paths=_PATHS,
+        paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
     )
     return ParsedRequest(
         _read_settings(given),
@@ -223,6 +224,12 @@ def _parse_request(body: dict[str, Any], limits: RequestLimits, schema: type[Cou
             input_tokens=estimate_prompt_tokens(request) if given.stream else 0,
         ),
     )
+
+
+def _name_params(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the caller's names of parameters by the gateway's."""
+    found = {"max_tokens": names.get("max_tokens"), "stop": names.get("stop_sequences")}
+    return {param: name for param, name in found.items() if name is not None}
 
 
 def _read_settings(given: MessagesRequest) -> ReplySettings:

@@ -52,20 +52,20 @@ def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
     return parser.finish()
 
 
-def parse_system(value: str | list[Any] | None) -> ParsedMessages:
-    """Parse the field `system` of a request: a string or text blocks. No message if nothing is left of it."""
+def parse_system(value: str | list[Any] | None, path: str) -> ParsedMessages:
+    """Parse the system prompt of a request: a string or text blocks. No message if nothing is left of it."""
     if not value:
         return ParsedMessages(())
     if isinstance(value, str):
-        return ParsedMessages((Message("system", (Text(value),), path="system"),))
+        return ParsedMessages((Message("system", (Text(value),), path=path),))
     try:
         blocks = _system_adapter.validate_python(value)
     except ValidationError as error:
-        return ParsedMessages((), to_violations(error, value, "system", list[wire.AnthropicTextBlock]))
+        return ParsedMessages((), to_violations(error, value, path, list[wire.AnthropicTextBlock]))
     parser = _AnthropicParser()
-    parser.warn_unknown_keys(blocks, "system")
-    parts = tuple(parser.read_system(blocks, "system"))
-    return ParsedMessages((Message("system", parts, path="system"),) if parts else (), (), parser.warnings)
+    parser.warn_unknown_keys(blocks, path)
+    parts = tuple(parser.read_system(blocks, path))
+    return ParsedMessages((Message("system", parts, path=path),) if parts else (), (), parser.warnings)
 
 
 class _AnthropicParser:

@@ -45,12 +45,12 @@ _MAX_SHOWN = 40
 _TOOL_FORM = '{"name": "…", "description": "…", "input_schema": {…}}'
 
 
-def find_tools(body: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return the tools that are offered at the end of the conversation, each with its path: those of `tools`, and those
-    that messages define, without those that messages withdraw."""
-    tools = [(f"tools[{place}]", item) for place, item in enumerate(body.get("tools") or ())]
+def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
+    """Return the tools that are offered at the end of the conversation, each with its path: those of `tools`, whose
+    path is `path`, and those that messages define, without those that messages withdraw."""
+    tools = [(f"{path}[{place}]", item) for place, item in enumerate(body.get("tools") or ())]
     withdrawn: set[str] = set()
-    for path, block in _find_tool_changes(body.get("messages")):
+    for place, block in _find_tool_changes(body.get("messages")):
         tool = block["tool"]
         if block["type"] == "tool_removal":
             withdrawn.add(str(tool.get("name")))
@@ -58,7 +58,7 @@ def find_tools(body: dict[str, Any]) -> list[tuple[str, Any]]:
             defined = tool.get("definition")
             name = defined.get("name") if isinstance(defined, dict) else None
             tools = [one for one in tools if name is None or _get_name(one[1]) != name]
-            tools.append((f"{path}.tool.definition", defined))
+            tools.append((f"{place}.tool.definition", defined))
             withdrawn.discard(str(name))
         else:
             withdrawn.discard(str(tool.get("name")))

@@ -203,16 +203,19 @@ class _BodyReader:
     def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems) -> None:
         renamed = rename_fields(body, _OTHER_NAMES)
         self._body = renamed.body
-        self._renamed = renamed
         self._limits = limits
         self._stored = stored
         self._violations: list[Violation] = []
         self._warnings: list[str] = renamed.list_warnings()
-        self._names = {
+        self._names = renamed.names
+        """The caller's names of fields that another API has."""
+        self._param_names = {
             "function_choice": "tool_choice",
             "max_tokens": renamed.names.get("max_output_tokens", "max_output_tokens"),
+            "stop": renamed.names.get("stop", "stop"),
         }
-        """The caller's paths of parameters that this body has under another name."""
+        """The caller's paths of parameters."""
+        self._tools_path = renamed.names.get("tools", "tools")
 
     def read(self) -> ResponsesRequest:
         """Return the request. Raises InvalidInput with every violation."""
@@ -225,11 +228,13 @@ class _BodyReader:
         self._find_unknown_fields()
         parsed = self._parse_conversation(context, [*items[:-1], _QUESTION] if compacts else items, tools)
         for field in _OPEN_FIELDS:
-            self._violations += find_invalid_values(self._body.get(field), field, self._limits.max_nesting)
+            self._violations += find_invalid_values(
+                self._body.get(field), self._names.get(field, field), self._limits.max_nesting
+            )
         if self._violations or head is None:
             if tools.tools and not parsed.violations:
                 self._violations += find_call_violations(parsed.messages)
-            raise self._renamed.restore(InvalidInput(self._violations))
+            raise InvalidInput(self._violations)
         background, streamed, store = head.background is True, head.stream is True, head.store is not False
         stream, input_items = streamed or background, [*context, *items]
         mode: ReplyMode = "delta" if stream else "whole"
@@ -251,7 +256,7 @@ class _BodyReader:
                 text_joiner=RESPONSES.text_joiner,
                 policy=RESPONSES.policy,
                 stream=stream,
-                paths=RequestPaths("", "", "input", self._names),
+                paths=RequestPaths("", "", "input", self._param_names),
             ),
             limit_warnings([*self._warnings, *parsed.warnings]),
             Options(responses=self._make_options(tools, store=store, background=background, compacts=compacts)),
@@ -290,7 +295,7 @@ class _BodyReader:
         try:
             return ResponsesBody.model_validate(given)
         except ValidationError as error:
-            self._violations += to_violations(error, given, schema=ResponsesBody)
+            self._violations += to_violations(error, given, schema=ResponsesBody, names=self._names)
             return None
 
     def _read_context(self) -> list[Any]:
@@ -347,14 +352,14 @@ class _BodyReader:
         tools = self._body.get("tools")
         if not isinstance(tools, list | None):
             hint = ": put it into a list" if isinstance(tools, dict) else ""
-            self._refuse("tools", f"must be a list of tools{describe_given(tools)}{hint}")
+            self._refuse(self._tools_path, f"must be a list of tools{describe_given(tools)}{hint}")
             return OfferedTools()
         brought = (
             ToolSource(f"{one.path}.tools", one.item["tools"], one.item["type"] == "tool_search_output", one.stored)
             for one in settings
             if isinstance(one.item.get("tools"), list)
         )
-        found = parse_tools([ToolSource("tools", tools or []), *brought])
+        found = parse_tools([ToolSource(self._tools_path, tools or []), *brought])
         self._violations += (one for one in found.violations if not one.path.startswith(_STORED))
         self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
         allowed = parse_tool_choice(self._body.get("tool_choice"), found).allowed
@@ -370,7 +375,7 @@ class _BodyReader:
         lists = {path: one for path, one in ((_STORED, context), ("input", items)) if one}
         if not lists and not system and not self._violations:
             self._refuse("input", "must not be empty: send a text or a list of items")
-        long = find_long_lists({"input": [*context, *items], "tools": [*tools.tools]}, self._limits, "input")
+        long = find_long_lists({"input": [*context, *items], self._tools_path: [*tools.tools]}, self._limits, "input")
         self._violations += long
         if long:
             return ParsedMessages(())
@@ -395,13 +400,13 @@ class _BodyReader:
         self._read_text(params, settings, compacts=compacts)
         self._check_flags()
         if body.get("truncation") == "disabled":
-            params["max_input_tokens"], self._names["max_input_tokens"] = 0, "truncation"
+            params["max_input_tokens"], self._param_names["max_input_tokens"] = 0, "truncation"
         if body.get("chat_template_kwargs") is not None:
             params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
         try:
             return GenerateCfg.model_validate(params).given_params()
         except ValidationError as error:
-            self._violations += to_violations(error, params, schema=GenerateCfg, names=self._names)
+            self._violations += to_violations(error, params, schema=GenerateCfg, names=self._param_names)
             return {}
 
     def _read_setting(
@@ -428,9 +433,9 @@ class _BodyReader:
         if not isinstance(effort, str | None):
             self._refuse(path, "must be a string")
         elif effort == "none":
-            params["enable_thinking"], self._names["enable_thinking"] = False, path
+            params["enable_thinking"], self._param_names["enable_thinking"] = False, path
         elif effort is not None:
-            params["reasoning_effort"], self._names["reasoning_effort"] = effort, path
+            params["reasoning_effort"], self._param_names["reasoning_effort"] = effort, path
 
     def _read_text(self, params: Json, settings: list[_SettingItem], *, compacts: bool) -> None:
         form = '{"format": {"type": "json_object"}}'
@@ -439,7 +444,7 @@ class _BodyReader:
             path, format_ = "response_format", self._body["response_format"]
         response_format = self._read_format(format_, path)
         if response_format is not None and not compacts:
-            params["response_format"], self._names["response_format"] = response_format, path
+            params["response_format"], self._param_names["response_format"] = response_format, path
 
     def _read_format(self, format_: Any, path: str) -> Json | None:
         if format_ is None:

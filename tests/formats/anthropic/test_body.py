@@ -100,6 +100,10 @@ def test_a_schema_of_the_output_is_a_response_format() -> None:
         ({"messages": 5, "max_tokens": 0}, ["messages", "max_tokens"]),
         ({"max_tokens": None, "max_output_tokens": 0}, ["max_output_tokens"]),
         ({"tool_choice": {"type": "any"}}, ["tool_choice"]),
+        ({"functions": [5]}, ["functions[0]"]),
+        ({"functions": [TOOL] * 4}, ["functions"]),
+        ({"instructions": [5]}, ["instructions[0]"]),
+        ({"stop": [5]}, ["stop[0]"]),
         ({"tools": [TOOL], "tool_choice": {"type": "tool"}}, ["tool_choice.name"]),
         ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "g"}}, ["tool_choice.name"]),
         ({"tools": [TOOL], "messages": [QUESTION, CALL], "top_p": 5}, ["top_p", "messages[1].content[0]"]),
@@ -168,6 +172,7 @@ def test_what_has_no_effect_is_named_at_its_place(body: Json, places: list[str])
 def test_parameters_have_the_names_of_this_body() -> None:
     paths = accept({}).request.paths
     assert paths.param("stop") == "stop_sequences"
+    assert accept({"stop": ["x"]}).request.paths.param("stop") == "stop"
     assert paths.param("response_format") == "output_config.format"
     assert paths.param("temperature") == "temperature"
     assert paths.extra("chat_template_kwargs") == "chat_template_kwargs"

@@ -261,9 +261,14 @@ def test_unknown_keys_are_named() -> None:
 
 def test_the_system_field_is_one_message_without_the_billing_header() -> None:
     blocks = [text("x-anthropic-billing-header: cch=1;"), text("Be kind."), text("")]
-    assert parse_system(blocks).messages[0].parts == (Text("Be kind."),)
-    assert parse_system(blocks[:1]).messages == parse_system("").messages == parse_system(None).messages == ()
-    assert [violation.path for violation in parse_system([call()]).violations] != []
+    assert parse_system(blocks, "system").messages[0].parts == (Text("Be kind."),)
+    assert (
+        parse_system(blocks[:1], "system").messages
+        == parse_system("", "system").messages
+        == parse_system(None, "system").messages
+        == ()
+    )
+    assert [violation.path for violation in parse_system([call()], "system").violations] != []
 
 
 def test_a_thought_between_two_texts_needs_no_turn_and_two_thoughts_do() -> None:

@@ -116,7 +116,7 @@ DEFINED = change("tool_addition", type="tool_definition", definition=NEW)
     ],
 )
 def test_messages_define_and_withdraw_tools(messages: Any, tools: list[tuple[str, Json]]) -> None:
-    assert find_tools({"tools": [TOOL], "messages": messages}) == tools
+    assert find_tools({"tools": [TOOL], "messages": messages}, "tools") == tools
 
 
 @each_case(

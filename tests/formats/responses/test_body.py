@@ -131,6 +131,8 @@ def test_violations_have_the_places_of_the_callers_body(body: Json, places: list
         ({"input": "Hi", "conversation": "c"}, ["conversation"]),
         ({"input": "Hi", "temprature": 1}, ["temprature"]),
         ({"input": "Hi", "system": 5}, ["system"]),
+        ({"input": "Hi", "stop_sequences": 5}, ["stop_sequences"]),
+        ({"input": "Hi", "functions": [5]}, ["functions[0]"]),
         ({"input": [{"type": "compaction_trigger"}]}, ["input"]),
         ({"input": [{"type": "compaction_trigger"}, QUESTION]}, ["input[0]"]),
     ],
