@@ -110,8 +110,6 @@ class ReplyResponse(ABC):
     """The client disconnected before the end."""
     attempts: AttemptLog | None = None
     """The requests to model servers for this reply; None if another request made them."""
-    source: ReplaySource | None = None
-    """The reply in the cache; None if it is not kept."""
     call: InFlightCall | None = None
     """The call that was started for this response; it can go on when the response has ended."""
     answers: str | None = None
