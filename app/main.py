@@ -123,7 +123,7 @@ async def _run(
     """The lifespan of the application."""
     if demo is not None:
         await demo.start()
-    context.cache.on_cancel(context.cancel)
+    context.cache.on_cancel(context.replies.cancel)
     resources.health_checks.start()
     await read_past_spending(context)
     if service is not None:

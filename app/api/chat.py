@@ -23,7 +23,8 @@ from app.api.asgi import (
     take_body,
     wait_for_parse_memory,
 )
-from app.api.context import AppContext, PendingReply
+from app.api.context import AppContext
+from app.api.open_replies import PendingReply
 from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
@@ -225,7 +226,7 @@ class ChatEndpoint(Generic[Parsed]):
         try:
             if record.content is not None:
                 response.add_first_stage(record.content)
-            await context.run_response(response, opening, request.receive, request.lease)
+            await context.replies.run(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
             attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
@@ -274,7 +275,7 @@ class ChatEndpoint(Generic[Parsed]):
         trace = request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.record_content(parsed.request.messages)
-        create = context.create_event_stream if settings.stream else context.create_json_response
+        create = context.replies.create_event_stream if settings.stream else context.replies.create_json_response
         response = create(request.writer, info, parsed.reply_format, settings.mode)
         response.attempts = request.attempts
         response.owner = self._get_owner(request.scope)
@@ -386,7 +387,7 @@ class ChatEndpoint(Generic[Parsed]):
         if found.source is not None and isinstance(response, EventStreamResponse):
             info, format_, mode = response.info, response.format, response.mode
             reply = ResumableReply(info, format_, mode, response.owner, found.source, options.unread_seconds)
-            self._context.resumable.put(reply)
+            self._context.replies.resumable.put(reply)
 
 
 Answer: TypeAlias = Callable[[ChatEndpoint[Parsed], RequestInProgress, Parsed, ModelRoute], Coroutine[Any, Any, None]]

@@ -84,7 +84,7 @@ class MetricsService:
 def add_gauges(metrics: Metrics, context: AppContext) -> None:
     """Add what the gateway itself can be asked for."""
     for name, help_text, read in (
-        ("parley_open_replies", "Replies that are being sent, or waited for.", lambda: len(context.active)),
+        ("parley_open_replies", "Replies that are being sent, or waited for.", lambda: len(context.replies.active)),
         (
             "parley_requests_in_progress",
             "Requests that are admitted and have not ended.",

@@ -28,7 +28,7 @@ class ResumeEndpoint:
         after = _parse_last_event_id(scope)
         context = self._context
         with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-            resumable = await context.find_resumable(_id(scope), context.owner(scope))
+            resumable = await context.replies.find(_id(scope), context.owner(scope))
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
             if not after or not await _has_ended(context, resumable):
@@ -36,7 +36,7 @@ class ResumeEndpoint:
                 return
             async with _keep_open(resumable):
                 frames, last = await _count_frames(resumable)
-                is_remote = context.resumable.find(_id(scope)) is None
+                is_remote = context.replies.resumable.find(_id(scope)) is None
                 if after < frames:
                     await self._stream_rest(resumable, after, scope, receive, send)
                 elif isinstance(last, Failed) and (after > frames or (is_remote and last.fault == LOST)):
@@ -47,11 +47,11 @@ class ResumeEndpoint:
     async def _stream_rest(
         self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        response = self._context.create_event_stream(
+        response = self._context.replies.create_event_stream(
             make_send_queue(scope, send), resumable.info, resumable.format, resumable.mode, skip_frames=after
         )
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
-        await self._context.run_response(response, resumable.source.open(), receive)
+        await self._context.replies.run(response, resumable.source.open(), receive)
 
 
 class ReplyEndpoint:
@@ -76,20 +76,20 @@ class ReplyEndpoint:
                 body = {"response_id": id_, "status": "in_progress"}
                 await send_json(send, 202, body, {"retry-after": "1"})
                 return
-            resumable = await context.find_resumable(id_, owner)
+            resumable = await context.replies.find(id_, owner)
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
-            response = context.create_json_response(
+            response = context.replies.create_json_response(
                 make_send_queue(scope, send), resumable.info, resumable.format, "whole"
             )
-            await context.run_response(response, resumable.source.open(), receive)
+            await context.replies.run(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:
         """Cancel the reply. Its upstream call goes on while other replies read it."""
         context = self._context
-        resumable = context.resumable.find(id_)
-        record = None if resumable is not None else await context.find_remote(id_)
-        owners = [response.owner for response in context.running_responses(id_)]
+        resumable = context.replies.resumable.find(id_)
+        record = None if resumable is not None else await context.replies.find_remote(id_)
+        owners = [response.owner for response in context.replies.list_running(id_)]
         owners += [resumable.owner] if resumable is not None else []
         owners += [record.scope] if record is not None else []
         if not owners or any(owner != context.owner(scope) for owner in owners):
@@ -99,7 +99,7 @@ class ReplyEndpoint:
             if resumable is not None
             else record is None or await context.cache.is_running(record.location)
         )
-        context.cancel(id_)
+        context.replies.cancel(id_)
         if not await context.cache.publish_cancel(id_) and resumable is None:
             raise StoreDown("the gateway that serves this reply cannot be reached through Redis; try again later")
         return {"response_id": id_, "cancelled": live}
@@ -108,19 +108,19 @@ class ReplyEndpoint:
 async def _is_running(context: AppContext, id_: str, owner: str) -> bool:
     """Whether a reply to this caller, which can be read when it has ended, is in progress here or at the gateway that
     serves it. A reply of another gateway is not followed for that."""
-    reply = context.resumable.find(id_)
+    reply = context.replies.resumable.find(id_)
     if reply is not None:
         return reply.owner == owner and reply.source.complete and not reply.source.ended
-    record = await context.find_remote(id_)
+    record = await context.replies.find_remote(id_)
     return record is not None and record.scope == owner and await context.cache.is_running(record.location)
 
 
 async def _has_ended(context: AppContext, resumable: ResumableReply) -> bool:
     """Whether the reply has ended, here or at the gateway that serves it."""
     id_ = resumable.info.response_id
-    if resumable.source.ended or context.resumable.find(id_) is not None:
+    if resumable.source.ended or context.replies.resumable.find(id_) is not None:
         return resumable.source.ended
-    record = await context.find_remote(id_)
+    record = await context.replies.find_remote(id_)
     return record is None or not await context.cache.is_running(record.location)
 
 

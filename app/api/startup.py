@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from app.api.context import AppContext
 from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration, make_live_configuration
+from app.api.open_replies import OpenReplies
 from app.api.reply_response import ResponseLimits
 from app.api.resources import Resources
 from app.api.resumable import ResumableReplies
@@ -59,13 +60,17 @@ def make_context(
         await _apply(changed, context, resources, spans)
 
     state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings.cache)
-    context = AppContext(
-        live,
+    replies = OpenReplies(
+        cache,
         resources.ticker,
         ResumableReplies(settings.cache.resume_seconds, settings.cache.max_resume_bytes),
+        ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
+    )
+    context = AppContext(
+        live,
+        replies,
         cache,
         MemoryBudget(server.max_request_memory_bytes),
-        ResponseLimits(server.heartbeat_seconds, server.commit_seconds, server.stall_seconds),
         state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),

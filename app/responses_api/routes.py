@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from app.api.asgi import Scope, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
-from app.api.context import AppContext, PendingReply
+from app.api.context import AppContext
+from app.api.open_replies import PendingReply
 from app.api.reply_response import EventStreamResponse, ReplyResponse
 from app.api.response_writer import SendQueue
 from app.api.router import AsgiRoute, list_reply_routes
@@ -173,9 +174,9 @@ class _StoredReplies:
             await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
             return
         response, writer = run.response, request.offered_writer or SendQueue(request.send)
-        follower = self._context.create_event_stream(writer, response.info, response.format, response.mode)
+        follower = self._context.replies.create_event_stream(writer, response.info, response.format, response.mode)
         follower.start_stream()
-        await self._context.run_response(follower, run.follow(follower), request.receive)
+        await self._context.replies.run(follower, run.follow(follower), request.receive)
 
     async def _produce(self, endpoint: Endpoint, request: RequestInProgress, run: BackgroundRun) -> None:
         """Produce a background response to its end, and report its request."""

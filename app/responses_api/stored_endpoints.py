@@ -106,14 +106,14 @@ class _Handlers:
         context, id_, caller = self._context, _id(scope), self._context.caller_id(scope)
         run = self._background.find(id_, caller)
         if run is not None:
-            context.cancel(id_)
+            context.replies.cancel(id_)
             await context.cache.publish_cancel(id_)
             await run.ended.wait()
             await send_json(send, 200, run.describe())
             return
         running = self._find_running(scope)
         if running is not None:
-            context.cancel(id_)
+            context.replies.cancel(id_)
             await context.cache.publish_cancel(id_)
             await send_json(send, 200, await self._read_cancelled(caller, running | {"status": "cancelled"}))
             return
@@ -187,7 +187,7 @@ class _Handlers:
     def _find_running(self, scope: Scope) -> dict[str, Any] | None:
         """Return the Response of a reply that this gateway is sending, which is not stored before its end."""
         caller = self._context.caller_id(scope)
-        for response in self._context.running_responses(_id(scope)):
+        for response in self._context.replies.list_running(_id(scope)):
             if response.owner == caller:
                 return make_response(response.info, "in_progress")
         return None
@@ -195,7 +195,7 @@ class _Handlers:
     async def _find_running_elsewhere(self, scope: Scope) -> ReplyInfo | None:
         """Return what is known about a reply that another gateway is sending. Raises StoreDown."""
         context, id_ = self._context, _id(scope)
-        record = await context.find_remote(id_)
+        record = await context.replies.find_remote(id_)
         if record is None or record.scope != context.caller_id(scope):
             return None
         return info_from_record(record, id_) if await context.cache.is_running(record.location) else None
@@ -223,20 +223,20 @@ class _Handlers:
         if record.status in RUNNING:
             response = self._create_response(stream, _info_from_stored(record.response, scope))
             response.await_reply()
-            await self._context.run_response(response, self._await_reply(stream, response), receive)
+            await self._context.replies.run(response, self._await_reply(stream, response), receive)
             return
         headers = (*STREAM_HEADERS, (b"x-parley-response-id", stream.id.encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": _write_stored(record, after)})
 
     async def _find_reply(self, stream: "_Stream") -> ResumableReply | None:
-        reply = await self._context.find_resumable(stream.id, stream.caller)
+        reply = await self._context.replies.find(stream.id, stream.caller)
         return None if reply is None or not reply.source.complete else reply
 
     async def _stream_reply(self, reply: ResumableReply, stream: "_Stream") -> None:
         response = self._create_response(stream, reply.info)
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
-        await self._context.run_response(response, self._open_kept(reply.source, response, stream), stream.receive)
+        await self._context.replies.run(response, self._open_kept(reply.source, response, stream), stream.receive)
 
     async def _open_kept(self, source: ReplaySource, response: ReplyResponse, stream: "_Stream") -> Reply:
         """Open a reply to send it again. Its last event has the Response that is stored."""
@@ -272,11 +272,11 @@ class _Handlers:
         """Send the events of a background response of this gateway that has not ended."""
         follower = self._create_response(stream, run.response.info)
         follower.start_stream()
-        await self._context.run_response(follower, run.follow(follower), stream.receive)
+        await self._context.replies.run(follower, run.follow(follower), stream.receive)
 
     def _create_response(self, stream: "_Stream", info: ReplyInfo) -> EventStreamResponse:
         writer = make_send_queue(stream.scope, stream.send)
-        return self._context.create_event_stream(writer, info, RESPONSES, "delta", stream.skip, keep_last=False)
+        return self._context.replies.create_event_stream(writer, info, RESPONSES, "delta", stream.skip, keep_last=False)
 
 
 class _Stream(NamedTuple):

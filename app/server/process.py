@@ -216,7 +216,9 @@ class ParleyServer(uvicorn.Server):
         if context is not None:
             context.draining = True
             log.info(
-                "shutting down: %d replies may finish within %g s", len(context.active), context.server.drain_seconds
+                "shutting down: %d replies may finish within %g s",
+                len(context.replies.active),
+                context.server.drain_seconds,
             )
             loop = asyncio.get_running_loop()
             loop.call_later(context.server.drain_seconds, _end_replies, context)
@@ -264,7 +266,7 @@ def _enable_keepalive(listening: socket.socket) -> None:
 
 
 def _end_replies(context: AppContext) -> None:
-    for response in list(context.active):
+    for response in list(context.replies.active):
         response.fail(Draining("this gateway is shutting down; send the request again"))
 
 

@@ -225,7 +225,7 @@ def test_a_response_that_is_cancelled_while_its_record_is_written_stops_its_call
         own = OwnEndpoint(gateway, store)
         id_ = await own.create()
         await store.writing.wait()
-        context.cancel(id_)
+        context.replies.cancel(id_)
         await asyncio.sleep(0.05)
         assert context.cache.calls == 0
         store.release.set()
@@ -311,9 +311,9 @@ def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: 
     async def run() -> tuple[Answer, list[Answer]]:
         body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
         streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
-        while not gateway.running.context.active:
+        while not gateway.running.context.replies.active:
             await asyncio.sleep(0)
-        id_ = next(iter(gateway.running.context.active)).info.response_id
+        id_ = next(iter(gateway.running.context.replies.active)).info.response_id
         resuming = [
             asyncio.create_task(gateway.running.asked("GET", f"/v1/responses/{id_}?stream=true&starting_after={after}"))
             for after in (0, 4)

@@ -46,7 +46,7 @@ class Gateways:
 
     async def find_id(self) -> str:
         await self.asked.wait()
-        return next(iter(self.one.context.active)).info.response_id
+        return next(iter(self.one.context.replies.active)).info.response_id
 
     async def get(self, gateway: Running, path: str, method: str = "GET") -> Answer:
         return await gateway.asked(method, f"/v1/responses/{path}")

@@ -125,7 +125,7 @@ def test_a_background_response_is_refused_before_its_call_if_it_cannot_be_stored
     for _ in range(2):
         assert is_outage(gateway.post(background=True, stream=stream))
     context = gateway.running.context
-    assert gateway.server.requests == [] and context.in_progress == 0 and not context.active
+    assert gateway.server.requests == [] and context.in_progress == 0 and not context.replies.active
     gateway.go_on()
     answer = gateway.post(background=True)
     assert (answer.status, answer.json["status"]) == (200, "queued")
@@ -153,7 +153,7 @@ def test_the_end_of_a_background_response_is_stored_when_the_store_is_back(
             streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
             while not gateway.server.requests:
                 await asyncio.sleep(0.01)
-            id_ = next(iter(gateway.running.context.active)).info.response_id
+            id_ = next(iter(gateway.running.context.replies.active)).info.response_id
             while (await gateway.running.asked("GET", f"/v1/responses/{id_}")).json["status"] != "in_progress":
                 await asyncio.sleep(0.01)
             own_redis.pause()

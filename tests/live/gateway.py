@@ -62,8 +62,8 @@ class Gateway:
         """Nothing is left of any request but connections that are kept for the next one."""
         context = self.context
         return (
-            not context.active
-            and not len(context.ticker)
+            not context.replies.active
+            and not len(context.replies.ticker)
             and not context.in_progress
             and self.transport.idle_connections == self.transport.open_connections
         )

@@ -99,7 +99,7 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
     what = settings(model.url, {"commit_seconds": LONG_SECONDS}, {"first_token_seconds": LONG_SECONDS})
     kept = CacheSettings.model_validate({"url": url, "resume_seconds": 0, **cache})
     async with serving_with(what.model_copy(update={"cache": kept}), StorageMaker(linger_seconds=0.2)) as gateway:
-        gateway.context.resumable.sweep_seconds = 0.05
+        gateway.context.replies.resumable.sweep_seconds = 0.05
         yield gateway
         await eventually(lambda: forgotten(gateway))
 
@@ -107,7 +107,7 @@ async def caching(model: Model, url: str = "memory:", **cache: Any) -> AsyncIter
 def forgotten(gateway: Gateway) -> bool:
     """Of no reply anything is left but what the store has."""
     cache = gateway.context.cache
-    return not (cache.calls or cache.storing or cache.in_memory or len(gateway.context.resumable))
+    return not (cache.calls or cache.storing or cache.in_memory or len(gateway.context.replies.resumable))
 
 
 def listening(gateway: Gateway) -> int:

@@ -53,11 +53,11 @@ async def test_only_the_key_that_asked_can_cancel_a_running_reply_streamed_or_wh
             asked = asyncio.create_task(
                 client.post("/v1/chat", json=BODY | {"stream": stream}, headers={"x-api-key": ALICE})
             )
-            await eventually(lambda: len(gateway.context.active) == 1)
-            (response,) = gateway.context.active
+            await eventually(lambda: len(gateway.context.replies.active) == 1)
+            (response,) = gateway.context.replies.active
             path = f"/v1/chat/{response.info.response_id}"
             assert (await client.delete(path, headers={"x-api-key": BOB})).status_code == 404
-            assert gateway.context.active
+            assert gateway.context.replies.active
             cancelled = await client.delete(path, headers={"x-api-key": ALICE})
             assert (cancelled.status_code, cancelled.json()["cancelled"]) == (200, True)
             answer = await asked

@@ -155,7 +155,7 @@ async def test_equal_requests_that_are_deterministic_share_one_call(url: str) ->
     gated = Reply([say("a"), gate, end(), DONE], chunked=True)
     async with ScriptedServer(gated) as upstream, caching(upstream, url=url) as gateway:
         asking = [asyncio.ensure_future(gateway.ask(**plain(OPENAI, temperature=0))) for _ in range(5)]
-        await eventually(lambda: len(gateway.gateway.context.active) == 5)
+        await eventually(lambda: len(gateway.gateway.context.replies.active) == 5)
         gate.set()
         answers = await asyncio.gather(*asking)
         assert sorted(answer.label for answer in answers) == ["miss", *["shared"] * 4]
@@ -182,7 +182,7 @@ async def test_gateways_that_share_a_redis_share_only_what_the_rule_allows(share
         sampling = [asyncio.ensure_future(one.ask(**plain(OPENAI))) for one in pair]
         await upstream.request(2)
         steady = [asyncio.ensure_future(one.ask(**plain(OPENAI, seed=1))) for one in pair]
-        await eventually(lambda: sum(len(one.gateway.context.active) for one in pair) == 4)
+        await eventually(lambda: sum(len(one.gateway.context.replies.active) for one in pair) == 4)
         await upstream.request(3)
         gate.set()
         assert [answer.label for answer in await asyncio.gather(*sampling)] == ["bypass", "bypass"]

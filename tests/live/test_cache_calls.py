@@ -39,7 +39,7 @@ async def test_callers_share_a_call_only_where_they_share_replies(scope: str, ca
         await upstream.request()
         others = [asyncio.ensure_future(gateway.ask(headers=headers)) for headers in (BOB, ALICE)]
         await upstream.request(calls)
-        await eventually(lambda: len(gateway.gateway.context.active) == 3)
+        await eventually(lambda: len(gateway.gateway.context.replies.active) == 3)
         gate.set()
         answers = await asyncio.gather(first, *others)
         assert [answer.label for answer in answers] == ["miss", "miss" if scope == "caller" else "shared", "shared"]
@@ -53,7 +53,7 @@ async def test_equal_requests_in_every_reply_mode_are_one_call() -> None:
             ways: list[Json] = [{}, {"stream_mode": "snapshot"}, {"stream": False}, {"reply_format": "openai"}]
             ways.append({"path": "/v1/chat/completions", "cache": {"mode": "on"}})
             asking = [asyncio.ensure_future(gateway.ask(**way)) for way in ways]
-            await eventually(lambda: len(gateway.gateway.context.active) == len(ways))
+            await eventually(lambda: len(gateway.gateway.context.replies.active) == len(ways))
             gate.set()
             answers = await asyncio.gather(*asking)
             assert sorted(answer.label for answer in answers) == ["miss", *["shared"] * 4]
@@ -73,7 +73,7 @@ async def test_the_first_caller_may_leave_and_later_ones_get_the_whole_reply() -
                     await second.ask()
                     await second.head()
                     assert second.headers["x-parley-cache"] == "shared"
-                await eventually(lambda: len(gateway.gateway.context.active) == 1)
+                await eventually(lambda: len(gateway.gateway.context.replies.active) == 1)
                 assert not upstream.connections[0].closed.is_set()
                 gate.set()
                 events = checked(await second.rest())
@@ -89,7 +89,7 @@ async def test_a_call_that_fails_its_first_caller_is_made_again_for_the_second()
     busy = Reply([b"{}"], status=503, headers={"content-length": "2"}, hold=hold)
     async with ScriptedServer(busy, OLD) as upstream, caching(upstream) as gateway:
         asking = [asyncio.ensure_future(gateway.ask()) for _ in range(3)]
-        await eventually(lambda: len(gateway.gateway.context.active) == 3)
+        await eventually(lambda: len(gateway.gateway.context.replies.active) == 3)
         hold.set()
         answers = await asyncio.gather(*asking)
         assert sorted(answer.status for answer in answers) == [200, 200, 503]
@@ -101,7 +101,7 @@ async def test_a_call_that_breaks_off_fails_its_readers_and_no_later_caller() ->
     async with ScriptedServer(Reply([say("a"), gate], chunked=True, abrupt=True), OLD) as upstream:
         async with caching(upstream) as gateway:
             asking = [asyncio.ensure_future(gateway.ask()) for _ in range(3)]
-            await eventually(lambda: len(gateway.gateway.context.active) == 3)
+            await eventually(lambda: len(gateway.gateway.context.replies.active) == 3)
             gate.set()
             answers = await asyncio.gather(*asking)
             assert [answer.frames[-1].type for answer in answers] == ["response.failed"] * 3
@@ -117,7 +117,7 @@ async def test_a_slow_caller_delays_no_other() -> None:
             quick = await gateway.ask()
             assert quick.label == "shared"
             assert quick.frames[-1].type == "response.completed"
-            assert len(gateway.gateway.context.active) == 1, "the slow one is still at it"
+            assert len(gateway.gateway.context.replies.active) == 1, "the slow one is still at it"
 
 
 async def test_a_hundred_requests_of_ten_questions_at_once_are_ten_calls() -> None:
@@ -127,7 +127,7 @@ async def test_a_hundred_requests_of_ten_questions_at_once_are_ten_calls() -> No
         asking = [
             asyncio.ensure_future(gateway.ask(messages=question(str(one % 10)), stream=False)) for one in range(100)
         ]
-        await eventually(lambda: len(gateway.gateway.context.active) == 100)
+        await eventually(lambda: len(gateway.gateway.context.replies.active) == 100)
         gate.set()
         answers = await asyncio.gather(*asking)
         assert [answer.json["messages"][0]["content"] for answer in answers] == [str(one % 10) for one in range(100)]

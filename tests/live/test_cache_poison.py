@@ -123,7 +123,7 @@ async def test_a_reply_that_goes_on_without_its_caller_is_one() -> None:
             await caller.ask(cancel_on_disconnect=False)
             await caller.head()
             await caller.write()
-        await eventually(lambda: not gateway.gateway.context.active)
+        await eventually(lambda: not gateway.gateway.context.replies.active)
         gate.set()
         await eventually(lambda: not gateway.gateway.context.cache.calls)
         assert await gateway.entries() == 1

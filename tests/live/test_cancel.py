@@ -81,7 +81,7 @@ async def test_a_call_that_outlives_its_caller_can_be_cancelled(url: str) -> Non
     async with ScriptedServer(endless()) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_ = await started(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert not upstream.connections[0].closed.is_set()
         assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": True})
         await closed(upstream)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 
 async def ended(one: Gateway, other: Gateway, id_: str) -> None:
     """The other knows that the reply has come to its end."""
-    kept = one.context.resumable.find(id_)
+    kept = one.context.replies.resumable.find(id_)
     assert kept is not None and kept.source.location is not None
     async with asyncio.timeout(DEADLINE_SECONDS):
         while await other.context.cache.is_running(kept.source.location):
@@ -107,7 +107,7 @@ async def test_a_reply_that_ended_elsewhere_is_forgotten_there(shared_redis: Red
         await known(other, id_)
         await ended(one, other, id_)
         assert await cancel(other, id_) == (200, {"response_id": id_, "cancelled": False})
-        await eventually(lambda: one.context.resumable.find(id_) is None)
+        await eventually(lambda: one.context.replies.resumable.find(id_) is None)
 
 
 async def test_without_redis_a_reply_can_be_cancelled_at_its_own_gateway(own_redis: RedisServer) -> None:

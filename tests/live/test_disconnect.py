@@ -84,7 +84,7 @@ async def test_leaving_unread_what_blocks_the_gateway(stream_mode: str) -> None:
     async with ScriptedServer(Reply([*script, never()])) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask(stream_mode=stream_mode)
-            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.replies.active))
         await closed(upstream)
 
 
@@ -93,7 +93,7 @@ async def test_leaving_while_the_gateway_connects(stream: bool) -> None:
     async with unreachable() as url, serving(url) as gateway:
         async with calling(gateway.address) as caller:
             await caller.ask(stream=stream)
-            await eventually(lambda: len(gateway.context.active) == 1)
+            await eventually(lambda: len(gateway.context.replies.active) == 1)
         await eventually(gateway.quiet, SOON)
 
 
@@ -115,8 +115,8 @@ async def test_leaving_while_it_waits_for_a_free_connection() -> None:
                 await upstream.request()
                 async with calling(gateway.address) as second:
                     await second.ask()
-                    await eventually(lambda: len(gateway.context.active) == 2)
-                await eventually(lambda: len(gateway.context.active) == 1, SOON)
+                    await eventually(lambda: len(gateway.context.replies.active) == 2)
+                await eventually(lambda: len(gateway.context.replies.active) == 1, SOON)
             await closed(upstream)
         assert len(upstream.requests) == 1
 
@@ -206,7 +206,7 @@ async def test_a_client_that_closes_only_its_sending_side_gets_its_reply(
             await caller.say((ASKED if stream else WHOLE).replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
             await upstream.request()
             if begun and stream:
-                await eventually(lambda: any(response.status for response in gateway.context.active))
+                await eventually(lambda: any(response.status for response in gateway.context.replies.active))
             caller.writer.write_eof()
             await asyncio.sleep(SOON)
             assert not upstream.connections[0].closed.is_set()

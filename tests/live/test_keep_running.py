@@ -59,7 +59,7 @@ async def test_a_call_may_outlive_its_caller(url: str) -> None:
     async with ScriptedServer(script) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_, got = await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         gate.set()
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not upstream.connections[0].finished:
@@ -75,7 +75,7 @@ async def test_a_call_waits_some_seconds_for_a_client_that_resumes(url: str) -> 
     async with ScriptedServer(gated(gate)) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_, got = await starting(caller, cancel_on_disconnect=30)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         async with calling(gateway.address) as again:
             assert await come_back(again, id_, len(got)) == 200
             gate.set()
@@ -89,7 +89,7 @@ async def test_a_call_that_waits_for_its_client_is_cancelled(url: str, how: str)
     async with ScriptedServer(endless()) as upstream, caching(upstream, url) as gateway:
         async with calling(gateway.address) as caller:
             id_ = await started(caller, cancel_on_disconnect=0.1 if how == "time" else 30)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert not upstream.connections[0].closed.is_set()
         if how == "DELETE":
             assert (await cancel(gateway, id_))[1]["cancelled"]
@@ -126,7 +126,7 @@ async def test_a_caller_who_resumes_at_another_gateway_keeps_the_call_alive(shar
                 await known(other, id_)
                 assert await come_back(again, id_, 0) == 200
                 assert await first_frames(again, len(got)) == got
-            await eventually(lambda: not one.context.active)
+            await eventually(lambda: not one.context.replies.active)
             gate.set()
             assert b"event: response.completed" in split_frames(await again.rest())[-1]
         assert len(upstream.requests) == 1
@@ -158,7 +158,7 @@ async def test_a_shared_reply_can_be_resumed_when_all_others_have_left(url: str)
             await starting(first)
             id_, got = await starting(second, cancel_on_disconnect=False)
             assert second.headers["x-parley-cache"] == "shared"
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         async with calling(gateway.address) as caller:
             assert await come_back(caller, id_, len(got)) == 200
             gate.set()

@@ -41,10 +41,10 @@ async def test_a_reply_that_breaks_when_its_caller_has_left_is_logged(
         async with caching(upstream, url, server=LOGGING) as gateway:
             async with calling(gateway.address) as caller:
                 await starting(caller, cancel_on_disconnect=False)
-            await eventually(lambda: not gateway.context.active)
+            await eventually(lambda: not gateway.context.replies.active)
             assert capsys.readouterr().err == ""
             gate.set()
-            await eventually(lambda: not len(gateway.context.ticker))
+            await eventually(lambda: not len(gateway.context.replies.ticker))
         expected = late(upstream, "reply_not_finished", "the reply ended before it was finished")
     assert lines(capsys.readouterr().err) == [expected]
 
@@ -60,9 +60,9 @@ async def test_a_call_that_never_begins_when_its_caller_has_left_is_logged(
                 await caller.ask(STAYING)
                 assert await caller.head() == 200
                 await upstream.request()  # the stream may be opened while the cache is still asked
-            await eventually(lambda: not gateway.context.active)
+            await eventually(lambda: not gateway.context.replies.active)
             gate.set()
-            await eventually(lambda: not len(gateway.context.ticker))
+            await eventually(lambda: not len(gateway.context.replies.ticker))
     found = lines(capsys.readouterr().err)
     assert [(line["message"], line["upstream"], line["cause"]) for line in found] == [
         ("a call failed after its client had disconnected", "local", "error_status")
@@ -77,7 +77,7 @@ async def test_a_call_that_ends_well_without_its_caller_is_not_logged(
     async with ScriptedServer(script) as upstream, caching(upstream, url, server=LOGGING) as gateway:
         async with calling(gateway.address) as caller:
             await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         gate.set()
-        await eventually(lambda: not len(gateway.context.ticker))
+        await eventually(lambda: not len(gateway.context.replies.ticker))
     assert capsys.readouterr().err == ""

@@ -86,7 +86,7 @@ async def test_a_call_without_its_client_keeps_its_limits_until_it_ends(
     ):
         async with calling(gateway.address) as caller:
             id_, _ = await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert await used(gateway) == nearly(
             {"concurrent_streams": 1, "tokens_per_minute": RESERVED, "spend_per_day": 0}
         )
@@ -106,7 +106,7 @@ async def test_a_call_that_fails_before_it_begins_uses_nothing_when_its_client_h
         async with calling(gateway.address) as caller:
             await caller.ask({**QUESTION, "cancel_on_disconnect": False})
             assert await caller.head() == 200
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert (await used(gateway))["concurrent_streams"] == 1
         gate.set()
         assert await released(gateway) == {"concurrent_streams": 0, "tokens_per_minute": 0, "spend_per_day": 0}
@@ -121,7 +121,7 @@ async def test_a_client_that_leaves_others_with_its_call_pays_for_it() -> None:
                 await starting(caller)
                 await starting(joined)
                 assert joined.headers["x-parley-cache"] == "shared"
-            await eventually(lambda: len(gateway.context.active) == 1)
+            await eventually(lambda: len(gateway.context.replies.active) == 1)
             assert (await used(gateway))["concurrent_streams"] == 2
             gate.set()
             await joined.rest()
@@ -137,7 +137,7 @@ async def test_it_is_so_with_limits_in_redis(shared_redis: RedisServer) -> None:
         before = await used(gateway)
         async with calling(gateway.address) as caller:
             await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert (await used(gateway))["concurrent_streams"] == 1
         gate.set()
         after = await released(gateway)

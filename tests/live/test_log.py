@@ -35,7 +35,7 @@ async def in_the_body_of_a_conversion(caller: Caller, gateway: Gateway) -> None:
 
 async def before_the_head(caller: Caller, gateway: Gateway) -> None:
     await caller.ask()
-    await eventually(lambda: bool(gateway.context.active))
+    await eventually(lambda: bool(gateway.context.replies.active))
 
 
 async def in_a_stream(caller: Caller, gateway: Gateway) -> None:
@@ -136,7 +136,7 @@ async def test_a_request_whose_caller_leaves_is_one_line_with_the_tokens_so_far(
         async with calling(gateway.address) as caller:
             await when(caller, gateway)
             await upstream.request(1)
-        await eventually(lambda: not gateway.context.active and gateway.callers == 0)
+        await eventually(lambda: not gateway.context.replies.active and gateway.callers == 0)
     text = capsys.readouterr().err
     (line,) = [line for line in map(json.loads, text.splitlines()) if line["message"] == "request"]
     assert (line["status"], line["error"], line["endpoint"]) == (499, "caller_gone", "chat")

@@ -109,15 +109,15 @@ async def test_a_reply_is_forgotten_some_time_after_its_end() -> None:
     gate = asyncio.Event()
     script = Reply([say("One"), gate, end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, resume_seconds=0.2) as gateway:
-        gateway.context.resumable.sweep_seconds = 0.01
+        gateway.context.replies.resumable.sweep_seconds = 0.01
         async with calling(gateway.address) as caller:
             id_, _ = await starting(caller)
             await asyncio.sleep(0.4)  # as long as it comes, it does not matter how long
-            assert gateway.context.resumable.find(id_)
+            assert gateway.context.replies.resumable.find(id_)
             gate.set()
             await caller.rest()
         assert (await resumed(gateway, id_))[-1].startswith(b"id:")
-        await eventually(lambda: not len(gateway.context.resumable))
+        await eventually(lambda: not len(gateway.context.replies.resumable))
         assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
 
 
@@ -125,8 +125,8 @@ async def test_of_more_than_may_be_kept_the_oldest_are_forgotten() -> None:
     text = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=2500))  # it packs badly
     script = Reply([say(text), end(), DONE], chunked=True)
     async with ScriptedServer(script) as upstream, caching(upstream, "null:", max_resume_bytes=8000) as gateway:
-        gateway.context.resumable.sweep_seconds = 0.01
+        gateway.context.replies.resumable.sweep_seconds = 0.01
         ids = [(await whole(gateway, generate_cfg={"seed": seed}))[0] for seed in range(4)]
-        await eventually(lambda: len(gateway.context.resumable) == 2)
+        await eventually(lambda: len(gateway.context.replies.resumable) == 2)
         found = [(await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] for id_ in ids]
     assert found == [404, 404, 200, 200]

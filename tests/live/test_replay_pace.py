@@ -114,5 +114,5 @@ async def test_a_hit_that_is_not_read_delays_no_other_caller_and_is_whole_when_r
             await slow.ask()
             await slow.head()
             quick = await gateway.ask()
-            assert (quick.label, len(gateway.gateway.context.active)) == ("hit", 1)
+            assert (quick.label, len(gateway.gateway.context.replies.active)) == ("hit", 1)
             assert "".join(texts(await slow.rest())) == "x" * 20_000 * 200

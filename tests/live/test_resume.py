@@ -84,7 +84,7 @@ def body(name: str, mode: str, **more: Any) -> dict[str, Any]:
 
 
 def is_packed(gateway: Gateway, id_: str) -> bool:
-    reply = gateway.context.resumable.find(id_)
+    reply = gateway.context.replies.resumable.find(id_)
     return reply is not None and isinstance(reply.source, PackedReply)
 
 
@@ -160,7 +160,7 @@ async def test_a_reply_that_has_ended_can_be_read_again_from_any_frame(mode: str
 async def test_a_reply_that_is_kept_as_bytes_is_resumed_byte_for_byte(name: str, mode: str) -> None:
     """At once after its end it is a log; soon it is bytes. A stored reply that is sent again is kept so too."""
     async with BySeed() as upstream, caching(upstream) as gateway:
-        gateway.context.resumable.sweep_seconds = 0.01
+        gateway.context.replies.resumable.sweep_seconds = 0.01
         gated = upstream.gated[-1] = Gated()
         gated.open()
         for label in ("miss", "hit"):

@@ -226,7 +226,7 @@ async def test_a_caller_who_reads_late_stops_the_server_and_loses_nothing() -> N
     async with ScriptedServer(*replies) as upstream, serving(upstream) as gateway:
         async with calling(gateway.address, receive_bytes=16384) as caller:
             await caller.ask(completed_bodies=False)
-            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.replies.active))
             await stands_still(upstream)
             assert upstream.connections[0].finished == 0
             stopped.set()
@@ -253,7 +253,7 @@ async def test_a_caller_who_reads_nothing_is_cut_off(last: list[bytes | asyncio.
     async with ScriptedServer(Reply(script, chunked=True)) as upstream, serving(upstream, server=quick) as gateway:
         async with calling(gateway.address, receive_bytes=8192) as caller:
             await caller.ask()
-            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.active))
+            await eventually(lambda: any(delivery.blocked for delivery in gateway.context.replies.active))
             await eventually(gateway.quiet)
             await eventually(lambda: gateway.callers == 0)
             await caller.head()

@@ -40,7 +40,7 @@ async def test_a_call_that_outlives_its_client_is_counted_when_it_ends() -> None
     async with ScriptedServer(script) as upstream, caching(upstream, "memory:") as gateway:
         async with calling(gateway.address) as caller:
             await starting(caller, cancel_on_disconnect=False)
-        await eventually(lambda: not gateway.context.active)
+        await eventually(lambda: not gateway.context.replies.active)
         assert await counted(gateway) == Totals(requests=1)
         gate.set()
         await eventually(lambda: not gateway.context.cache.calls)
@@ -81,7 +81,7 @@ async def test_a_call_that_two_clients_share_is_counted_once() -> None:
     async with ScriptedServer(script) as upstream, caching(upstream, "memory:") as gateway:
         async with asyncio.TaskGroup() as tasks:
             replies = [tasks.create_task(ask(gateway)) for _ in range(3)]
-            await eventually(lambda: len(gateway.context.active) == 3 and bool(upstream.requests))
+            await eventually(lambda: len(gateway.context.replies.active) == 3 and bool(upstream.requests))
             gate.set()
         assert sorted(reply.result()["cost"] for reply in replies) == [0.0, 0.0, 0.25]
         total = await counted(gateway)
