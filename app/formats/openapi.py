@@ -1,6 +1,6 @@
 """What the descriptions of all formats in the OpenAPI document share, and the errors (docs/reference/errors.md)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -153,6 +153,26 @@ def describe(*statuses: int) -> dict[int | str, dict[str, Any]]:
 def describe_errors(statuses: Json, *models: str) -> Json:
     """Return the error responses of an operation, from descriptions by status."""
     return {status: {"description": text, "content": json_content(*models)} for status, text in statuses.items()}
+
+
+def describe_operation(
+    names: tuple[str, str, str],
+    responses: Json,
+    errors: Json,
+    *,
+    body: str = "",
+    parameters: Sequence[Json] = (),
+) -> Json:
+    """Describe what one method of a path does. `names` are its tag, its summary and its id. `responses` holds
+    (description, content) by status. `body` is the component of its body."""
+    tag, summary, operation_id = names
+    operation: Json = {"tags": [tag], "summary": summary, "operationId": operation_id}
+    if parameters:
+        operation["parameters"] = [*parameters]
+    if body:
+        operation["requestBody"] = {"required": True, "content": json_content(body)}
+    found = {status: {"description": text, "content": content} for status, (text, content) in responses.items()}
+    return operation | {"responses": {**found, **errors}}
 
 
 STATUSES = {

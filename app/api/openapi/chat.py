@@ -7,7 +7,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from app.formats import FORMATS, openapi
-from app.formats.openapi import Described, FormatPart, Json, event_stream, give_examples, json_content
+from app.formats.openapi import (
+    Described,
+    FormatPart,
+    Json,
+    describe_operation,
+    event_stream,
+    give_examples,
+    json_content,
+)
 
 PARTS: Mapping[str, FormatPart] = {name: import_module(f"{row.package}.openapi").PART for name, row in FORMATS.items()}
 _ERRORS = tuple(dict.fromkeys(part.error.__name__ for part in PARTS.values()))
@@ -112,67 +120,45 @@ def describe_paths() -> Json:
 def _describe_chat() -> Json:
     ok = "The reply: with `stream: false` one JSON body, else a stream of events. Both are in the format that \
 `reply_format` names"
-    return {
-        "tags": ["chat"],
-        "summary": "Create a model's reply to a conversation",
-        "operationId": "chat",
-        "requestBody": {"required": True, "content": json_content("ChatRequest")},
-        "responses": {
-            "200": {"description": ok, "content": {**_REPLY, **_STREAM}},
-            **openapi.describe_errors(openapi.select(*openapi.MODEL_CALL), *_ERRORS),
-        },
-    }
+    return describe_operation(
+        ("chat", "Create a model's reply to a conversation", "chat"),
+        {"200": (ok, {**_REPLY, **_STREAM})},
+        openapi.describe_errors(openapi.select(*openapi.MODEL_CALL), *_ERRORS),
+        body="ChatRequest",
+    )
 
 
 def _describe_resume() -> Json:
     number = {"type": "string", "pattern": "^[0-9]{1,15}$"}
-    description = "How many frames the client has read; in the format `qwen`, the `seq` of the last one."
-    return {
-        "tags": ["chat"],
-        "summary": "Resume the stream of a reply after a lost connection",
-        "operationId": "resume",
-        "parameters": [
+    after = "How many frames the client has read; in the format `qwen`, the `seq` of the last one."
+    header = "The same as `after`; the larger number is used."
+    ended = {"204": {"description": "The reply has ended, and the client has read all of its frames"}}
+    return describe_operation(
+        ("chat", "Resume the stream of a reply after a lost connection", "resume"),
+        {"200": ("The frames that follow, as they arrive", _STREAM)},
+        ended | openapi.describe_errors(openapi.select("404", "405", "422", "503"), "ErrorBody"),
+        parameters=[
             _RESPONSE_ID,
-            {"name": "after", "in": "query", "schema": number, "description": description},
-            {
-                "name": "Last-Event-ID",
-                "in": "header",
-                "schema": number,
-                "description": "The same as `after`; the larger number is used.",
-            },
+            {"name": "after", "in": "query", "schema": number, "description": after},
+            {"name": "Last-Event-ID", "in": "header", "schema": number, "description": header},
         ],
-        "responses": {
-            "200": {"description": "The frames that follow, as they arrive", "content": _STREAM},
-            "204": {"description": "The reply has ended, and the client has read all of its frames"},
-            **openapi.describe_errors(openapi.select("404", "405", "422", "503"), "ErrorBody"),
-        },
-    }
+    )
 
 
 def _describe_read() -> Json:
-    statuses = openapi.select("404", "405", "409", "500", "502", "503", "504")
     progress = "The reply has not ended: send the request again after Retry-After, or read its events"
-    return {
-        "tags": ["chat"],
-        "summary": "Read the whole of a streamed reply, in the format of its request",
-        "operationId": "read_reply",
-        "parameters": [_RESPONSE_ID],
-        "responses": {
-            "200": {"description": "The reply", "content": _REPLY},
-            "202": {"description": progress, "content": json_content("ReplyInProgress")},
-            **openapi.describe_errors(statuses, *_ERRORS),
-        },
-    }
+    return describe_operation(
+        ("chat", "Read the whole of a streamed reply, in the format of its request", "read_reply"),
+        {"200": ("The reply", _REPLY), "202": (progress, json_content("ReplyInProgress"))},
+        openapi.describe_errors(openapi.select("404", "405", "409", "500", "502", "503", "504"), *_ERRORS),
+        parameters=[_RESPONSE_ID],
+    )
 
 
 def _describe_cancel() -> Json:
-    return {
-        "tags": ["chat"],
-        "summary": "Stop a reply and delete it",
-        "operationId": "cancel",
-        "parameters": [_RESPONSE_ID],
-        "responses": {
-            "200": {"description": "The reply is deleted", "content": json_content("ReplyCancelled")},
-            **openapi.describe_errors(openapi.select("404", "405", "503"), "ErrorBody"),
-        },
-    }
+    return describe_operation(
+        ("chat", "Stop a reply and delete it", "cancel"),
+        {"200": ("The reply is deleted", json_content("ReplyCancelled"))},
+        openapi.describe_errors(openapi.select("404", "405", "503"), "ErrorBody"),
+        parameters=[_RESPONSE_ID],
+    )

@@ -208,32 +208,20 @@ _STATUSES = openapi.select(
 
 def _describe_paths() -> Json:
     content = {**json_content("AnthropicReply"), **event_stream("AnthropicEvent")}
-    return {
-        "/v1/messages": {
-            "post": {
-                "tags": ["anthropic"],
-                "summary": "Create a reply, for clients of Anthropic's SDKs",
-                "operationId": "messages",
-                "requestBody": {"required": True, "content": json_content("MessagesRequest")},
-                "responses": {
-                    "200": {"description": "A message, or its events with `stream: true`", "content": content},
-                    **openapi.describe_errors(_STATUSES, "AnthropicErrorBody"),
-                },
-            }
-        },
-        "/v1/messages/count_tokens": {
-            "post": {
-                "tags": ["anthropic"],
-                "summary": "Count the input tokens of a request",
-                "operationId": "count_tokens",
-                "requestBody": {"required": True, "content": json_content("CountTokensRequest")},
-                "responses": {
-                    "200": {"description": "The number of tokens", "content": json_content("CountedTokens")},
-                    **openapi.describe_errors(_STATUSES, "AnthropicErrorBody"),
-                },
-            }
-        },
-    }
+    errors = openapi.describe_errors(_STATUSES, "AnthropicErrorBody")
+    create = openapi.describe_operation(
+        ("anthropic", "Create a reply, for clients of Anthropic's SDKs", "messages"),
+        {"200": ("A message, or its events with `stream: true`", content)},
+        errors,
+        body="MessagesRequest",
+    )
+    count = openapi.describe_operation(
+        ("anthropic", "Count the input tokens of a request", "count_tokens"),
+        {"200": ("The number of tokens", json_content("CountedTokens"))},
+        errors,
+        body="CountTokensRequest",
+    )
+    return {"/v1/messages": {"post": create}, "/v1/messages/count_tokens": {"post": count}}
 
 
 PART = FormatPart(

@@ -144,20 +144,13 @@ _BODY = BodyPart(
 def _describe_paths() -> Json:
     statuses = openapi.select(*(status for status in openapi.MODEL_CALL if status not in ("402", "529")))
     content = {**json_content("ChatCompletion"), **event_stream("ChatCompletionFrame")}
-    return {
-        "/v1/chat/completions": {
-            "post": {
-                "tags": ["openai"],
-                "summary": "Create a reply, for clients of OpenAI's SDKs",
-                "operationId": "completions",
-                "requestBody": {"required": True, "content": json_content("CompletionRequest")},
-                "responses": {
-                    "200": {"description": "A completion, or its chunks with `stream: true`", "content": content},
-                    **openapi.describe_errors(statuses, "OpenAIErrorBody"),
-                },
-            }
-        }
-    }
+    operation = openapi.describe_operation(
+        ("openai", "Create a reply, for clients of OpenAI's SDKs", "completions"),
+        {"200": ("A completion, or its chunks with `stream: true`", content)},
+        openapi.describe_errors(statuses, "OpenAIErrorBody"),
+        body="CompletionRequest",
+    )
+    return {"/v1/chat/completions": {"post": operation}}
 
 
 PART = FormatPart(

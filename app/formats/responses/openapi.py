@@ -1,5 +1,6 @@
 """`/v1/responses`: OpenAI's Responses API (docs/reference/formats/responses.md)."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -322,14 +323,12 @@ def _describe_paths() -> Json:
     ]
     either = {**json_content("ResponseObject"), **event_stream("ResponseEvent")}
     response, deleted = json_content("ResponseObject"), json_content("ResponseDeleted")
+    tokens = json_content("InputTokens")
+    count = _describe("Count the tokens of a request", "count_input_tokens", tokens, body="ResponsesRequest")
     path = "/v1/responses/{response_id}"
     return {
-        "/v1/responses": {"post": _describe("Create a response", "create_response", either, body=True)},
-        "/v1/responses/input_tokens": {
-            "post": _describe(
-                "Count the tokens of a request", "count_input_tokens", json_content("InputTokens"), body=True
-            )
-        },
+        "/v1/responses": {"post": _describe("Create a response", "create_response", either, body="ResponsesRequest")},
+        "/v1/responses/input_tokens": {"post": count},
         path: {
             "get": _describe("Read a stored response, or its events", "get_response", either, [id_, *query]),
             "delete": _describe("Delete a stored response", "delete_response", deleted, [id_]),
@@ -347,18 +346,11 @@ def _describe_paths() -> Json:
 
 
 def _describe(
-    summary: str, operation_id: str, content: Json, parameters: list[Json] | None = None, *, body: bool = False
+    summary: str, operation_id: str, content: Json, parameters: Sequence[Json] = (), *, body: str = ""
 ) -> Json:
-    operation: Json = {"tags": ["responses"], "summary": summary, "operationId": operation_id}
-    if parameters:
-        operation["parameters"] = parameters
-    if body:
-        operation["requestBody"] = {"required": True, "content": json_content("ResponsesRequest")}
-    operation["responses"] = {
-        "200": {"description": summary, "content": content},
-        **openapi.describe_errors(_STATUSES, "OpenAIErrorBody"),
-    }
-    return operation
+    errors = openapi.describe_errors(_STATUSES, "OpenAIErrorBody")
+    names = ("responses", summary, operation_id)
+    return openapi.describe_operation(names, {"200": (summary, content)}, errors, body=body, parameters=parameters)
 
 
 _EXAMPLES: list[Json] = [
