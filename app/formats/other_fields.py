@@ -4,12 +4,13 @@ One that has another name in another API is read under its name here, with a war
 refused: it would be a guess to read it, and without it the reply would be another one than the caller wants.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
+from app.chat.messages import NOTHING
 from app.errors import Violation
 from app.validation.nearest import find_correct_spelling
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path
@@ -53,6 +54,17 @@ def rename_fields(body: Json, names: Mapping[str, str]) -> RenamedFields:
     own = {given: name for name, given in renamed.items()}
     rest = {key: value for key, value in body.items() if key not in renamed}
     return RenamedFields({own.get(key, key): value for key, value in rest.items()}, renamed)
+
+
+def warn_of_unknown_fields(
+    fields: Json, known: Collection[str], path: str = "", instead: Mapping[str, str] = NOTHING
+) -> Iterator[str]:
+    """Yield a warning for each field that is ignored. `path` is that of the object, and `instead` says what some fields
+    of other APIs are here."""
+    for key, value in fields.items():
+        if key not in known and value is not None:
+            hint = f": its name here is {instead[key]}" if key in instead else ""
+            yield f"{json_path([key], path)} is not known here and was ignored{hint}"
 
 
 def find_misspelt_fields(

@@ -27,11 +27,11 @@ from app.formats.base import Options, ReplyMode
 from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
-from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
-from app.validation.violations import find_unknown_keys, json_path, to_violations
+from app.validation.violations import find_unknown_keys, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
 
@@ -263,10 +263,7 @@ def _warn_of_edits(management: Any) -> Iterator[str]:
 
 
 def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:
-    for key in body:
-        if key not in _KNOWN and key not in NESTED_PARAMS and body[key] is not None:
-            hint = f": its name here is {_INSTEAD[key]}" if key in _INSTEAD else ""
-            yield f"{json_path([key])} is not known here and was ignored{hint}"
+    yield from warn_of_unknown_fields(body, _KNOWN | NESTED_PARAMS.keys(), instead=_INSTEAD)
     for name in ("tool_choice", "thinking", "output_config", "output_format"):
         for path in find_unknown_keys(getattr(head, name), name):
             yield f"{path} is not known here and was ignored"

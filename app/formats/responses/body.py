@@ -30,7 +30,7 @@ from app.formats.body import (
 from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
-from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
+from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
@@ -40,7 +40,7 @@ from app.formats.seal import read_seal
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
-from app.validation.violations import describe_given, json_path, to_violations
+from app.validation.violations import describe_given, to_violations
 
 Json = dict[str, Any]
 
@@ -417,12 +417,12 @@ class _BodyReader:
         if not isinstance(given, dict | None):
             self._refuse(name, f"must be an object, such as {form}")
         fields = _as_object(given)
-        self._warn_unknown(fields, name, known)
+        self._warnings += warn_of_unknown_fields(fields, known, name)
         path, value = f"{name}.{field}", fields.get(field)
         for one in settings:
             update = one.item.get(name) if one.item["type"] == "configuration_update" else None
             if isinstance(update, dict):
-                self._warn_unknown(update, f"{one.path}.{name}", {field})
+                self._warnings += warn_of_unknown_fields(update, {field}, f"{one.path}.{name}")
                 if field in update:
                     path, value = f"{one.path}.{name}.{field}", update[field]
         return path, value
@@ -484,16 +484,7 @@ class _BodyReader:
         body = self._body
         unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *_REFUSED) and body[key] is not None]
         self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
-        self._warn_unknown(body, "", _KNOWN | _REFUSED.keys())
-
-    def _warn_unknown(self, fields: Json, path: str, known: Set[str]) -> None:
-        unknown = (key for key in fields if key not in known and fields[key] is not None)
-        hints = _INSTEAD if not path else {}
-        self._warnings += (
-            f"{json_path([key], path)} is not known here and was ignored"
-            + (f": its name here is {hints[key]}" if key in hints else "")
-            for key in unknown
-        )
+        self._warnings += warn_of_unknown_fields(body, _KNOWN | _REFUSED.keys(), instead=_INSTEAD)
 
 
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
