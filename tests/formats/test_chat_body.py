@@ -123,3 +123,10 @@ def test_a_body_that_is_no_object_is_rejected_without_a_format(raw: bytes) -> No
     rejected = parse_chat_body(raw, LIMITS)
     assert isinstance(rejected, RejectedRequest)
     assert (rejected.error.status, rejected.write_error) == (400, None)
+
+
+def test_the_search_of_long_files_is_a_part_of_the_request() -> None:
+    parsed = accept(rag_cfg={"max_ref_token": 2000, "index_path": "x"})
+    assert parsed.request.passages is not None
+    assert parsed.request.passages.max_tokens == 2000
+    assert list(parsed.warnings) == ["rag_cfg.index_path has no effect: files are searched anew in each request"]

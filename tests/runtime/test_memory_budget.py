@@ -24,7 +24,7 @@ async def test_bytes_that_are_taken_leave_half_of_the_budget_to_those_that_wait(
 
 
 @pytest.mark.anyio
-async def test_who_waits_first_is_served_first_also_where_less_would_fit() -> None:
+async def test_the_first_to_wait_gets_its_bytes_first_also_where_less_would_fit() -> None:
     budget = MemoryBudget(100)
     holder, large, small = budget.lease(), budget.lease(), budget.lease()
     holder.change(70)
@@ -40,6 +40,19 @@ async def test_who_waits_first_is_served_first_also_where_less_would_fit() -> No
     holder.release()
     await asyncio.gather(*tasks)
     assert order == ["large", "small"]
+
+
+@pytest.mark.anyio
+async def test_a_wait_ends_when_exactly_as_much_is_free() -> None:
+    budget = MemoryBudget(100)
+    holder, one, other = budget.lease(), budget.lease(), budget.lease()
+    holder.change(70)
+    await one.wait(30, 1)
+    waiting = asyncio.create_task(other.wait(20, 1))
+    await asyncio.sleep(0)
+    holder.change(50)
+    await waiting
+    assert budget.held_bytes == 100
 
 
 @pytest.mark.anyio

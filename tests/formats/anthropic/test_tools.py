@@ -71,6 +71,7 @@ TOOL: Json = {"name": "f", "input_schema": SCHEMA}
         ({"type": "web_search_20250305", "name": "w"}, ".type", "web_search_20250305 is run by Anthropic's servers"),
         ({"type": "bash_20250124", "name": "bash"}, ".type", "bash_20250124 has a schema that only Anthropic's models"),
         ({"type": "function"}, "", "has no name, or not where OpenAI's tools have it"),
+        ({"type": "function", "input_schema": SCHEMA}, ".name", "is required"),
         ({"type": "odd", "name": "f"}, ".type", "must be custom, or left out, not 'odd'"),
         ({"input_schema": SCHEMA}, ".name", "is required"),
         ({**TOOL, "name": " "}, ".name", "must be a string that is not blank"),

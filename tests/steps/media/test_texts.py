@@ -5,6 +5,7 @@ from app.chat.attachments import FileText, Section, UnreadSection
 from app.chat.messages import ChatRequest, Media, Message, Text
 from app.profiles import Profile
 from app.steps.media import media_requests, rewrite_media
+from app.steps.media.texts import find_losses, render_file_text
 
 from tests.each_case import each_case
 from tests.steps.media.sample_requests import TEXT, single_message
@@ -68,3 +69,29 @@ def test_pages_that_could_not_be_read_stand_in_their_place() -> None:
         *("[Page 1]", "one", "[Page 2]", "[this part could not be read: it is damaged]"),
         *("[Page 3]", "[this page is an image without text]", "[Page 4]", "four"),
     ]
+
+
+PASSAGES = FileText((Section("two", 2), Section("five", 5)), "page", passages=(2, 7), passage_count=9)
+
+
+def test_the_passages_of_a_searched_file_are_counted_and_those_that_were_put_in_are_named() -> None:
+    assert find_losses(PASSAGES) == ["passages 2, 7 of 9 were put in, those that match the question best: pages 2, 5"]
+    text = render_file_text("a.pdf", PASSAGES, "en").split("\n")
+    assert text[1] == '<file name="a.pdf">'
+    assert "2" in text[2] and "9" in text[2]
+    assert text[3:-2] == ["[Page 2]", "two", "[Page 5]", "five"]
+
+
+def test_passages_of_a_file_without_pages_have_only_their_numbers() -> None:
+    file = FileText((Section("two"),), passages=(2,), passage_count=9)
+    assert find_losses(file) == ["passages 2 of 9 were put in, those that match the question best"]
+
+
+def test_a_file_of_which_no_passage_matches_says_so() -> None:
+    file = FileText((), "page", passage_count=9, search_problem="the search failed")
+    assert find_losses(file)[-2:] == [
+        "none of its 9 passages was put in: none matches the question",
+        "the search failed",
+    ]
+    assert len(render_file_text('a"b', file, "zh").split("\n")) == 5
+    assert '<file name="a\'b">' in render_file_text('a"b', file, "zh")
