@@ -54,6 +54,7 @@ def test_each_endpoint_refuses_a_missing_a_wrong_and_an_expired_key_in_its_own_s
     for headers, words in [({}, "is required"), (bearer("wrong"), "not known"), (bearer(OLD), "'old' expired at 2020")]:
         for method, path, shape in [
             ("POST", "/v1/chat", "parley"),
+            ("GET", "/v1/chat", "parley"),
             ("POST", "/v1/chat/completions", "openai"),
             ("GET", "/v1/models", "openai"),
             ("GET", "/v1/models/qwen3", "openai"),

@@ -76,6 +76,7 @@ def test_head_of_the_root_is_answered(running: Running) -> None:
 def test_errors_of_the_edge_have_anthropics_shape(running: Running) -> None:
     for answer, status in (
         (running.ask("GET", "/v1/messages"), 405),
+        (running.ask("POST", "/v1/messages/batches", [b"{}"]), 404),
         (running.post("/v1/messages", b"{"), 400),
         (running.post("/v1/messages", b"[]"), 400),
         (running.post("/v1/messages", HELLO, {"content-type": "text/plain"}), 415),

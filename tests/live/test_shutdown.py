@@ -130,6 +130,18 @@ async def test_ctrl_c_is_a_quiet_end(workers: int) -> None:
     assert "Traceback" not in output
 
 
+async def test_a_worker_that_is_killed_is_replaced() -> None:
+    async with ScriptedServer() as upstream, process(upstream, workers=2, forked=False) as gateway:
+        killed = gateway.workers()[0]
+        os.kill(killed, signal.SIGKILL)
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while len(gateway.workers()) < 2 or killed in gateway.workers():
+                await asyncio.sleep(0.05)
+        await gateway.until_logged("a new one is started")
+        gateway.signal(signal.SIGTERM)
+        assert (await gateway.ended())[0] == 0
+
+
 async def test_a_worker_that_ends_while_its_supervisor_waits_for_its_answer_does_not_delay_ctrl_c() -> None:
     async with ScriptedServer() as upstream, process(upstream, workers=2, forked=False) as gateway:
         worker = gateway.workers()[0]

@@ -116,6 +116,8 @@ def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:
     key = {"authorization": "Bearer key-a"}
     with Running(settings, ModelServer()) as gateway:
         gateway.post("/v1/chat", BODY)
+        gateway.post("/v1/messages/count_tokens", {**BODY, "model": "m"}, key)
+        gateway.get("/v1/models/m")
         gateway.get("/v1/models/m", key)
         gateway.get("/v1/chat/chat-1/events", key)
         gateway.get("/chosen", key)
@@ -123,11 +125,13 @@ def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:
         text = gateway.get("/metrics", key).body.decode()
     name, samples = "parley_plain_requests_total", Samples(text)
     assert samples.sum(name, route="/v1/chat", status="401", error="invalid_api_key") == 1
+    assert samples.sum(name, route="/v1/messages/count_tokens", status="200", error="") == 1
+    assert samples.sum(name, route="/v1/models/{model:path}", status="401", error="invalid_api_key") == 1
     assert samples.sum(name, route="/v1/models/{model:path}", status="200", error="") == 1
     assert samples.sum(name, route="/v1/chat/{response_id}/events", status="404", error="not_found") == 1
     assert samples.sum(name, route="other", status="404") == 1
     assert samples.sum(name, route="/healthz", status="200") == 1
-    assert samples.sum(name) == 5
+    assert samples.sum(name) == 7
 
 
 def test_the_admin_key_is_required_if_one_is_configured() -> None:
