@@ -100,9 +100,8 @@ def prepare_request(
     if has_media(request):
         request, unsent_media = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
         warnings += unsent_media
-    request = replace(request, params={**request.params, "lang": lang})
     request = add_default_system(request, profile, lang)
-    request, asked = adapt_response_format(request, profile, choose_gateway_language(request, lang))
+    request, asked = adapt_response_format(request, profile, lang)
     warnings += asked
     if writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
@@ -111,7 +110,7 @@ def prepare_request(
         request, truncated = truncate(request, limit, counter, profile.media_tokens)
         warnings += truncated
     if uses_prompted_tools(request, profile):
-        request, prompted = add_tool_prompt(request, profile)
+        request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
     request = alternate_roles(place_system(request, profile), profile)
     if request.params.get("use_raw_api") is not True:
