@@ -32,7 +32,7 @@ class ByModel(ScriptedServer):
         return self.scripts[json.loads(request.body)["model"]]
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Says when it listens, and leaves the signals of the test run alone."""
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -56,7 +56,7 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     if settings.cache.url is None:
         settings = settings.model_copy(update={"cache": CacheSettings(url="null:")})
     config = uvicorn.Config(create_app(settings), port=0, http="httptools", ws="none", log_config=None)
-    server = _Server(config)
+    server = QuietServer(config)
     running = asyncio.create_task(server.serve())
     await server.listening.wait()
     host, port = server.servers[0].sockets[0].getsockname()

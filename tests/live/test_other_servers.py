@@ -1,10 +1,9 @@
 """The application under other ASGI servers, over sockets: uvicorn with its own protocols, and Hypercorn."""
 
 import asyncio
-import contextlib
 import json
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,25 +14,16 @@ import uvicorn
 from app.config.settings import Settings
 from app.main import create_app
 from fastapi import FastAPI
-from typing_extensions import override
 
 from tests.live.gateway import DONE, end, say
 from tests.live.raw_client import ASK, DEADLINE_SECONDS, Caller, calling, checked, frames
 from tests.restored_logging import restored_logging
 from tests.scripted_server import Reply, ScriptedServer
+from tests.uvicorn_gateway import QuietServer
 
 pytestmark = pytest.mark.anyio
 
 Serve = Callable[[FastAPI, socket.socket, asyncio.Event], Awaitable[None]]
-
-
-class _Server(uvicorn.Server):
-    """Leaves the signals of the test run alone."""
-
-    @override
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
 
 
 async def serve_with_h11(app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
@@ -45,7 +35,7 @@ async def serve_with_httptools(app: FastAPI, listening: socket.socket, stop: asy
 
 
 async def _serve_with_uvicorn(config: uvicorn.Config, listening: socket.socket, stop: asyncio.Event) -> None:
-    server = _Server(config)
+    server = QuietServer(config)
     running = asyncio.create_task(server.serve([listening]))
     await stop.wait()
     server.should_exit = True
