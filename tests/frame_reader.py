@@ -1,4 +1,4 @@
-"""What a caller was told, read from any of the three ways of telling it: deltas, snapshots, one JSON body.
+"""A reply as its client reads it, from any of three modes: deltas, snapshots, one JSON body.
 
 Every reader checks what its way promises: numbered frames that repeat their type, text that only grows, nothing after
 the end.

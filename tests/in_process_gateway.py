@@ -137,9 +137,9 @@ class Running:
     def ask(
         self, method: str, path: str, pieces: Sequence[bytes] = (b"",), headers: dict[str, str] | None = None
     ) -> Answer:
-        return self.loop.run_until_complete(self.asked(method, path, pieces, headers))
+        return self.loop.run_until_complete(self.ask_async(method, path, pieces, headers))
 
-    async def asked(
+    async def ask_async(
         self, method: str, path: str, pieces: Sequence[bytes] = (b"",), headers: dict[str, str] | None = None
     ) -> Answer:
         """The body goes out piece by piece; the caller stays until the answer has ended."""

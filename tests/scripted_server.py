@@ -1,4 +1,4 @@
-"""A scripted upstream on a real socket: exact bytes in exact writes, and a record of what was asked of it.
+"""A scripted upstream on a real socket: exact bytes in exact writes, and a record of its requests.
 
 Every chunk is one write, sent and drained before the next; the event loop turns twice in between, so a client on the
 same loop reads chunk by chunk. Nothing waits for time: an `asyncio.Event` among the chunks is a gate.

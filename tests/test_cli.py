@@ -417,13 +417,13 @@ FRAMES = [
 
 
 class Gateway(BaseHTTPRequestHandler):
-    """Answers everything with the same reply and keeps what it was asked."""
+    """Answers everything with the same reply and keeps the requests."""
 
-    asked: list[tuple[str, dict[str, str], Any]]
+    requests: list[tuple[str, dict[str, str], Any]]
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        self.asked.append((self.path, dict(self.headers.items()), json.loads(body)))
+        self.requests.append((self.path, dict(self.headers.items()), json.loads(body)))
         self.send_response(200)
         self.end_headers()
         self.wfile.write("".join(f"data: {json.dumps(frame)}\n\n" for frame in FRAMES).encode())
@@ -434,52 +434,52 @@ class Gateway(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def asked() -> Iterator[list[tuple[str, dict[str, str], Any]]]:
+def requests() -> Iterator[list[tuple[str, dict[str, str], Any]]]:
     class Answering(Gateway):
-        asked = []
+        requests = []
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         os.environ["PARLEY_URL"] = f"http://127.0.0.1:{server.server_port}"
-        yield Answering.asked
+        yield Answering.requests
         server.shutdown()
         thread.join()
 
 
-def test_a_question_is_asked_and_the_reply_shown(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_question_is_sent_and_the_reply_printed(requests: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "How", "are", "you?"]) == 0
     assert capsys.readouterr() == ("Hello\nstop\n", "")
-    ((path, headers, body),) = asked
+    ((path, headers, body),) = requests
     assert path == "/v1/chat"
     assert body["messages"] == [{"role": "user", "content": "How are you?"}]
     assert body.keys() == {"messages", "stream", "cancel_on_disconnect"}
     assert "authorization" not in {name.lower() for name in headers}
 
 
-def test_the_whole_conversation_is_sent(asked: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_conversation_is_sent(requests: list[Any], capsys: pytest.CaptureFixture[str]) -> None:
     os.environ["PARLEY_API_KEY"] = "k"
     file = written("functions.json", '[{"name": "f"}]')
     assert main(["chat", "--model", "m", "--system", "Be brief.", "--functions", file, "--json", "Hi"]) == 0
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == FRAMES
-    ((_, headers, body),) = asked
+    ((_, headers, body),) = requests
     assert headers["authorization"] == "Bearer k"
     assert (body["model"], body["functions"]) == ("m", [{"name": "f"}])
     assert [message["role"] for message in body["messages"]] == ["system", "user"]
 
 
-def test_the_gateway_can_be_named(asked: list[Any]) -> None:
+def test_the_gateway_can_be_named(requests: list[Any]) -> None:
     url = os.environ.pop("PARLEY_URL")
     assert main(["chat", "--url", url + "/v1", "Hi"]) == 0
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_without_a_question_a_conversation_begins(
-    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    requests: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\nTwo\n"))
     assert main(["chat"]) == 0
-    assert [message["content"] for message in asked[1][2]["messages"]] == ["One", "Hello", "Two"]
+    assert [message["content"] for message in requests[1][2]["messages"]] == ["One", "Hello", "Two"]
     assert capsys.readouterr().out.count("Hello\n") == 2
 
 
@@ -499,26 +499,26 @@ def test_a_gateway_that_is_not_there_ends_with_two(capsys: pytest.CaptureFixture
     ],
 )
 def test_functions_that_cannot_be_read_are_an_error(
-    text: str | None, mistake: str, asked: list[Any], capsys: pytest.CaptureFixture[str]
+    text: str | None, mistake: str, requests: list[Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     if text is not None:
         written("f.json", text)
     assert main(["chat", "--functions", "f.json", "Hi"]) == 2
     assert capsys.readouterr().err.startswith(f"parley: {mistake}")
-    assert asked == []
+    assert requests == []
 
 
-def test_a_conversation_begins_with_the_system_message(asked: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_begins_with_the_system_message(requests: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("One\n"))
     assert main(["chat", "--system", "Be brief."]) == 0
-    assert [message["content"] for message in asked[0][2]["messages"]] == ["Be brief.", "One"]
+    assert [message["content"] for message in requests[0][2]["messages"]] == ["Be brief.", "One"]
 
 
 def test_standard_input_is_part_of_the_question_once(
-    asked: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    requests: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("a\nb\n"))
     assert main(["chat", "Explain:", "-"]) == 0
-    assert asked[0][2]["messages"][0]["content"] == "Explain:\n\na\nb\n"
+    assert requests[0][2]["messages"][0]["content"] == "Explain:\n\na\nb\n"
     assert main(["chat", "-", "-"]) == 2
     assert capsys.readouterr().err == "parley: standard input (-) can be read only once\n"

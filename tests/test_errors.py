@@ -1,4 +1,4 @@
-"""The tree of errors, and that the document tells all of it."""
+"""The tree of errors, and that the document has all of it."""
 
 import json
 import re

@@ -20,7 +20,7 @@ MEDIA: dict[MediaKind, Media] = {
 }
 
 
-def asked(part: Media) -> ChatRequest:
+def request_of(part: Media) -> ChatRequest:
     return ChatRequest("m", (Message("user", (Text("look"), part)),))
 
 
@@ -42,7 +42,7 @@ TAKEN = [(kind, medium) for kind, row in KINDS.items() for medium in row.media]
 
 @each_case(("kind", "medium"), TAKEN)
 def test_what_the_step_gathered_is_never_refused(kind: str, medium: MediaKind) -> None:
-    request, profile = asked(MEDIA[medium]), KINDS[kind]
+    request, profile = request_of(MEDIA[medium]), KINDS[kind]
     results = {need: gathered(need) for need in media_requests(request, profile)}
     assert sent(rewrite_media(request, profile, results, "en")[0], profile)
 
@@ -52,10 +52,10 @@ def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_t
     kind: str, medium: MediaKind
 ) -> None:
     part, profile = MEDIA[medium], KINDS[kind]
-    needs = [need for need in media_requests(asked(part), profile) if need.purpose != "check"]
+    needs = [need for need in media_requests(request_of(part), profile) if need.purpose != "check"]
     remote = [need for need in needs if need.url.startswith("https:")]
     try:
-        sent(asked(part), profile)
+        sent(request_of(part), profile)
         refused = False
     except InvalidInput:
         refused = True
@@ -63,14 +63,14 @@ def test_bytes_are_wanted_of_exactly_the_remote_media_that_are_refused_without_t
 
 
 def test_a_file_is_sent_under_its_own_name() -> None:
-    request, profile = asked(MEDIA["file"]), KINDS["openai"]
+    request, profile = request_of(MEDIA["file"]), KINDS["openai"]
     [need] = media_requests(request, profile)
     [part] = sent(rewrite_media(request, profile, {need: Inlined(PNG)}, "en")[0], profile)
     assert part == {"type": "file", "file": {"filename": "a.pdf", "file_data": PNG}}
 
 
 def test_sound_whose_format_has_no_known_name_is_made_bare_by_its_subtype() -> None:
-    request, profile = asked(MEDIA["audio"]), KINDS["openai"]
+    request, profile = request_of(MEDIA["audio"]), KINDS["openai"]
     [need] = media_requests(request, profile)
     [part] = sent(rewrite_media(request, profile, {need: Inlined("data:audio/aac;base64,AAAA")}, "en")[0], profile)
     assert part == {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "aac"}}

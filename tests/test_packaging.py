@@ -272,7 +272,7 @@ def test_the_image_gets_the_extras_that_its_build_argument_names(compose: dict[s
     }
 
 
-def test_compose_starts_one_gateway_unless_asked_for_more(compose: dict[str, Any]) -> None:
+def test_compose_starts_one_gateway_unless_it_is_scaled(compose: dict[str, Any]) -> None:
     assert [name for name, service in compose.items() if "profiles" not in service] == ["gateway"]
 
 

@@ -1,4 +1,4 @@
-"""A gateway under uvicorn on a socket of its own, and a model server that answers by the model it is asked for."""
+"""A gateway under uvicorn on a socket of its own, and a model server that answers by the model of the request."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Somebody's web server on loopback: whole answers, and those that never end."""
+"""A web server on loopback: complete responses, and those that never end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

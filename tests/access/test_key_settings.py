@@ -146,7 +146,7 @@ def test_a_new_key_is_shown_with_lines_that_make_the_gateway_accept_it(capsys: p
         ("2099-01-01T10:00:00+00:00:30", datetime(2099, 1, 1, 9, 59, 30, tzinfo=UTC)),
     ],
 )
-def test_a_new_key_expires_when_it_was_said_whatever_the_form(
+def test_a_new_key_expires_at_the_given_time_in_every_form(
     given: str, expires: datetime, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["keys", "new", "a", "--expires", given]) == 0

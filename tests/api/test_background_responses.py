@@ -310,12 +310,14 @@ def test_a_background_response_that_is_too_long_to_store_says_so(gateway: Gatewa
 def test_a_background_response_is_streamed_and_resumed_behind_an_event(gateway: Gateway) -> None:
     async def run() -> tuple[Answer, list[Answer]]:
         body = json.dumps({"model": "m", "input": "Hi", "background": True, "stream": True}).encode()
-        streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
+        streaming = asyncio.create_task(gateway.running.ask_async("POST", "/v1/responses", [body]))
         while not gateway.running.context.replies.active:
             await asyncio.sleep(0)
         id_ = next(iter(gateway.running.context.replies.active)).info.response_id
         resuming = [
-            asyncio.create_task(gateway.running.asked("GET", f"/v1/responses/{id_}?stream=true&starting_after={after}"))
+            asyncio.create_task(
+                gateway.running.ask_async("GET", f"/v1/responses/{id_}?stream=true&starting_after={after}")
+            )
             for after in (0, 4)
         ]
         await asyncio.sleep(0.05)
@@ -476,7 +478,7 @@ def test_the_end_that_the_gateway_of_a_response_stores_is_not_replaced_by_a_canc
 
     async def run() -> tuple[Answer, ResponseRecord | None]:
         await stored.put("nobody", ResponseRecord(running, [], 0))
-        cancelling = asyncio.create_task(gateway.running.asked("POST", "/v1/responses/resp_1/cancel"))
+        cancelling = asyncio.create_task(gateway.running.ask_async("POST", "/v1/responses/resp_1/cancel"))
         await asyncio.sleep(0.05)
         if ends:
             await stored.put("nobody", ResponseRecord(ended, [item], 0))

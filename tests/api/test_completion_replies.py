@@ -1,4 +1,4 @@
-"""How `POST /v1/chat/completions` tells a reply: chunk by chunk, and as one completion."""
+"""How `POST /v1/chat/completions` writes a reply: chunk by chunk, and as one completion."""
 
 import json
 from typing import Any
@@ -79,7 +79,7 @@ def test_a_stream_has_reasoning_text_and_calls_in_their_order() -> None:
     ("options", "expected"),
     [({"include_usage": True}, True), ({"include_usage": False}, False), ({}, False), (None, False)],
 )
-def test_usage_comes_in_a_chunk_without_choices_and_only_where_it_was_asked_for(options: Any, expected: bool) -> None:
+def test_usage_comes_in_a_chunk_without_choices_and_only_where_it_was_requested(options: Any, expected: bool) -> None:
     chunks = read_chunks(ask(server_sending(event({"content": "Hi"}), ENDED), stream=True, stream_options=options))
     assert [chunk for chunk in chunks if not chunk["choices"]] == (chunks[-1:] if expected else [])
     assert [chunk.get("usage") for chunk in chunks] == [None] * (len(chunks) - expected) + [USAGE] * expected

@@ -28,13 +28,13 @@ def gateway() -> Iterator[Running]:
         yield running
 
 
-def asked(gateway: Running, to: str, messages: Any, **fields: Any) -> Answer:
+def convert(gateway: Running, to: str, messages: Any, **fields: Any) -> Answer:
     return gateway.post("/v1/convert", {"to": to, "messages": messages, **fields})
 
 
 @each_pair
 def test_every_format_becomes_every_other(gateway: Running, form: str, to: str) -> None:
-    answer = asked(gateway, to, golden("weather", form), **{"from": form})
+    answer = convert(gateway, to, golden("weather", form), **{"from": form})
     assert (answer.status, answer.json.keys()) == (200, {"messages", "warnings"})
     assert not FORMATS[to].parse(answer.json["messages"], Options()).violations
     assert all(PLACE.fullmatch(warning) for warning in answer.json["warnings"])
@@ -43,15 +43,15 @@ def test_every_format_becomes_every_other(gateway: Running, form: str, to: str) 
 @each_pair
 def test_auto_reads_what_its_format_reads(gateway: Running, form: str, to: str) -> None:
     messages = golden("weather", form)
-    named, found = (asked(gateway, to, messages, **{"from": name}).json for name in (form, "auto"))
+    named, found = (convert(gateway, to, messages, **{"from": name}).json for name in (form, "auto"))
     assert named == found
 
 
 @each_pair
 def test_strict_refuses_exactly_what_would_be_warned_of(gateway: Running, form: str, to: str) -> None:
     messages = golden("file", form)
-    warnings = asked(gateway, to, messages, **{"from": form}).json["warnings"]
-    strict = asked(gateway, to, messages, **{"from": form}, strict=True)
+    warnings = convert(gateway, to, messages, **{"from": form}).json["warnings"]
+    strict = convert(gateway, to, messages, **{"from": form}, strict=True)
     assert strict.status == (422 if warnings else 200)
     if warnings:
         assert [
@@ -65,13 +65,13 @@ def violations(answer: Answer) -> list[dict[str, str]]:
 
 
 def test_a_loss_is_named_with_its_place(gateway: Running) -> None:
-    answer = asked(gateway, "openai", [USER, {"role": "assistant", "content": "Ho"}, LATE])
+    answer = convert(gateway, "openai", [USER, {"role": "assistant", "content": "Ho"}, LATE])
     assert answer.json["warnings"] == ["messages[2]: mood cannot be written in OpenAI's format"]
 
 
 def test_a_list_is_read_for_the_agent_that_is_named(gateway: Running) -> None:
     conversation = [{"type": "TextMessage", "source": name, "content": name} for name in ("user", "writer", "critic")]
-    answer = asked(gateway, "openai", conversation, agent="writer")
+    answer = convert(gateway, "openai", conversation, agent="writer")
     assert [(one["role"], one["content"]) for one in answer.json["messages"]] == [
         ("user", "user"),
         ("assistant", "writer"),
@@ -80,15 +80,15 @@ def test_a_list_is_read_for_the_agent_that_is_named(gateway: Running) -> None:
 
 
 def test_the_name_of_the_assistant_can_be_set(gateway: Running) -> None:
-    answer = asked(gateway, "autogen", [USER, {"role": "assistant", "content": "Ho"}], agent_name="friday")
+    answer = convert(gateway, "autogen", [USER, {"role": "assistant", "content": "Ho"}], agent_name="friday")
     assert [one["source"] for one in answer.json["messages"]] == ["user", "friday"]
 
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_result_without_a_call_before_it_is_a_warning(gateway: Running, to: str) -> None:
     orphan = [USER, {"role": "tool", "tool_call_id": "x", "content": "done"}]
-    answer = asked(gateway, to, orphan, **{"from": "openai"})
-    body = asked(gateway, to, answer.json["messages"], **{"from": to})
+    answer = convert(gateway, to, orphan, **{"from": "openai"})
+    body = convert(gateway, to, answer.json["messages"], **{"from": to})
     assert answer.status == 200
     assert body.status == 200 or answer.json["warnings"]
     assert all("name" not in one or one["name"] for one in answer.json["messages"])
@@ -143,5 +143,5 @@ def test_what_is_nested_too_deeply_is_refused_with_its_place(gateway: Running) -
 
 def test_too_many_messages_are_refused() -> None:
     with Running({**SERVER, "server": {"max_messages": 2}}, ModelServer()) as gateway:
-        assert asked(gateway, "openai", [USER] * 2).status == 200
-        assert asked(gateway, "openai", [USER] * 3).json["error"]["param"] == "messages"
+        assert convert(gateway, "openai", [USER] * 2).status == 200
+        assert convert(gateway, "openai", [USER] * 3).json["error"]["param"] == "messages"

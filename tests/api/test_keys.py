@@ -202,7 +202,7 @@ def test_callers_do_not_share_stored_replies_unless_the_configuration_says_so() 
             assert [label(running, key) for key in (ALICE, BOB)] == ["miss", "hit"]
 
 
-def test_only_the_key_that_asked_may_resume_read_or_cancel_a_reply() -> None:
+def test_only_the_key_of_the_request_may_resume_read_or_cancel_a_reply() -> None:
     """Also where the callers share stored replies."""
     keys = {name: {**row, "cache_scope": "team"} for name, row in SETTINGS["keys"].items()}
     for more in ({}, {"keys": keys}, {"cache": {"url": "memory:", "scope": "shared"}}):
@@ -229,7 +229,7 @@ def test_a_gateway_without_keys_accepts_any_key() -> None:
         assert [label(running, key) for key in ("any", "other")] == ["miss", "hit"]
 
 
-def test_the_line_of_each_request_names_its_key_and_the_model_that_it_asked_for(
+def test_the_line_of_each_request_names_its_key_and_its_model(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     limited = {

@@ -179,13 +179,13 @@ def test_requests_beyond_the_limit_are_refused(capsys: pytest.CaptureFixture[str
     body = padded(100)
 
     async def ask_many(gateway: Running) -> list[Any]:
-        first = asyncio.create_task(gateway.asked("POST", "/v1/chat", [body]))
+        first = asyncio.create_task(gateway.ask_async("POST", "/v1/chat", [body]))
         await server.asked.wait()
-        refused = await gateway.asked("POST", "/v1/chat", [body])
-        others = [await gateway.asked("GET", path) for path in ("/healthz", "/v1/models")]
+        refused = await gateway.ask_async("POST", "/v1/chat", [body])
+        others = [await gateway.ask_async("GET", path) for path in ("/healthz", "/v1/models")]
         server.may.set()
         served = await first
-        return [refused, served, *others, await gateway.asked("POST", "/v1/chat", [body])]
+        return [refused, served, *others, await gateway.ask_async("POST", "/v1/chat", [body])]
 
     with Running({**SERVER, "server": LIMITS}, server) as gateway:
         refused, *others = gateway.loop.run_until_complete(ask_many(gateway))

@@ -20,7 +20,7 @@ SETTINGS = {
 }
 
 
-def asked(
+def log_of(
     body: Any, answer: Any, capsys: pytest.CaptureFixture[str], settings: dict[str, Any] = SETTINGS
 ) -> list[dict[str, Any]]:
     """The log lines of one request."""
@@ -49,7 +49,7 @@ def breaking(_: httpx.Request) -> httpx.Response:
 
 
 def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = asked(chat(metadata={"user": "7"}), replying, capsys)
+    (line,) = log_of(chat(metadata={"user": "7"}), replying, capsys)
     assert line.pop("time")[10] == "T"
     assert line.pop("ms") >= line.pop("first_token_ms") >= 0
     assert line == {
@@ -83,25 +83,25 @@ def test_a_request_that_works_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 def test_a_request_that_fails_is_one_line(
     fields: Any, answer: Any, status: int, code: str, stream: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (line,) = asked(chat(stream=stream, **fields), answer, capsys)
+    (line,) = log_of(chat(stream=stream, **fields), answer, capsys)
     assert (line["request_id"], line["status"], line["error"]) == ("mine-1", status, code)
 
 
 @pytest.mark.parametrize(("stream", "status"), [(True, 200), (False, 502)])
 def test_a_reply_that_breaks_is_one_line(stream: bool, status: int, capsys: pytest.CaptureFixture[str]) -> None:
-    (line,) = asked(chat(stream=stream), breaking, capsys)
+    (line,) = log_of(chat(stream=stream), breaking, capsys)
     assert (line["status"], line["error"]) == (status, "upstream_incomplete")
 
 
 @pytest.mark.parametrize("body", [b"pr0mpt", b'{"pr0mpt', b" " * 2000])
 def test_a_body_that_cannot_be_read_is_one_line(body: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     settings = {**SETTINGS, "server": {"max_body_bytes": 1024}}
-    (line,) = asked(body, replying, capsys, settings)
+    (line,) = log_of(body, replying, capsys, settings)
     assert (line["status"], line["error"]) in [(400, "invalid_request"), (413, "too_large")]
 
 
 def test_above_info_requests_are_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked(chat(), replying, capsys, {**SETTINGS, "server": {"log_level": "warning"}}) == []
+    assert log_of(chat(), replying, capsys, {**SETTINGS, "server": {"log_level": "warning"}}) == []
 
 
 def test_a_line_is_one_line_whatever_it_says() -> None:

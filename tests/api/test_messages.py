@@ -50,7 +50,7 @@ def sent(running: Running, server: ModelServer, **fields: Any) -> Json:
     return found
 
 
-def test_a_reply_names_the_model_as_it_was_asked_for(running: Running) -> None:
+def test_a_reply_has_the_model_name_of_the_request(running: Running) -> None:
     assert running.post("/v1/messages", {**HELLO, "model": "claude-x"}).json["model"] == "claude-x"
     [start, *_] = events(running.post("/v1/messages", {**HELLO, "model": "claude-x", "stream": True}).body)
     assert start["message"]["model"] == "claude-x"
@@ -97,7 +97,7 @@ def test_tokens_are_counted_without_a_call_and_without_max_tokens(running: Runni
     assert len(server.requests) == before
 
 
-def test_a_context_that_is_too_long_is_told_in_the_words_of_claude_code(running: Running) -> None:
+def test_a_context_that_is_too_long_is_an_error_that_claude_code_knows(running: Running) -> None:
     answer = running.post("/v1/messages", {**HELLO, "model": "short", "system": "Be very brief. " * 30})
     error = answer.json["error"]
     assert (answer.status, error["code"]) == (400, "context_length_exceeded")
@@ -119,7 +119,7 @@ TOO_MANY = {
         ("/v1/chat/completions", "max_tokens is too large for this model: This model's maximum context length"),
     ],
 )
-def test_a_token_limit_that_is_too_large_is_not_told_as_a_long_prompt(path: str, words: str) -> None:
+def test_a_token_limit_that_is_too_large_is_not_the_error_of_a_long_prompt(path: str, words: str) -> None:
     refusing = ModelServer(lambda _: httpx.Response(400, json={"error": TOO_MANY}))
     with Running(SERVER, refusing) as gateway:
         answer = gateway.post(path, {**HELLO, "max_tokens": 16000})
@@ -295,7 +295,7 @@ def test_the_key_may_be_in_either_header_and_the_models_are_checked() -> None:
             assert (unknown.status, unknown.json["error"]["type"]) == (401, "authentication_error")
 
 
-def test_a_server_that_is_overloaded_is_told_with_the_status_that_the_sdks_know() -> None:
+def test_a_server_that_is_overloaded_gives_the_status_that_the_sdks_know() -> None:
     chunk = b'data: {"error":{"message":"The engine is overloaded","code":503}}\n\n'
     with Running(MODELS, ModelServer(lambda _: streamed(chunk))) as running:
         refused = running.post("/v1/messages", HELLO)

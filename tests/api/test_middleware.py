@@ -1,4 +1,4 @@
-"""What holds for every reply, whatever is asked: a request id, and errors of one shape."""
+"""What every response has: a request id, and errors of one shape."""
 
 from collections.abc import Iterator
 from typing import Any

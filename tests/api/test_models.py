@@ -117,7 +117,7 @@ def test_what_the_pass_throughs_server_lists_follows_each_name_once() -> None:
     assert names({**CONFIGURED, "passthrough": "local"}, listing("x", "m", "y", "x")) == ["m", "also-m", "n", "x", "y"]
 
 
-def test_the_server_is_asked_with_its_key() -> None:
+def test_the_request_for_models_has_the_key_of_the_server() -> None:
     server = listing("x")
     names(PASSING, server)
     (request,) = server.requests
@@ -253,15 +253,13 @@ def test_a_server_without_a_list_leaves_the_choice_to_the_caller(server: ModelSe
     ("server", "status", "cause"),
     [(ModelServer(down), 502, "connection_failed"), (serving(b"{}", 503), 503, "error_status")],
 )
-def test_a_server_that_cannot_be_asked_for_its_models_is_the_error(
-    server: ModelServer, status: int, cause: str
-) -> None:
+def test_a_server_that_does_not_list_its_models_is_the_error(server: ModelServer, status: int, cause: str) -> None:
     answer, _ = without_a_model(PASSING, server)
     upstream = answer.json["error"]["upstream"]
     assert (answer.status, upstream["name"], upstream["cause"]) == (status, "local", cause)
 
 
-def test_the_server_is_asked_once_for_its_models_until_it_fails() -> None:
+def test_the_models_of_a_server_are_requested_once_until_it_fails() -> None:
     broken = [False]
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -287,7 +285,7 @@ def test_requests_at_the_same_time_ask_the_server_once() -> None:
     with Running(PASSING, server) as gateway:
 
         async def all_at_once() -> list[Answer]:
-            return await asyncio.gather(*(gateway.asked("POST", "/v1/chat", raw) for _ in range(5)))
+            return await asyncio.gather(*(gateway.ask_async("POST", "/v1/chat", raw) for _ in range(5)))
 
         answers = gateway.loop.run_until_complete(all_at_once())
     assert [answer.status for answer in answers] == [200] * 5

@@ -62,12 +62,12 @@ def test_unfinished_bodies_hold_only_so_much_and_small_requests_are_still_served
     async def ask_many() -> list[Answer]:
         tasks = [await unfinished(gateway, path, MB) for _ in range(8)]
         assert budget.held_bytes == 2 * MB
-        answers = [await gateway.asked("POST", "/v1/chat", [body]) for body in (SMALL, large(100_000))]
+        answers = [await gateway.ask_async("POST", "/v1/chat", [body]) for body in (SMALL, large(100_000))]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         assert budget.held_bytes == 0
-        return [*answers, await gateway.asked("POST", "/v1/chat", [large(100_000)])]
+        return [*answers, await gateway.ask_async("POST", "/v1/chat", [large(100_000)])]
 
     served, refused, later = gateway.loop.run_until_complete(ask_many())
     assert (served.status, later.status) == (200, 200)
@@ -80,7 +80,7 @@ def test_large_bodies_are_parsed_one_after_the_other_and_all_are_answered(gatewa
     body = json.dumps({"messages": [{**USER, "content": "x" * 400_000}], "from": "qwen", "to": "openai"}).encode()
 
     async def ask_many() -> list[Answer]:
-        return await asyncio.gather(*(gateway.asked("POST", "/v1/convert", [body]) for _ in range(5)))
+        return await asyncio.gather(*(gateway.ask_async("POST", "/v1/convert", [body]) for _ in range(5)))
 
     assert [answer.status for answer in gateway.loop.run_until_complete(ask_many())] == [200] * 5
 
@@ -91,7 +91,7 @@ def test_a_request_holds_its_body_until_the_model_server_answers() -> None:
 
     async def one() -> tuple[int, Answer]:
         budget = running.context.budget
-        asking = asyncio.create_task(running.asked("POST", "/v1/chat", [body]))
+        asking = asyncio.create_task(running.ask_async("POST", "/v1/chat", [body]))
         await server.asked.wait()
         held = budget.held_bytes
         server.may.set()
@@ -163,17 +163,17 @@ def test_calls_that_go_on_without_their_callers_count_as_requests() -> None:
     async def ask_many() -> list[Answer]:
         for _ in range(2):
             server.asked.clear()
-            task = asyncio.create_task(running.asked("POST", "/v1/chat", [body]))
+            task = asyncio.create_task(running.ask_async("POST", "/v1/chat", [body]))
             await server.asked.wait()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
         assert running.context.in_progress == 0
-        refused = await running.asked("POST", "/v1/chat", [SMALL])
+        refused = await running.ask_async("POST", "/v1/chat", [SMALL])
         server.may.set()
         async with asyncio.timeout(5):
             while running.context.cache.calls:
                 await asyncio.sleep(0.001)
-        return [refused, await running.asked("POST", "/v1/chat", [SMALL])]
+        return [refused, await running.ask_async("POST", "/v1/chat", [SMALL])]
 
     with Running({**SERVER, "server": limits, "cache": {"url": "memory:"}}, server) as running:
         refused, later = running.loop.run_until_complete(ask_many())

@@ -42,14 +42,14 @@ class Gateways:
 
     async def post(self, **body: Any) -> Answer:
         raw = json.dumps({"model": "m", "input": "Hi", **body}).encode()
-        return await self.one.asked("POST", "/v1/responses", [raw])
+        return await self.one.ask_async("POST", "/v1/responses", [raw])
 
     async def find_id(self) -> str:
         await self.asked.wait()
         return next(iter(self.one.context.replies.active)).info.response_id
 
     async def get(self, gateway: Running, path: str, method: str = "GET") -> Answer:
-        return await gateway.asked(method, f"/v1/responses/{path}")
+        return await gateway.ask_async(method, f"/v1/responses/{path}")
 
 
 class _HeldServer(ModelServer):

@@ -56,7 +56,7 @@ class Gateway:
             await asyncio.sleep(0.05)
 
     async def _finds_store(self) -> bool:
-        return (await self.running.asked("GET", "/v1/responses/resp_0")).status == 404
+        return (await self.running.ask_async("GET", "/v1/responses/resp_0")).status == 404
 
 
 @pytest.fixture
@@ -150,18 +150,18 @@ def test_the_end_of_a_background_response_is_stored_when_the_store_is_back(
 
         async def run() -> tuple[Json, Answer]:
             body = json.dumps({**BODY, "background": True, "stream": True}).encode()
-            streaming = asyncio.create_task(gateway.running.asked("POST", "/v1/responses", [body]))
+            streaming = asyncio.create_task(gateway.running.ask_async("POST", "/v1/responses", [body]))
             while not gateway.server.requests:
                 await asyncio.sleep(0.01)
             id_ = next(iter(gateway.running.context.replies.active)).info.response_id
-            while (await gateway.running.asked("GET", f"/v1/responses/{id_}")).json["status"] != "in_progress":
+            while (await gateway.running.ask_async("GET", f"/v1/responses/{id_}")).json["status"] != "in_progress":
                 await asyncio.sleep(0.01)
             own_redis.pause()
             release.set()
             await asyncio.sleep(1.0)
             assert not streaming.done()  # the client gets the end once it is stored
             # The run answers for itself while the store fails.
-            described = (await gateway.running.asked("GET", f"/v1/responses/{id_}")).json
+            described = (await gateway.running.ask_async("GET", f"/v1/responses/{id_}")).json
             own_redis.go_on()
             return described, await streaming
 

@@ -89,7 +89,7 @@ def test_only_the_last_requests_are_kept() -> None:
     assert ids == [f"r{number}" for number in range(54, 4, -1)]
 
 
-def test_it_is_open_only_where_nobody_else_can_reach_the_gateway() -> None:
+def test_it_needs_no_key_only_where_the_gateway_listens_on_loopback() -> None:
     servers = (
         {"host": "0.0.0.0", "allow_anonymous": True},
         {"allowed_hosts": ["chat.example"]},

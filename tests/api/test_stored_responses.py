@@ -92,7 +92,7 @@ def gateway() -> Iterator[Gateway]:
         yield gateway
 
 
-def test_a_response_is_continued_with_what_was_said_and_without_its_instructions(gateway: Gateway) -> None:
+def test_a_response_is_continued_with_its_conversation_and_without_its_instructions(gateway: Gateway) -> None:
     first = gateway.create(instructions="Be kind.").json
     second = gateway.create(input="More", previous_response_id=first["id"], stream=True).frames[-1]["response"]
     gateway.create(input="And?", previous_response_id=second["id"])
@@ -262,7 +262,9 @@ def test_a_reply_without_usage_has_an_estimate_though_a_call_has_no_result() -> 
     with Running({**prompted, "cache": {"url": "memory:"}}, server) as running:
         for stream in (False, True):
             raw = json.dumps({**body, "stream": stream}).encode()
-            answer = running.loop.run_until_complete(asyncio.wait_for(running.asked("POST", "/v1/responses", [raw]), 5))
+            answer = running.loop.run_until_complete(
+                asyncio.wait_for(running.ask_async("POST", "/v1/responses", [raw]), 5)
+            )
             response = answer.frames[-1]["response"] if stream else answer.json
             assert response["status"] == "completed"
             assert response["usage"]["input_tokens"] > 0

@@ -1,4 +1,4 @@
-"""`POST /v1/upstreams/check`: a server is asked for its models before it is configured, by those who may."""
+"""`POST /v1/upstreams/check`: tests a server before it is configured, for callers who may do so."""
 
 from typing import Any
 

@@ -138,7 +138,7 @@ def test_failures_are_errors_and_missing_usage_is_estimated() -> None:
         assert total["input_tokens"] == 4 and total["cost"] > 0
 
 
-def test_what_is_asked_wrongly_is_refused(gateway: Running) -> None:
+def test_an_invalid_query_is_refused(gateway: Running) -> None:
     answer = gateway.get("/v1/usage?from=soon&group_by=colour")
     assert answer.status == 422
     assert [item["param"] for item in answer.json["error"]["violations"]] == ["from", "group_by"]
@@ -372,7 +372,9 @@ CUT: dict[str, dict[str, Any]] = {
 
 @each_case("path", CUT)
 @each_case("stream", [False, True])
-def test_usage_that_a_server_told_before_its_reply_was_cut_is_counted_and_in_the_error(path: str, stream: bool) -> None:
+def test_usage_that_a_server_reported_before_its_reply_was_cut_is_counted_and_in_the_error(
+    path: str, stream: bool
+) -> None:
     cost = round((1000 * 2.0 + 216 * 10.0) / 1e6, 12)
     models = {"m": PRICED["models"]["m"] | {"limits": {"tokens_per_minute": 5000}}}
     with Running(PRICED | {"models": models}, ModelServer(lambda _: streamed(HELLO, RUNNING_USAGE))) as gateway:

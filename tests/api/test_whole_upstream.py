@@ -1,4 +1,4 @@
-"""Model servers that are not asked to stream: their whole replies come to callers in every way of telling."""
+"""Model servers that get no request for a stream: their whole replies reach callers in every mode."""
 
 import json
 from typing import Any
@@ -25,7 +25,7 @@ def whole() -> ModelServer:
     return ModelServer(lambda _: httpx.Response(200, json=COMPLETION))
 
 
-def asked(server: ModelServer) -> list[bool]:
+def requested_streams(server: ModelServer) -> list[bool]:
     return [json.loads(request.content)["stream"] for request in server.requests]
 
 
@@ -40,13 +40,11 @@ def chat(gateway: Running, **body: Any) -> Answer:
     ("never", True, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/chat", "/v1/chat/completions"])
-def test_a_server_is_asked_to_stream_as_its_profile_and_the_caller_say(
-    how: str, stream: bool, want: bool, path: str
-) -> None:
+def test_a_stream_is_requested_as_the_profile_and_the_caller_say(how: str, stream: bool, want: bool, path: str) -> None:
     server = whole()
     with Running(profiled(stream=how), server) as gateway:
         answer = gateway.post(path, {"model": "m", "messages": QUESTION, "stream": stream})
-    assert (answer.status, asked(server)) == (200, [want])
+    assert (answer.status, requested_streams(server)) == (200, [want])
 
 
 @pytest.mark.parametrize("mode", ["delta", "snapshot"])
@@ -69,7 +67,7 @@ def test_a_reply_in_one_piece_and_a_stream_of_it_share_a_cache_entry() -> None:
     with Running({**profiled(stream="as_asked"), **CACHED}, server) as gateway:
         first, second = chat(gateway, stream=False), chat(gateway)
     assert (first.headers["x-parley-cache"], second.headers["x-parley-cache"]) == ("miss", "hit")
-    assert asked(server) == [False]
+    assert requested_streams(server) == [False]
 
 
 def test_an_error_in_place_of_a_whole_reply_is_a_status() -> None:

@@ -204,7 +204,7 @@ def old(item: MediaRequest) -> MediaRequest:
         (MediaRequest("http://evil.test/a.png", "image", "resolve"), "not passed on to the model server"),
     ],
 )
-async def test_what_is_not_required_is_told_instead_of_raised(
+async def test_what_is_not_required_is_returned_as_unreadable_instead_of_raised(
     pool: DocumentWorkers, need: MediaRequest, reason: str
 ) -> None:
     needs = [old(need), picture("http://h.test/a.png")]

@@ -181,7 +181,9 @@ def test_each_message_of_a_reply_is_an_article_of_its_own_from_its_first_token(
     expect(page.get_by_role("button", name="Send the results")).to_be_visible()
 
 
-def test_the_cache_says_why_and_a_new_reply_can_be_asked_for(gateway: PageGateway, open_page: OpenPage) -> None:
+def test_the_page_names_the_source_of_a_reply_and_can_request_a_new_one(
+    gateway: PageGateway, open_page: OpenPage
+) -> None:
     page = open_page(gateway.url)
     choose_model(page, "professor")
     for mode, why in (
@@ -338,7 +340,7 @@ def test_a_cut_connection_is_resumed(gateway: PageGateway, gates: Gates, open_pa
     assert "Resumed\n1" in figures(page)
 
 
-def test_a_reply_is_stopped_and_asked_again(gateway: PageGateway, open_page: OpenPage) -> None:
+def test_a_reply_is_stopped_and_requested_again(gateway: PageGateway, open_page: OpenPage) -> None:
     page = open_page(gateway.url)
     choose_model(page, "stuck")
     ask(page, "Tell me a story")
@@ -447,7 +449,7 @@ FOO = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
 WITH_KEY = {"demo": True, "cache": {"url": "memory:"}, "keys": {"me": {"sha256": FOO}}}
 
 
-def test_a_key_is_asked_for_and_kept_for_the_tab_alone(open_page: OpenPage) -> None:
+def test_the_page_requests_a_key_and_keeps_it_for_the_tab_alone(open_page: OpenPage) -> None:
     with PageGateway(WITH_KEY) as gateway:
         page = open_page(gateway.url)
         field = page.get_by_label("API key")

@@ -1,4 +1,4 @@
-"""Who asks what has been asked before is answered without the model; what is no whole answer is kept from everybody."""
+"""A repeated request is answered from the cache without a call to the model; an incomplete reply is never stored."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ REFRESH, OFF, ONLY = make_cache_policy("refresh"), make_cache_policy("off"), mak
 
 
 @pytest.mark.parametrize("from_store", [False, True], ids=["at once", "later"])
-def test_what_was_asked_before_is_answered_as_then_but_for_the_mark_on_its_usage(from_store: bool) -> None:
+def test_a_hit_has_the_events_of_the_stored_reply_but_for_the_mark_on_its_usage(from_store: bool) -> None:
     async def scenario(bench: Bench) -> None:
         assert (await bench.ask_and_answer()).received == ("miss", REPLY)
         if from_store:
@@ -84,7 +84,7 @@ def test_a_reply_that_is_read_at_its_original_pace_is_not_kept_decoded(loading: 
     play(scenario, rules=CacheRules(pace="original"))
 
 
-def test_another_question_is_another_call() -> None:
+def test_a_different_request_is_another_call() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask_and_answer()
         assert (await bench.ask_and_answer(OTHER, key="other")).received == ("miss", OTHER)
@@ -92,7 +92,7 @@ def test_another_question_is_another_call() -> None:
     play(scenario)
 
 
-def test_a_hit_says_how_long_ago_its_reply_ended() -> None:
+def test_a_hit_has_the_time_since_its_reply_ended() -> None:
     async def scenario(bench: Bench) -> None:
         bench.clock.now = 43.7
         assert (await bench.ask_and_answer()).origin.age_seconds == 42
@@ -163,7 +163,7 @@ BAD: dict[str, list[list[Event]]] = {
 
 
 @pytest.mark.parametrize("batches", GOOD.values(), ids=GOOD)
-def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
+def test_a_complete_reply_is_kept(batches: list[list[Event]]) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.ask_and_answer(batches)
         await bench.forget_memory()
@@ -174,7 +174,7 @@ def test_a_whole_reply_is_kept(batches: list[list[Event]]) -> None:
 
 @each_case("again", [True, False], ids=["at once", "later"])
 @each_case("batches", BAD.values(), ids=BAD)
-def test_what_is_no_whole_reply_is_not(batches: list[list[Event]], again: bool) -> None:
+def test_an_incomplete_reply_is_not_kept(batches: list[list[Event]], again: bool) -> None:
     async def scenario(bench: Bench) -> None:
         for _ in range(3):
             assert (await bench.ask_and_answer(batches)).received == ("miss", batches)
@@ -195,7 +195,7 @@ def test_a_reply_that_was_cut_at_its_token_limit_is_kept_where_that_is_wanted() 
     play(scenario, CacheRules(store_length=True))
 
 
-def test_a_reply_that_its_last_listener_left_is_not_kept_and_one_that_goes_on_is() -> None:
+def test_a_reply_that_its_last_reader_left_is_not_kept_and_one_that_goes_on_is() -> None:
     async def scenario(bench: Bench) -> None:
         left, stays = await bench.ask(), await bench.ask(key="stays", unread_seconds=math.inf)
         for call, answer in zip(bench.model.calls, (left, stays), strict=True):
@@ -320,7 +320,7 @@ def test_a_call_that_is_not_shared_joins_none_and_is_joined_by_none(how: CachePo
     play(scenario)
 
 
-def test_a_refresh_that_ends_while_others_ask_does_not_end_their_call() -> None:
+def test_a_refresh_that_ends_during_another_call_does_not_end_that_call() -> None:
     async def scenario(bench: Bench) -> None:
         asked = await bench.ask()
         assert (await bench.ask_and_answer(OTHER, control=REFRESH)).origin.label == "refresh"
@@ -346,7 +346,7 @@ def test_off_neither_reads_nor_writes() -> None:
 
 
 @pytest.mark.parametrize("from_store", [False, True], ids=["at once", "later"])
-def test_only_asks_no_model(from_store: bool) -> None:
+def test_the_mode_only_calls_no_model(from_store: bool) -> None:
     async def scenario(bench: Bench) -> None:
         with pytest.raises(CacheMiss):
             await bench.ask(ONLY)

@@ -1,4 +1,4 @@
-"""Equal questions at one time are one call, and nobody is worse off for sharing it."""
+"""Identical requests at the same time share one call, and no request fails only because it shared one."""
 
 import asyncio
 import math
@@ -42,7 +42,7 @@ def leave(outcomes: list[Answer | BaseException]) -> None:
             one.caller.leave()
 
 
-def test_equal_questions_at_one_time_are_one_call() -> None:
+def test_identical_requests_at_the_same_time_are_one_call() -> None:
     async def scenario(bench: Bench) -> None:
         answers = await together(bench, 5)
         assert labels(answers) == ["miss", *["shared"] * 4]
@@ -103,7 +103,7 @@ def test_a_lookup_just_before_the_reply_was_stored_finds_it_all_the_same() -> No
 
 
 @pytest.mark.parametrize("retries", [1, 3])
-def test_whom_anothers_call_failed_asks_again_once_and_as_often_as_they_may(retries: int) -> None:
+def test_a_follower_of_a_failed_call_retries_once_and_as_often_as_it_may(retries: int) -> None:
     """Every call fails: each follower has its chances, and a call that it made itself is its last word."""
 
     async def scenario(bench: Bench) -> None:
@@ -115,7 +115,7 @@ def test_whom_anothers_call_failed_asks_again_once_and_as_often_as_they_may(retr
     play(scenario)
 
 
-def test_whom_anothers_call_failed_is_answered_by_the_next() -> None:
+def test_a_follower_of_a_failed_call_gets_the_reply_of_the_next() -> None:
     async def scenario(bench: Bench) -> None:
         bench.model.refusals = [BUSY]
         outcomes = await together(bench, 4)
@@ -128,7 +128,7 @@ def test_whom_anothers_call_failed_is_answered_by_the_next() -> None:
     play(scenario)
 
 
-def test_a_follower_whose_chances_are_used_up_gives_in() -> None:
+def test_a_follower_without_retries_left_fails() -> None:
     """Three callers with as many calls of others to fail them: who may ask again once fails at the second."""
 
     async def scenario(bench: Bench) -> None:
@@ -157,7 +157,7 @@ def test_a_follower_whose_chances_are_used_up_gives_in() -> None:
 
 
 @pytest.mark.parametrize("error", [REFUSED, KeyError("ours")], ids=["refused", "defect"])
-def test_what_would_fail_again_is_not_asked_again(error: UpstreamFailed) -> None:
+def test_a_request_that_would_fail_again_is_not_sent_again(error: UpstreamFailed) -> None:
     async def scenario(bench: Bench) -> None:
         bench.model.refusals = [error]
         outcomes = await together(bench, 3)
@@ -182,7 +182,7 @@ def test_an_interrupted_reply_fails_for_each_reader_and_the_next_request_starts_
     play(scenario)
 
 
-def test_the_first_may_leave_before_the_first_word_and_the_others_are_answered() -> None:
+def test_the_leader_may_leave_before_the_first_event_and_its_followers_get_the_reply() -> None:
     async def scenario(bench: Bench) -> None:
         bench.model.gate = asyncio.Event()
         first, second = (asyncio.ensure_future(bench.ask()) for _ in range(2))

@@ -69,7 +69,7 @@ def test_a_parameter_that_is_the_gateways_own_business_does_not_count(name: str)
     assert key(asking(rich(), **{name: one})) == key(asking(rich(), **{name: other})) == key(rich())
 
 
-def test_a_models_defaults_count_as_if_they_had_been_asked_for() -> None:
+def test_a_models_defaults_count_like_parameters_of_the_request() -> None:
     assert key(HI, temperature=0.5) == key(asking(HI, temperature=0.5))
     assert key(HI, temperature=0.5) == key(asking(HI, temperature=0.5), temperature=0.1) != key(HI)
 

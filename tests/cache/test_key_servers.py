@@ -1,4 +1,4 @@
-"""What is configured of a model's server, as far as it tells replies apart."""
+"""Which settings of a model's server are part of the cache key."""
 
 from typing import Any
 

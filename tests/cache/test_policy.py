@@ -14,7 +14,7 @@ UNHELD = replace(OFF, keep=False)
 REFRESH = CachePolicy(read=False, share=False, label="refresh")
 ONLY = CachePolicy(write=False, share=False, only=True)
 NEVER = CachePolicy(read=False, write=False, share=False, only=True, label="bypass")
-"""Neither read nor asked: always a 504."""
+"""Neither read from the cache nor sent to the model: always a 504."""
 NEVER_FRESH = CachePolicy(read=False, write=False, share=False, only=True, label="refresh")
 
 

@@ -1,4 +1,4 @@
-"""Whoever listens to a call hears all of it, whenever they came and whatever the others do."""
+"""A reader of a call gets all of its events, whenever it joins and whatever other readers do."""
 
 import asyncio
 import time
@@ -24,7 +24,7 @@ async def turns(count: int = 3) -> None:
 
 
 @pytest.mark.parametrize("place", range(len(REPLY) + 1))
-def test_whenever_one_joins_all_is_heard_in_its_pieces(place: int) -> None:
+def test_a_reader_gets_all_batches_whenever_it_joins(place: int) -> None:
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest().opened()
         first = call.caller()
@@ -118,7 +118,7 @@ def test_the_last_to_leave_ends_the_call_and_only_once() -> None:
     run(scenario)
 
 
-def test_a_call_that_is_held_goes_on_without_listeners_until_it_is_released() -> None:
+def test_a_call_that_is_held_goes_on_without_readers_until_it_is_released() -> None:
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest().opened()
         call.in_flight.retain()
@@ -361,7 +361,7 @@ def test_readers_may_leave_before_the_first_event_and_the_last_one_aborts_the_ca
     run(scenario)
 
 
-def test_a_source_that_opens_although_it_was_given_up_is_closed() -> None:
+def test_a_source_that_opens_after_the_call_was_aborted_is_closed() -> None:
     async def scenario(loop: Clocked) -> None:
         source, asked = Source(), asyncio.Event()
 
@@ -482,7 +482,7 @@ SMALL = 2000
 """Bytes of a small log."""
 
 
-def test_what_everybody_has_heard_of_a_huge_reply_is_let_go() -> None:
+def test_the_log_drops_the_events_of_a_huge_reply_that_all_readers_have() -> None:
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest(LogLimits(max_bytes=SMALL)).opened()
         one, other = call.caller(), call.caller()
@@ -498,7 +498,7 @@ def test_what_everybody_has_heard_of_a_huge_reply_is_let_go() -> None:
     run(scenario)
 
 
-def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound() -> None:
+def test_a_slow_reader_pauses_the_server_where_the_log_would_exceed_its_limit() -> None:
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest(LogLimits(max_bytes=SMALL)).opened()
         slow, quick = call.caller(), call.caller()
@@ -522,7 +522,7 @@ def test_a_slow_one_holds_back_the_server_where_the_log_would_outgrow_its_bound(
     run(scenario)
 
 
-def test_a_reply_whose_last_word_is_too_much_is_not_whole_when_it_is_over() -> None:
+def test_a_log_that_dropped_its_beginning_at_the_last_event_is_not_complete() -> None:
     async def scenario(loop: Clocked) -> None:
         call = await CallUnderTest(LogLimits(max_bytes=SMALL)).opened()
         caller = call.caller()

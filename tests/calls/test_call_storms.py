@@ -1,4 +1,4 @@
-"""Callers who come, pause, go on and leave at random: each of those who stay hears what the source said."""
+"""Readers join, pause, resume and leave at random: each that stays gets all events of the source."""
 
 import asyncio
 from collections.abc import Callable

@@ -22,7 +22,7 @@ def settings(**kinds: str) -> dict[str, Any]:
     return {"upstreams": upstreams, "models": {"m": {"upstreams": list(upstreams)}}}
 
 
-def asked(tree: dict[str, Any], messages: list[Any], **body: Any) -> tuple[Any, list[str]]:
+def prepare(tree: dict[str, Any], messages: list[Any], **body: Any) -> tuple[Any, list[str]]:
     """(the answer, the hosts that were asked)."""
     server = ModelServer()
     with Running(tree, server) as gateway:
@@ -35,12 +35,12 @@ def asked(tree: dict[str, Any], messages: list[Any], **body: Any) -> tuple[Any, 
 )
 def test_a_server_that_cannot_be_sent_the_request_is_passed_over(first: str, second: str, asked_first: str) -> None:
     sound = [{"role": "user", "content": [{"audio": {"data": "A" * 16}}]}]  # the openai kind needs a format
-    answer, hosts = asked(settings(one=first, two=second), sound)
+    answer, hosts = prepare(settings(one=first, two=second), sound)
     assert (answer.status, hosts) == (200, [asked_first])
 
 
 def test_if_no_deployment_can_serve_the_request_the_first_error_is_raised() -> None:
-    answer, hosts = asked(settings(one="vllm", two="openai"), LONG, generate_cfg={"max_input_tokens": 1})
+    answer, hosts = prepare(settings(one="vllm", two="openai"), LONG, generate_cfg={"max_input_tokens": 1})
     assert (answer.status, answer.json["error"]["code"], hosts) == (400, "context_length_exceeded", [])
 
 
@@ -50,7 +50,7 @@ def words(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_gaps_between_calls_and_results_are_words_where_nothing_can_be_called() -> None:
-    answer, hosts = asked(words(settings(one="openai_compatible")), GAPS)
+    answer, hosts = prepare(words(settings(one="openai_compatible")), GAPS)
     assert (answer.status, hosts) == (200, ["one.test"])
     assert [warning.partition(":")[0] for warning in answer.json["warnings"]] == [
         "messages[2]",
@@ -59,7 +59,7 @@ def test_gaps_between_calls_and_results_are_words_where_nothing_can_be_called() 
 
 
 def test_gaps_are_refused_where_functions_are_given() -> None:
-    answer, hosts = asked(words(settings(one="openai_compatible")), GAPS, functions=[{"name": "f"}])
+    answer, hosts = prepare(words(settings(one="openai_compatible")), GAPS, functions=[{"name": "f"}])
     assert (answer.status, hosts) == (422, [])
 
 
@@ -73,7 +73,7 @@ def test_gaps_are_refused_where_functions_are_given() -> None:
     ids=json.dumps,
 )
 def test_gaps_are_reported_with_the_other_violations(wrong: dict[str, Any]) -> None:
-    answer, _ = asked(settings(one="openai_compatible"), GAPS, **{"functions": [{"name": "f"}], **wrong})
+    answer, _ = prepare(settings(one="openai_compatible"), GAPS, **{"functions": [{"name": "f"}], **wrong})
     places = {violation["param"] for violation in answer.json["error"]["violations"]}
     assert len(places) == 3
     assert {"messages[2]", "messages[1].function_call"} < places
@@ -81,5 +81,5 @@ def test_gaps_are_reported_with_the_other_violations(wrong: dict[str, Any]) -> N
 
 def test_gaps_are_not_looked_for_among_messages_that_are_refused() -> None:
     wrong = [GAPS[0], {**CALLED, "function_call": {"name": 7}}, GAPS[2]]
-    answer, _ = asked(settings(one="openai_compatible"), wrong, functions=[{"name": "f"}])
+    answer, _ = prepare(settings(one="openai_compatible"), wrong, functions=[{"name": "f"}])
     assert all(one["param"].startswith("messages[1]") for one in answer.json["error"]["violations"])

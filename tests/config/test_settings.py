@@ -1,4 +1,4 @@
-"""Configuration: what wins over what, what every mistake is told as, and what is never shown."""
+"""Configuration: which source wins, the message for every mistake, and what is never shown."""
 
 import re
 import sys

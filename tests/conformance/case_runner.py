@@ -1,4 +1,4 @@
-"""How a case goes through the gateway without sockets: which, cut how, and told how."""
+"""How a case goes through the gateway without sockets: which case, how it is cut, and in which format and mode."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""Every case of the corpus through the gateway without sockets, cut in every way and told in every way."""
+"""Every case of the corpus through the gateway without sockets, cut in every way and written in every mode."""
 
 import asyncio
 

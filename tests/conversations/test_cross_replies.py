@@ -73,7 +73,7 @@ def running(server: ModelServer) -> Iterator[Running]:
         yield running
 
 
-def asked(running: Running, form: str, reply: str, **fields: object) -> Answer:
+def ask(running: Running, form: str, reply: str, **fields: object) -> Answer:
     body = {"model": "m", "format": form, "reply_format": reply, "messages": [CALLERS[form].ask("Weather?")]}
     answer = running.post("/v1/chat", body | fields)
     assert answer.status == 200, answer.body
@@ -88,7 +88,7 @@ def normalize_reply(reply: str, messages: list[Json]) -> list[Message]:
 @each_form
 @each_reply
 def test_a_whole_reply_says_the_same_in_every_format(running: Running, form: str, reply: str) -> None:
-    body = asked(running, form, reply, stream=False).json
+    body = ask(running, form, reply, stream=False).json
     assert normalize_reply(reply, CALLERS[reply].whole(body)) == EXPECTED
     assert ENDS[reply](body) == ("tool_calls", 55)
 
@@ -96,7 +96,7 @@ def test_a_whole_reply_says_the_same_in_every_format(running: Running, form: str
 @each_form
 @each_reply
 def test_a_streamed_reply_says_the_same_in_every_format(running: Running, form: str, reply: str) -> None:
-    answer = asked(running, form, reply, stream=True)
+    answer = ask(running, form, reply, stream=True)
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert normalize_reply(reply, CALLERS[reply].streamed(frames(answer))) == EXPECTED
 
@@ -105,7 +105,7 @@ def test_a_streamed_reply_says_the_same_in_every_format(running: Running, form: 
 def test_without_a_reply_format_the_reply_is_in_the_questions(running: Running, reply: str) -> None:
     body = {"model": "m", "format": reply, "messages": [CALLERS[reply].ask("Weather?")], "stream": False}
     answer = running.post("/v1/chat", body)
-    assert answer.json.keys() == asked(running, "qwen", reply, stream=False).json.keys()
+    assert answer.json.keys() == ask(running, "qwen", reply, stream=False).json.keys()
 
 
 @each_form
@@ -123,8 +123,8 @@ def test_a_format_that_auto_finds_is_answered_in(running: Running, form: str) ->
 
 @each_form
 def test_the_model_server_is_sent_the_same_for_every_format(running: Running, server: ModelServer, form: str) -> None:
-    asked(running, form, "qwen", stream=False)
-    asked(running, "qwen", form, stream=True)
+    ask(running, form, "qwen", stream=False)
+    ask(running, "qwen", form, stream=True)
     ours, theirs = (json.loads(request.content) for request in server.requests[-2:])
     assert ours == theirs
 

@@ -1,4 +1,4 @@
-"""Whatever can be said in a conversation, a translation keeps it or tells of its loss."""
+"""A translation keeps everything of a conversation, or reports the loss."""
 
 import pytest
 from app.formats import FORMATS

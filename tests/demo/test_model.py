@@ -203,7 +203,7 @@ def test_the_answer_ends_before_a_stop_string(ask: Ask) -> None:
     assert reply.finish.reason == "stop"
 
 
-def test_json_is_answered_when_json_is_asked_for(ask: Ask) -> None:
+def test_the_reply_is_json_when_json_is_requested(ask: Ask) -> None:
     schema = {
         "type": "object",
         "properties": {"city": {"type": "string"}, "level": {"type": "integer", "minimum": 3}},

@@ -56,7 +56,7 @@ async def test_a_stream_says_what_the_whole_reply_says(base_url: str) -> None:
     assert {chunk["model"] for chunk in chunks} == {"anything"}
 
 
-async def test_usage_is_streamed_only_when_asked_for(base_url: str) -> None:
+async def test_usage_is_streamed_only_when_it_is_requested(base_url: str) -> None:
     response = await post(base_url, {**BODY, "stream": True})
     assert "usage" not in response.text
 
@@ -127,7 +127,7 @@ async def test_text_and_numbers_that_cannot_be_written_are_no_server_error(base_
     '{"type":"integer","minimum":1e400}', '{"type":"number","default":NaN}', '{"const":1e400}',
     '{"type":"integer","maximum":-' + "9" * 400 + "}",
 ])  # fmt: skip
-async def test_a_schema_of_hopeless_numbers_is_no_server_error(base_url: str, schema: str) -> None:
+async def test_a_schema_of_contradictory_numbers_is_no_server_error(base_url: str, schema: str) -> None:
     body = (
         f'{{"model":"m","messages":[{{"role":"user","content":"x"}}],"response_format":{{"type":"json_schema",'
         f'"json_schema":{{"schema":{schema}}}}}}}'

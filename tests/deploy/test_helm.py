@@ -93,7 +93,7 @@ def test_without_keys_the_chart_says_what_to_set() -> None:
         assert ("Deployment", "parley") in render(values)
 
 
-def test_the_kinds_are_those_that_were_asked_for() -> None:
+def test_the_kinds_are_those_that_the_values_select() -> None:
     always = {"ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount"}
     assert {kind for kind, _ in render({"keys": {"existingSecret": "mine"}})} == always
     more = {"HorizontalPodAutoscaler", "Ingress", "Secret", "ServiceMonitor"}

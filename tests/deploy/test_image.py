@@ -38,7 +38,7 @@ def test_the_image_has_only_what_is_locked() -> None:
 
 
 @pytest.mark.parametrize(("extra", "package"), [("otel", "opentelemetry-sdk"), ("postgres", "psycopg-binary")])
-def test_the_image_keeps_the_packages_of_an_extra_that_is_asked_for(extra: str, package: str) -> None:
+def test_the_image_keeps_the_packages_of_a_selected_extra(extra: str, package: str) -> None:
     assert package not in NEEDED and package in trim.find_needed(trim.read_requirements([extra]))
 
 
@@ -120,7 +120,7 @@ def test_the_gateway_does_without_what_the_image_leaves_out(tmp_path: Path) -> N
     assert ended.returncode == 0, ended.stderr
 
 
-def test_an_extra_that_is_asked_for_must_be_importable() -> None:
+def test_a_selected_extra_must_be_importable() -> None:
     program = BLOCK % ["psycopg"] + "import runpy\nrunpy.run_path('deploy/image/check_imports.py', run_name='__main__')"
     command = [sys.executable, "-c", program]
     for extras, code in (["otel"], 0), (["otel", "postgres"], 1):

@@ -115,7 +115,7 @@ def test_what_is_not_http_is_refused_in_json(port: int) -> None:
     assert status == 400 and b'"code":"invalid_request"' in body
 
 
-def test_the_pages_of_errors_cannot_be_asked_for(port: int) -> None:
+def test_the_pages_of_errors_cannot_be_requested(port: int) -> None:
     assert post(port, "/nginx-error/timeout").status_code == 404
 
 

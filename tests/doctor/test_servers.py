@@ -47,7 +47,7 @@ def statuses(findings: dict[str, Finding]) -> dict[str, str]:
     return {check: finding.status for check, finding in findings.items()}
 
 
-async def test_a_server_that_works_has_no_faults_and_is_asked_three_times() -> None:
+async def test_a_server_that_works_has_no_faults_and_gets_three_requests() -> None:
     async with FaultyServer("m", key=SECRET, date=format_datetime(datetime.now(UTC))) as server:
         findings = await examine(f"{server.url}/v1")
     assert set(statuses(findings).values()) == {"ok"}

@@ -103,7 +103,7 @@ def test_arguments_in_many_fragments_are_each_read_once() -> None:
 
 
 @pytest.mark.many_cases
-def test_calls_that_enclose_each_other_are_told_one_after_the_other() -> None:
+def test_calls_that_enclose_each_other_are_written_one_after_the_other() -> None:
     count = 1500
     opened = [ToolCallDelta(index, "{", f"c{index}", "f") for index in range(count)]
     closed = [ToolCallDelta(index, "}") for index in reversed(range(count))]

@@ -1,4 +1,4 @@
-"""Goldens of DashScope's own interface in the words of its OpenAI-compatible one, which is what the gateway speaks."""
+"""Goldens of DashScope's own interface in the form of its OpenAI-compatible one, which the gateway uses."""
 
 from typing import Any
 

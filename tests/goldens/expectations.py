@@ -39,7 +39,7 @@ def user(text: str) -> Json:
     return {"role": "user", "content": text}
 
 
-def asked(*calls: tuple[str, str, str], content: str | None = None, reasoning: str | None = None) -> Json:
+def calls_of(*calls: tuple[str, str, str], content: str | None = None, reasoning: str | None = None) -> Json:
     tool_calls = [
         {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
         for id, name, arguments in calls

@@ -1,6 +1,6 @@
 """What is different where the server is sent the functions itself (the raw API)."""
 
-from tests.goldens.expectations import Expected, answered, asked, call_message, reasoning_message, text_message, user
+from tests.goldens.expectations import Expected, answered, call_message, calls_of, reasoning_message, text_message, user
 
 TOOL_CALL_ID = "results name their call in `tool_call_id`; `extra`, `id` and `name` are not sent"
 STOPPED = "stop words are enforced wherever they appear, also where the server does not obey them"
@@ -42,7 +42,7 @@ NATIVE: dict[str, Expected] = {
             "messages": [
                 {"role": "system", "content": "sys"},
                 user("Weather in Paris and time in CET?"),
-                asked(
+                calls_of(
                     ("call_a", "get_weather", '{"city": "Paris"}'),
                     ("call_b", "get_time", '{"tz": "CET"}'),
                     content="Let me check.",
@@ -58,7 +58,7 @@ NATIVE: dict[str, Expected] = {
         body={
             "messages": [
                 user("q"),
-                asked((NO_ID_WEATHER, *WEATHER), (NO_ID_TIME, *TIME)),
+                calls_of((NO_ID_WEATHER, *WEATHER), (NO_ID_TIME, *TIME)),
                 answered(NO_ID_WEATHER, "a"),
                 answered(NO_ID_TIME, "b"),
             ]
@@ -69,9 +69,9 @@ NATIVE: dict[str, Expected] = {
         body={
             "messages": [
                 user("q"),
-                asked(("x", *WEATHER)),
+                calls_of(("x", *WEATHER)),
                 answered("x", "a"),
-                asked(("y", *TIME), reasoning="r2"),
+                calls_of(("y", *TIME), reasoning="r2"),
                 answered("y", "b"),
             ]
         },

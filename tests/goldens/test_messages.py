@@ -63,7 +63,7 @@ def test_what_real_clients_send_reaches_the_model_server(gateway: GoldenGateway,
 
 
 @pytest.mark.parametrize("name", REPLIES)
-def test_a_reply_is_told_as_anthropics_clients_read_it(gateway: GoldenGateway, name: str) -> None:
+def test_a_reply_is_written_as_anthropics_clients_read_it(gateway: GoldenGateway, name: str) -> None:
     case = REPLIES[name]
     gateway.answer_with(case["upstream"])
     for stream in (True, False):

@@ -58,7 +58,7 @@ def test_no_minute_admits_more_than_the_limit_and_no_60_seconds_twice_as_much(
 
 @examples(80)
 @given(st.integers(1, 100), st.integers(0, 150), st.integers(0, 150), st.floats(0, 0.999), st.integers(1, 100))
-def test_a_request_fits_after_the_wait_that_was_said_and_not_before(
+def test_a_request_fits_after_the_wait_that_was_returned_and_not_before(
     limit: int, current: int, previous: int, elapsed: float, amount: int
 ) -> None:
     one, count = rule("tokens_per_minute", limit), Count(current, previous)
@@ -171,7 +171,7 @@ def test_a_clock_that_is_set_back_a_little_admits_nothing_more() -> None:
     assert take(store, [one], 1).admitted
 
 
-def test_a_clock_that_was_hours_ahead_refuses_nobody_for_hours() -> None:
+def test_a_clock_that_was_hours_ahead_does_not_refuse_requests_for_hours() -> None:
     clock = Clock()
     store, spending = MemoryLimitStore(clock), rule("spend_per_day", 10)
     limited = [rule("requests_per_minute", 1), rule("tokens_per_minute", 9), rule("concurrent_streams", 2), spending]

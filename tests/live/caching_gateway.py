@@ -1,4 +1,4 @@
-"""A real gateway with a cache, a model server that counts what it is asked, and who asks them."""
+"""A real gateway with a cache, a model server that counts its requests, and clients."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

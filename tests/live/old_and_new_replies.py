@@ -1,4 +1,4 @@
-"""Two replies that tell which call of a model server is heard."""
+"""Two replies that show which call of a model server a client gets."""
 
 from typing import Any
 

@@ -105,7 +105,7 @@ async def resumed(gateway: Gateway, id_: str, after: int | None = None, **header
         return split_frames(await caller.rest())
 
 
-async def asked(gateway: Gateway, method: str, path: str, **headers: str) -> tuple[int, bytes]:
+async def fetch(gateway: Gateway, method: str, path: str, **headers: str) -> tuple[int, bytes]:
     async with calling(gateway.address) as caller:
         return await send(caller, method, path, **headers), await caller.rest()
 
@@ -131,7 +131,7 @@ async def started(caller: Caller, **more: Any) -> str:
 
 
 async def cancel(gateway: Gateway, id_: str) -> tuple[int, Any]:
-    status, raw = await asked(gateway, "DELETE", f"/v1/chat/{id_}")
+    status, raw = await fetch(gateway, "DELETE", f"/v1/chat/{id_}")
     return status, json.loads(raw)
 
 

@@ -1,4 +1,4 @@
-"""Many equal questions at once: a model server that says the same to equal ones, word by word, and who hears it.
+"""Many identical requests at once: a model server that streams equal replies to them, and clients that check these.
 
 Each seed is a storm of its own kind. A few run with the other tests; `SEEDS=50`, or `make storms`, runs fifty.
 """

@@ -1,4 +1,4 @@
-"""`GET` and `DELETE /v1/cache`: only for whoever has the key, and what they tell and forget is what callers meet."""
+"""`GET` and `DELETE /v1/cache`: only with the admin key, and their figures and purges agree with what callers get."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from tests.live import resuming_client
 from tests.live.caches import StorageMaker, coordinator_of
 from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import calling
-from tests.live.resuming_client import QUESTION, asked
+from tests.live.resuming_client import QUESTION, fetch
 from tests.redis_server import RedisServer, store_url
 from tests.restored_logging import restored_logging
 from tests.scripted_server import Reply, ScriptedServer
@@ -52,7 +52,7 @@ async def replied(gateway: Gateway, model: str, seed: int = 0, **more: Any) -> s
 
 
 async def admin(gateway: Gateway, method: str, query: str = "", **headers: str) -> tuple[int, Any]:
-    status, raw = await asked(gateway, method, f"/v1/cache{query}", **headers)
+    status, raw = await fetch(gateway, method, f"/v1/cache{query}", **headers)
     return status, json.loads(raw)
 
 
@@ -97,7 +97,7 @@ async def test_it_counts_entries_of_each_model_and_the_sources_of_replies(url: s
     assert {"miss": 3, "hit": 1, "refresh": 1}.items() <= totals["requests"].items()
 
 
-async def test_what_is_purged_is_asked_for_anew_and_the_rest_is_kept(url: str) -> None:
+async def test_a_purged_reply_needs_a_new_call_and_the_rest_is_kept(url: str) -> None:
     async with ScriptedServer(SCRIPT) as upstream, caching(upstream, url, server=SERVER) as gateway:
         for model, seed in [("a", 1), ("a", 2), ("b/c d", 1)]:
             await replied(gateway, model, seed)

@@ -46,7 +46,7 @@ async def test_each_endpoint_serves_a_key_in_each_header_and_refuses_all_others(
         assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_only_the_key_that_asked_can_cancel_a_running_reply_streamed_or_whole() -> None:
+async def test_only_the_key_of_the_request_can_cancel_a_running_reply_streamed_or_whole() -> None:
     may = asyncio.Event()
     async with ScriptedServer(Reply([say("a"), may, end(), DONE])) as upstream, serving(upstream) as (gateway, client):
         for stream in (True, False):

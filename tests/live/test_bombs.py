@@ -1,4 +1,4 @@
-"""What is made to bring a gateway down is refused, and nobody else notices."""
+"""Requests that are made to bring a gateway down are refused, and do not affect others."""
 
 import asyncio
 import base64

@@ -96,7 +96,7 @@ async def test_a_stored_reply_expires_after_the_ttl_of_its_request() -> None:
 
 
 @pytest.mark.parametrize("model", [{"cache": False}, {}])
-async def test_a_model_without_a_cache_is_asked_every_time(model: Json) -> None:
+async def test_a_model_without_a_cache_gets_every_request(model: Json) -> None:
     url: Json = {} if model else {"url": "null:"}
     async with ScriptedServer(OLD, NEW) as upstream, caching(upstream, model=model, **url) as gateway:
         assert [await ask_label_and_text(gateway), await ask_label_and_text(gateway)] == [

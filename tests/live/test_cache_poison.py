@@ -74,7 +74,7 @@ async def test_an_incomplete_reply_is_never_sent_again(store: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_what_is_whole_is_asked_for_once(store: str, later: bool, tmp_path: Path) -> None:
+async def test_a_complete_reply_is_requested_once(store: str, later: bool, tmp_path: Path) -> None:
     scripts = {f"{name}, {stream}": reply for name, reply in GOOD.items() for stream in (True, False)}
     async with (
         ByQuestion(scripts) as upstream,

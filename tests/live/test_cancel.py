@@ -10,12 +10,12 @@ from tests.live.gateway import DONE, end, eventually, say
 from tests.live.raw_client import calling
 from tests.live.resuming_client import (
     QUESTION,
-    asked,
     caching,
     cancel,
     closed,
     come_back,
     endless,
+    fetch,
     first_frames,
     gated,
     reply_id,
@@ -47,7 +47,7 @@ async def test_a_cancelled_stream_ends_with_that_failure_and_nothing_is_kept(url
             assert not any(word in last for word in (b"stop", b"completed", b"[DONE]")), name
             status, error = await cancel(gateway, id_)
             assert (status, error["error"]["code"]) == (404, "not_found")
-            assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+            assert (await fetch(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
             async with calling(gateway.address) as caller:
                 await caller.reply(QUESTION, model=name)
                 assert caller.headers["x-parley-cache"] == "miss"
@@ -120,7 +120,7 @@ async def test_a_reply_that_has_ended_is_forgotten_and_stays_in_the_cache(url: s
             await caller.reply(QUESTION)
             id_ = reply_id(caller)
             assert await cancel(gateway, id_) == (200, {"response_id": id_, "cancelled": False})
-            assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+            assert (await fetch(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
             assert (await cancel(gateway, id_))[0] == 404
             await caller.reply(QUESTION)
             assert caller.headers["x-parley-cache"] == "hit"

@@ -11,12 +11,12 @@ from tests.live.gateway import DONE, Gateway, end, eventually, say
 from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     QUESTION,
-    asked,
     caching,
     cancel,
     closed,
     come_back,
     endless,
+    fetch,
     first_frames,
     gated,
     known,
@@ -50,7 +50,7 @@ async def test_any_gateway_can_cancel(shared_redis: RedisServer) -> None:
             assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]
         for gateway in (one, other):
             assert (await cancel(gateway, id_))[0] == 404
-            assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+            assert (await fetch(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
 
 
 async def test_a_caller_who_resumed_at_another_gateway_gets_the_same_end(shared_redis: RedisServer) -> None:
@@ -119,7 +119,7 @@ async def test_without_redis_a_reply_can_be_cancelled_at_its_own_gateway(own_red
             assert b'"code":"cancelled"' in split_frames(await caller.rest())[-1]
 
 
-async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: RedisServer) -> None:
+async def test_gateways_cancel_each_others_replies_again_once_redis_is_back(own_redis: RedisServer) -> None:
     maker = StorageMaker(link_of=PatientLink, retry_seconds=0.01)
     url, links = own_redis.url, maker.links
     async with (
@@ -141,8 +141,8 @@ async def test_gateways_hear_of_each_other_again_once_redis_is_back(own_redis: R
 async def test_a_response_that_runs_here_is_cancelled_while_redis_is_down(own_redis: RedisServer) -> None:
     async with ScriptedServer(endless()) as upstream, caching(upstream, own_redis.url) as gateway:
         async with light_client(gateway.url) as client:
-            asked = {"model": "m", "input": "Hi", "stream": True}
-            async with client.stream("POST", "/v1/responses", json=asked) as stream:
+            fetch = {"model": "m", "input": "Hi", "stream": True}
+            async with client.stream("POST", "/v1/responses", json=fetch) as stream:
                 id_ = stream.headers["x-parley-response-id"]
                 own_redis.kill()
                 answer = await client.post(f"/v1/responses/{id_}/cancel")

@@ -1,4 +1,4 @@
-"""What goes on, and what ends, when a caller has left, and how the one who comes back hears the rest."""
+"""What goes on, and what ends, when a client has disconnected, and how it resumes the reply."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from tests.live.raw_client import DEADLINE_SECONDS, calling
 from tests.live.resuming_client import (
     QUESTION,
     SOON,
-    asked,
     caching,
     cancel,
     come_back,
     endless,
+    fetch,
     first_frames,
     gated,
     known,
@@ -41,7 +41,7 @@ async def test_a_call_without_readers_is_cancelled(url: str) -> None:
         assert b'"code":"cancelled"' in last
 
 
-async def test_a_call_that_was_given_up_ends_everywhere_in_the_same_words(shared_redis: RedisServer) -> None:
+async def test_an_aborted_call_ends_everywhere_with_the_same_error(shared_redis: RedisServer) -> None:
     async with ScriptedServer(Reply([say("One"), asyncio.Event()])) as upstream:
         async with caching(upstream, shared_redis.url) as one, caching(upstream, shared_redis.url) as other:
             async with calling(one.address) as caller:
@@ -182,7 +182,7 @@ async def test_a_replaced_cache_entry_is_not_resumed_as_another_reply(shared_red
             await eventually(lambda: not one.context.cache.storing)
             assert await resumed(one, id_, 1) == frames[1:]
             await known(other, id_)
-            assert (await asked(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+            assert (await fetch(other, "GET", f"/v1/chat/{id_}/events"))[0] == 404
         assert len(upstream.requests) == 2
 
 

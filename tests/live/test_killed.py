@@ -37,13 +37,13 @@ async def test_two_gateways_on_a_damaged_file_begin_a_new_one_and_answer_from_wh
         gateways = [process(upstream, cache=f"sqlite:///{path}") for _ in range(2)]
         one, other = await asyncio.gather(*(stack.enter_async_context(gateway) for gateway in gateways))
         # Both come upon the damage at the same time.
-        assert list(await asyncio.gather(asked(one, "1"), asked(other, "2"))) == ["miss", "miss"]
+        assert list(await asyncio.gather(ask(one, "1"), ask(other, "2"))) == ["miss", "miss"]
         assert await kept(other, "1")
         assert await kept(one, "2")
         assert set_aside(tmp_path) == [b"this is no database" * 1000]
         one.signal(signal.SIGKILL)
         assert (await one.ended())[0] == -signal.SIGKILL
-        assert [await asked(other, question) for question in ("1", "2", "3")] == ["hit", "hit", "miss"]
+        assert [await ask(other, question) for question in ("1", "2", "3")] == ["hit", "hit", "miss"]
         assert len(upstream.requests) == 3
 
 
@@ -51,7 +51,7 @@ def set_aside(folder: Path) -> list[bytes]:
     return [left.read_bytes() for left in folder.glob("*corrupt-*")]
 
 
-async def asked(gateway: Process, question: str, mode: str = "on") -> str:
+async def ask(gateway: Process, question: str, mode: str = "on") -> str:
     """What the reply says of the cache."""
     async with calling(gateway.address) as caller:
         messages = [{"role": "user", "content": question}]
@@ -63,6 +63,6 @@ async def asked(gateway: Process, question: str, mode: str = "on") -> str:
 async def kept(gateway: Process, question: str) -> bool:
     """Whether it is answered from the file, where it may stand a moment after its end was sent."""
     async with asyncio.timeout(DEADLINE_SECONDS):
-        while await asked(gateway, question, "only") != "hit":
+        while await ask(gateway, question, "only") != "hit":
             await asyncio.sleep(0.01)
     return True

@@ -1,4 +1,4 @@
-"""What a running gateway logs of callers who leave, and what becomes of it when nobody reads its log."""
+"""What a running gateway logs of clients that disconnect, and what it does when its log is not read."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Redis stops or dies, before requests and in the middle of them: nobody waits for it, and nobody fails for it."""
+"""Redis stops or dies, before and during requests: no request waits for it, and none fails because of it."""
 
 import asyncio
 import os

@@ -13,8 +13,8 @@ from tests.live.raw_client import calling
 from tests.live.resuming_client import (
     QUESTION,
     SOON,
-    asked,
     caching,
+    fetch,
     known,
     reply_id,
     resumed,
@@ -35,7 +35,7 @@ def error_of(raw: bytes) -> dict[str, Any]:
 
 async def test_an_unknown_reply_is_reported_as_unknown(url: str) -> None:
     async with ScriptedServer() as upstream, caching(upstream, url) as gateway:
-        status, raw = await asked(gateway, "GET", "/v1/chat/chat-0/events", x_request_id="r7")
+        status, raw = await fetch(gateway, "GET", "/v1/chat/chat-0/events", x_request_id="r7")
         error = error_of(raw)
     assert (status, error.pop("message")) == (
         404,
@@ -49,7 +49,7 @@ async def test_what_is_no_number_of_a_frame_is_refused(url: str) -> None:
     async with ScriptedServer(Reply([say("One"), end(), DONE])) as upstream, caching(upstream, url) as gateway:
         id_, _ = await whole(gateway)
         for after in ["", "x", "-1", "1.0", "+1", "1%20", "%D9%A1", "1" * 16]:
-            status, raw = await asked(gateway, "GET", f"/v1/chat/{id_}/events?after={after}")
+            status, raw = await fetch(gateway, "GET", f"/v1/chat/{id_}/events?after={after}")
             assert (status, error_of(raw)["code"], error_of(raw)["param"]) == (422, "invalid_request", "after"), after
 
 
@@ -61,7 +61,7 @@ async def test_a_number_that_is_refused_leaves_no_listener_behind(shared_redis: 
                 id_, _ = await starting(caller)
                 await known(other, id_)
                 for path in (f"/v1/chat/{id_}/events?after=x",):
-                    assert (await asked(other, "GET", path))[0] == 422
+                    assert (await fetch(other, "GET", path))[0] == 422
                 assert other.quiet()
             async with asyncio.timeout(SOON):
                 await upstream.connections[0].closed.wait()
@@ -70,7 +70,7 @@ async def test_a_number_that_is_refused_leaves_no_listener_behind(shared_redis: 
 async def test_a_header_that_is_no_number_is_refused() -> None:
     async with ScriptedServer(Reply([say("One"), end(), DONE])) as upstream, caching(upstream) as gateway:
         id_, _ = await whole(gateway)
-        status, raw = await asked(gateway, "GET", f"/v1/chat/{id_}/events", last_event_id="x")
+        status, raw = await fetch(gateway, "GET", f"/v1/chat/{id_}/events", last_event_id="x")
     assert (status, error_of(raw)["param"]) == (422, "Last-Event-ID")
 
 
@@ -91,12 +91,12 @@ async def test_a_reply_of_another_caller_is_unknown(shared_redis: RedisServer) -
                 path = f"/v1/chat/{id_}"
                 theirs: list[dict[str, str]] = [{}, {"authorization": "Bearer theirs"}]
                 for headers in theirs:
-                    unknown = error_of((await asked(gateway, "GET", "/v1/chat/no/events", **headers))[1])
-                    status, raw = await asked(gateway, "GET", f"{path}/events", x_request_id="r", **headers)
+                    unknown = error_of((await fetch(gateway, "GET", "/v1/chat/no/events", **headers))[1])
+                    status, raw = await fetch(gateway, "GET", f"{path}/events", x_request_id="r", **headers)
                     error = error_of(raw)
                     assert (status, error["code"]) == (404, "not_found")
                     assert error["message"].replace(id_, "no") == unknown["message"]
-                    assert (await asked(gateway, "DELETE", path, **headers))[0] == 404
+                    assert (await fetch(gateway, "DELETE", path, **headers))[0] == 404
             assert other.quiet()
             gate.set()
             rest = split_frames(await caller.rest())
@@ -118,7 +118,7 @@ async def test_a_reply_is_forgotten_some_time_after_its_end() -> None:
             await caller.rest()
         assert (await resumed(gateway, id_))[-1].startswith(b"id:")
         await eventually(lambda: not len(gateway.context.replies.resumable))
-        assert (await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
+        assert (await fetch(gateway, "GET", f"/v1/chat/{id_}/events"))[0] == 404
 
 
 async def test_of_more_than_may_be_kept_the_oldest_are_forgotten() -> None:
@@ -128,5 +128,5 @@ async def test_of_more_than_may_be_kept_the_oldest_are_forgotten() -> None:
         gateway.context.replies.resumable.sweep_seconds = 0.01
         ids = [(await whole(gateway, generate_cfg={"seed": seed}))[0] for seed in range(4)]
         await eventually(lambda: len(gateway.context.replies.resumable) == 2)
-        found = [(await asked(gateway, "GET", f"/v1/chat/{id_}/events"))[0] for id_ in ids]
+        found = [(await fetch(gateway, "GET", f"/v1/chat/{id_}/events"))[0] for id_ in ids]
     assert found == [404, 404, 200, 200]

@@ -12,9 +12,9 @@ from tests.live.resuming_client import (
     FIRST,
     LAST,
     SECOND,
-    asked,
     caching,
     come_back,
+    fetch,
     gated,
     known,
     resumed,
@@ -30,11 +30,11 @@ FULL = Reply([*FIRST, *SECOND, *LAST], chunked=True)
 
 
 async def read(gateway: Gateway, id_: str, **headers: str) -> tuple[int, Any]:
-    status, raw = await asked(gateway, "GET", f"/v1/chat/{id_}", **headers)
+    status, raw = await fetch(gateway, "GET", f"/v1/chat/{id_}", **headers)
     return status, json.loads(raw)
 
 
-async def test_a_reply_is_read_whole_in_the_format_it_was_asked_for(url: str) -> None:
+async def test_a_reply_is_read_whole_in_the_format_of_its_request(url: str) -> None:
     async with ScriptedServer(FULL) as upstream, caching(upstream, url) as gateway:
         id_, _ = await whole(gateway)
         await known(gateway, id_)
@@ -107,5 +107,5 @@ async def test_a_failed_reply_of_which_the_client_has_more_is_not_found(url: str
 
 async def test_a_path_of_a_reply_says_which_methods_it_takes() -> None:
     async with ScriptedServer(FULL) as upstream, caching(upstream, "null:") as gateway:
-        status, raw = await asked(gateway, "PUT", "/v1/chat/x")
+        status, raw = await fetch(gateway, "PUT", "/v1/chat/x")
         assert (status, json.loads(raw)["error"]["message"]) == (405, "/v1/chat/x accepts GET, DELETE, not PUT")

@@ -1,4 +1,4 @@
-"""A client resumes at another gateway that has less of its reply: it gets the rest, or is told that it is lost."""
+"""A client resumes at another gateway that has less of its reply: it gets the rest, or an error that it is lost."""
 
 import asyncio
 import json
@@ -77,7 +77,7 @@ def is_lost(frame: bytes) -> bool:
     return b"response.failed" in frame and b"send the request again" in frame
 
 
-async def test_a_follower_without_redis_tells_its_client_and_the_leader_goes_on(own_redis: RedisServer) -> None:
+async def test_a_follower_without_redis_fails_for_its_client_and_the_leader_goes_on(own_redis: RedisServer) -> None:
     gate = asyncio.Event()
     async with (
         ScriptedServer(pieces("One", gate, " two three four", " five six")) as upstream,

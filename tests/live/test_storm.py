@@ -126,7 +126,7 @@ async def test_those_who_only_joined_a_call_that_failed_ask_once_more_together()
         assert len(model.requests) == 2
 
 
-async def test_a_server_that_only_fails_is_asked_once_more_for_all_who_joined() -> None:
+async def test_a_server_that_only_fails_gets_one_more_request_for_all_followers() -> None:
     hold = asyncio.Event()
     refused = Reply(status=500, headers={"content-length": "0"}, hold=hold)
     async with Model(0.0) as model, caching(model) as gateway, connections(*[gateway.address] * SOME) as callers:

@@ -135,7 +135,7 @@ class Fall:
                 self.lost += 1
 
 
-async def test_the_clients_of_followers_are_told_when_the_leading_process_is_killed(
+async def test_the_clients_of_followers_get_a_failure_when_the_leading_process_is_killed(
     processes: GatewayProcesses, shared_redis: RedisServer
 ) -> None:
     fallen: list[Fall] = []

@@ -66,7 +66,7 @@ SLOWLY = b"POST /v1/chat HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\
 
 
 @pytest.mark.parametrize("path", ["chat", "chat/completions", "convert"])
-async def test_a_body_that_does_not_come_is_given_up(path: str) -> None:
+async def test_the_wait_for_a_body_ends_at_its_timeout(path: str) -> None:
     async with ScriptedServer() as upstream, serving(upstream, server={"body_seconds": 0.1}) as gateway:
         async with calling(gateway.address) as caller:
             await caller.say(SLOWLY.replace(b"chat", path.encode()))
@@ -182,7 +182,7 @@ async def test_a_caller_can_shorten_every_wait(reply: Reply) -> None:
     assert b'"code":"timeout"' in raw
 
 
-async def test_an_unreachable_server_is_given_up_when_the_caller_says() -> None:
+async def test_the_wait_for_an_unreachable_server_ends_at_the_callers_deadline() -> None:
     async with unreachable() as url, serving(url) as gateway:
         status, raw = await reply_of(gateway.address, generate_cfg={"request_timeout": 0.1})
     assert (status, code(raw)) == (504, "timeout")
@@ -196,7 +196,7 @@ async def test_a_long_retry_after_is_reported_and_not_waited_for() -> None:
     assert json.loads(raw)["error"]["retryable"] is True
 
 
-async def test_another_replica_is_asked_at_once_whatever_the_first_one_wants() -> None:
+async def test_another_replica_gets_the_request_at_once_whatever_the_first_one_answers() -> None:
     busy = Reply([b"{}"], status=429, headers={"content-length": "2", "retry-after": "20"})
     async with ScriptedServer(busy) as one, ScriptedServer(Reply([say("a"), end(), DONE])) as two:
         rows = {name: {"base_url": f"{server.url}/v1"} for name, server in (("one", one), ("two", two))}

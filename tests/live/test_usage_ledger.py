@@ -58,7 +58,7 @@ async def test_a_call_that_ends_with_its_client_is_estimated() -> None:
         assert total.input_tokens > 0 and total.output_tokens >= 1
 
 
-async def test_usage_that_a_server_told_before_the_client_left_is_counted() -> None:
+async def test_usage_that_a_server_reported_before_the_client_left_is_counted() -> None:
     script = Reply([say("One"), RUNNING_USAGE, asyncio.Event()])
     async with ScriptedServer(script) as upstream, caching(upstream, "memory:") as gateway:
         async with calling(gateway.address) as caller:

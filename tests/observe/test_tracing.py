@@ -58,7 +58,7 @@ class OtherGateway(HttpxUpstream):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         body = await request.aread()
-        answer = await self._gateway.asked(
+        answer = await self._gateway.ask_async(
             "POST", request.url.path, [body], dict(request.headers) | {"host": "localhost"}
         )
         return httpx.Response(answer.status, headers=answer.header_lines, content=answer.body)

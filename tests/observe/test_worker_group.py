@@ -1,4 +1,4 @@
-"""Whichever worker is asked for the metrics, all workers are in them."""
+"""The metrics have the figures of all workers, whichever worker answers."""
 
 import asyncio
 from collections.abc import Callable

@@ -152,7 +152,7 @@ def test_a_defect_of_the_operation_is_raised_unchanged(shared_redis: RedisServer
     run_with_breaker(RedisConnection(shared_redis.url), scenario)
 
 
-def test_a_connection_that_was_given_up_is_not_used_for_the_next_answer(own_redis: RedisServer) -> None:
+def test_a_connection_whose_command_was_cancelled_is_not_used_for_the_next_answer(own_redis: RedisServer) -> None:
     async def scenario(link: RedisConnection) -> None:
         await link.call(lambda client: client.mset({"a": "1", "b": "2"}))
         own_redis.pause()
@@ -178,7 +178,7 @@ def test_a_process_that_was_busy_finds_its_answer_all_the_same(shared_redis: Red
     run_with_breaker(RedisConnection(shared_redis.url), scenario)
 
 
-def test_a_server_that_is_away_while_the_process_is_busy_is_asked_once_only(own_redis: RedisServer) -> None:
+def test_a_server_that_is_down_while_the_process_is_busy_gets_one_command_only(own_redis: RedisServer) -> None:
     async def scenario(link: RedisConnection) -> None:
         async def busy(client: Client) -> None:
             await client.set("key", "text")
@@ -259,7 +259,7 @@ def test_a_cluster_is_reached_by_one_of_its_nodes() -> None:
         run_with_breaker(RedisConnection(server.url.replace("redis:", "redis+cluster:").removesuffix("/0")), scenario)
 
 
-def test_the_master_that_sentinels_name_is_asked(own_redis: RedisServer) -> None:
+def test_commands_go_to_the_master_that_sentinels_name(own_redis: RedisServer) -> None:
     async def scenario(link: RedisConnection) -> None:
         await link.call(lambda client: client.set("key", "of the master"), timeout=5)
         assert await link.call(read) == b"of the master"

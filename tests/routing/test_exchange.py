@@ -74,7 +74,7 @@ async def test_waiting_ends_with_the_first_token_although_a_stage_holds_it_back(
     assert len(sent.window) == 1
 
 
-async def test_a_reply_that_nobody_waits_for_has_its_first_token_when_the_server_sends_it() -> None:
+async def test_a_reply_without_a_waiting_reader_has_its_first_token_when_the_server_sends_it() -> None:
     sent, received = Sent(), Batches()
     sent.stream.start(received)
     for at, part in ((1.0, COMMENT), (2.0, ROLE), (3.0, TEXT), (4.0, TEXT), (5.0, END)):

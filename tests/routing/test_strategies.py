@@ -34,7 +34,7 @@ def test_a_weight_is_a_share_of_the_requests() -> None:
     assert choose_weighted(servers, b"", 0.9999999999999999).name == "b"
 
 
-def test_a_rounding_error_of_the_weights_leaves_nobody_out() -> None:
+def test_a_rounding_error_of_the_weights_leaves_no_upstream_out() -> None:
     """The sum of these weights, taken away one by one, leaves more than nothing."""
     servers = [Server("a", 0.1), Server("b", 0.2), Server("c", 0.3)]
     assert choose_weighted(servers, b"", 1.0).name == "c"

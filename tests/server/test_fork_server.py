@@ -77,7 +77,7 @@ def test_a_program_ends_when_its_client_has_left(server: tuple[str, int]) -> Non
     check_starts_programs(address)
 
 
-def test_a_client_leaves_before_it_hears_of_its_program(server: tuple[str, int]) -> None:
+def test_a_client_disconnects_before_its_program_has_started(server: tuple[str, int]) -> None:
     address, number = server
     with paused(number):
         connection, writer = start_reader(address)

@@ -110,7 +110,7 @@ def test_a_connection_sends_small_writes_at_once(new_loop: NewLoop) -> None:
 
 
 @LOOPS
-def test_a_connection_that_the_client_has_given_up_does_not_disturb_others(new_loop: NewLoop) -> None:
+def test_a_connection_that_the_client_has_aborted_does_not_disturb_others(new_loop: NewLoop) -> None:
     async def scenario() -> None:
         listening = RecordingSocket(errno.ECONNABORTED)
         async with EchoServer(listening):

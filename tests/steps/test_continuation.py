@@ -66,7 +66,9 @@ def test_sent_as_it_is_it_is_what_qwen_agent_sends_raw() -> None:
         ("send", {}, {}),
     ],
 )
-def test_each_server_is_asked_in_its_own_way(continuation: str, last: dict[str, Any], fields: dict[str, Any]) -> None:
+def test_each_server_is_requested_to_continue_in_its_own_way(
+    continuation: str, last: dict[str, Any], fields: dict[str, Any]
+) -> None:
     sent = body(conversation(*ASKED), profile(continuation))
     assert sent["messages"] == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "It is"} | last]
     assert {key: sent[key] for key in ("continue_final_message", "add_generation_prompt") if key in sent} == fields

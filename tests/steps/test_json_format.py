@@ -1,4 +1,4 @@
-"""JSON that a server does not enforce is asked for in the prompt."""
+"""JSON that a server does not enforce is requested in the prompt."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ WITH_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": SCH
 USER = {"role": "user", "content": "q"}
 
 
-def asked(response_format: Any, *messages: dict[str, Any]) -> ChatRequest:
+def request_of(response_format: Any, *messages: dict[str, Any]) -> ChatRequest:
     return conversation(*(messages or (USER,)), params={"response_format": response_format, "seed": 1})
 
 
@@ -37,7 +37,7 @@ def asked(response_format: Any, *messages: dict[str, Any]) -> ChatRequest:
 def test_the_nearest_format_is_sent_and_the_prompt_says_the_rest(
     formats: tuple[Any, ...], given: Any, sent: Any, prompted: bool, warned: str
 ) -> None:
-    profile, request = Profile(response_formats=formats), asked(given)
+    profile, request = Profile(response_formats=formats), request_of(given)
     got, warnings = adapt_response_format(request, profile, "en")
     if sent is ...:
         sent = {"type": "json_schema", "json_schema": {"name": "object", "schema": {"type": "object"}}}
@@ -51,7 +51,7 @@ def test_the_nearest_format_is_sent_and_the_prompt_says_the_rest(
 def test_the_schema_is_in_the_system_message_in_the_language_of_the_conversation() -> None:
     for language, word in (("en", "Reply with JSON"), ("zh", "JSON Schema 的 JSON")):
         system = {"role": "system", "content": "Be brief."}
-        got, _ = adapt_response_format(asked(WITH_SCHEMA, system, USER), KINDS["deepseek"], language)  # type: ignore[arg-type]  # one of the two
+        got, _ = adapt_response_format(request_of(WITH_SCHEMA, system, USER), KINDS["deepseek"], language)  # type: ignore[arg-type]  # one of the two
         [(role, text), user] = texts(got)
         assert (role, user) == ("system", ("user", "q"))
         assert text.startswith("Be brief.\n\n")

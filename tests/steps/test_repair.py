@@ -34,7 +34,7 @@ def test_broken_arguments_are_repaired(raw: str, repaired: str) -> None:
 
 
 @pytest.mark.parametrize("raw", ['{"a": 1}', "{}", "[1]", '"x"', "no JSON at all", "{" * 20_000, '{"a": 1e999,}'])
-def test_what_is_whole_or_hopeless_stays_as_it_is(raw: str) -> None:
+def test_arguments_that_are_valid_or_cannot_be_repaired_stay_unchanged(raw: str) -> None:
     message = run([RepairStage()], call(raw)).messages()[0]
     assert message["function_call"]["arguments"] == raw
     assert "repaired" not in message["extra"]
@@ -48,7 +48,7 @@ def test_what_is_nested_too_deeply_is_not_repaired(deep: int, repaired: bool) ->
 
 
 @pytest.mark.parametrize("piece", ["{", "[", "{]", "[}", "[{]}"])
-def test_hopeless_brackets_are_not_repaired_in_linear_time(piece: str) -> None:
+def test_unbalanced_brackets_are_refused_in_linear_time(piece: str) -> None:
     assert linear(lambda size: _is_repaired(piece * size), 5_000)
     assert not _is_repaired(piece * 5_000)
 

@@ -99,7 +99,7 @@ def test_system_messages_stand_where_the_model_takes_them(place: str, expected: 
     assert request == request_of(*MIXED)
 
 
-def test_the_first_user_hears_it_wherever_that_one_stands() -> None:
+def test_the_first_user_message_has_the_system_text_wherever_it_stands() -> None:
     request = request_of(("system", "s"), ("assistant", "a"), ("user", "q"))
     assert texts(place_system(request, Profile(system="none"))) == [("assistant", "a"), ("user", "s\n\nq")]
 

@@ -169,7 +169,7 @@ def test_a_put_that_is_cancelled_is_written_with_the_others(path: Path) -> None:
     run_with_store(path, scenario, linger_seconds=60.0)
 
 
-def test_rows_that_cannot_be_written_are_given_up(path: Path) -> None:
+def test_rows_that_cannot_be_written_are_dropped(path: Path) -> None:
     async def scenario(store: SqliteStore) -> None:
         puts = [store.put(f"{number}", b"1", **TTL) for number in range(3)]
         assert [str(error) for error in await asyncio.gather(*puts, return_exceptions=True)] != [""] * 3

@@ -130,7 +130,7 @@ def test_messages_that_come_without_deltas_are_shown_whole(screen: FakeTerminal)
     assert screen.out.getvalue() == SHOWN
 
 
-def test_what_is_asked_goes_to_v1_chat_with_the_key(screen: FakeTerminal) -> None:
+def test_a_question_goes_to_v1_chat_with_the_key(screen: FakeTerminal) -> None:
     run(screen, stream(*REPLY), url="http://parley.test/v1/", model="m", functions=[{"name": "f"}], api_key="secret")
     request = screen.asked[0]
     assert str(request.url) == "http://parley.test/v1/chat"
@@ -297,7 +297,7 @@ TALK = stream(
 BUSY = stream({"type": "response.failed", "error": {"code": "overloaded", "message": "busy"}})
 
 
-def test_a_conversation_keeps_what_was_asked_and_received(screen: FakeTerminal) -> None:
+def test_a_conversation_keeps_questions_and_replies(screen: FakeTerminal) -> None:
     assert run_conversation(screen, ["Hi", "  ", "And now?"], TALK, TALK, model="m") == 0
     first, second = screen.bodies()
     assert first["messages"] == [USER]
@@ -324,7 +324,7 @@ def test_a_second_interrupt_at_the_prompt_ends_the_conversation(screen: FakeTerm
     assert run_conversation(screen, [KeyboardInterrupt(), "Hi", KeyboardInterrupt()], TALK) == 0
 
 
-def test_half_a_surrogate_pair_can_be_asked_and_saved(screen: FakeTerminal, tmp_path: Path) -> None:
+def test_half_a_surrogate_pair_can_be_sent_and_saved(screen: FakeTerminal, tmp_path: Path) -> None:
     file = tmp_path / "saved.json"
     assert run_conversation(screen, ["\udcff", f"/save {file}"], TALK) == 0
     assert screen.bodies()[0]["messages"] == [{"role": "user", "content": "\udcff"}]

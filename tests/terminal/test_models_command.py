@@ -42,7 +42,7 @@ def test_the_header_is_bold_at_a_terminal(gateway: str) -> None:
     assert terminal.text.count("\x1b") == 2
 
 
-def test_a_gateway_that_cannot_be_asked_is_one_line_of_error(gateway: str) -> None:
+def test_a_gateway_that_cannot_be_reached_is_one_line_of_error(gateway: str) -> None:
     ran = models(url="http://127.0.0.1:1")
     assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
     assert ran.stderr.startswith("parley: cannot connect to http://127.0.0.1:1: Connection refused. Is a gateway")

@@ -155,7 +155,7 @@ def test_parallel_calls_go_by_either_name_and_only_beside_functions(name: str, v
 
 
 @pytest.mark.parametrize("kind", ["ollama", "deepseek", "zhipu", "gemini", "llamacpp_python", "transformers"])
-def test_one_call_at_a_time_is_warned_of_where_it_cannot_be_asked_for(kind: str) -> None:
+def test_one_call_at_a_time_gives_a_warning_where_the_server_has_no_such_option(kind: str) -> None:
     assert options(kind, tools=("f",), parallel_function_calls=False) == {}
     [warning] = warnings(kind, tools=("f",), parallel_function_calls=False)
     assert warning.startswith("generate_cfg.parallel_function_calls was not sent")
@@ -306,13 +306,13 @@ def test_equal_requests_give_equal_bytes(kind: str) -> None:
     ("never", True, False),
     ("never", False, False),
 ])  # fmt: skip
-def test_a_server_is_asked_to_stream_as_its_profile_says(how: Any, asked: bool, want: bool) -> None:
+def test_a_stream_is_requested_as_the_profile_says(how: Any, asked: bool, want: bool) -> None:
     got, warned = build(replace(request(), stream=asked), "m", Profile(stream=how))
     usage = {"stream_options": {"include_usage": True}} if want else {}
     assert (got, warned) == ({"model": "m", "messages": [user("q")], "stream": want, **usage}, [])
 
 
-def test_stream_options_are_sent_and_usage_is_always_asked_for() -> None:
+def test_stream_options_are_sent_and_always_request_usage() -> None:
     given = {"continuous_usage_stats": True, "include_usage": False}
     assert body(stream_options=given)["stream_options"] == {"continuous_usage_stats": True, "include_usage": True}
 
@@ -338,7 +338,7 @@ def test_what_no_reply_has_a_place_for_is_sent_and_warned_of(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["n", "best_of"])
-def test_more_than_one_reply_is_refused_wherever_it_is_asked_for(name: str) -> None:
+def test_more_than_one_reply_is_refused_under_every_name_of_the_parameter(name: str) -> None:
     assert wrong(extra_body={name: 2}) == [(f"generate_cfg.extra_body.{name}", "must be 1: a request has one reply")]
     assert options(extra_body={name: 1}) == {name: 1}
 

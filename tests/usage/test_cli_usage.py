@@ -50,7 +50,9 @@ def test_a_table_or_json_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert report["total"]["output_tokens"] == 5
 
 
-def test_what_cannot_be_shown_is_said(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_or_store_that_cannot_be_read_is_an_error_message(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["usage", "--from", "yesterday"]) == 2
     assert "--from: must be a day such as" in capsys.readouterr().err
     for url, text in (("null:", "usage.url is null"), ("memory:", "usage.url is memory")):

@@ -99,7 +99,7 @@ def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None
         (totals(1000, 0), 0, (1000, 0), False),
     ],
 )
-def test_usage_that_the_server_has_told_is_kept_when_the_reply_fails_or_is_closed(
+def test_usage_that_the_server_reported_is_kept_when_the_reply_fails_or_is_closed(
     told: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
 ) -> None:
     expected = CallUsage(TokenUsage(numbers[0], output=numbers[1]), None, estimated)
@@ -111,7 +111,7 @@ def test_usage_that_the_server_has_told_is_kept_when_the_reply_fails_or_is_close
     assert attempts.usage == expected
 
 
-def test_usage_of_a_reply_that_a_stop_word_ended_is_what_the_server_has_told() -> None:
+def test_usage_of_a_reply_that_a_stop_word_ended_is_what_the_server_reported() -> None:
     usage, finish = ended(Finish("stop"), 8, PRICE, told=totals(1000, 9))
     assert usage == CallUsage(TokenUsage(1000, output=9), 0.001036)
     assert finish.usage == totals(1000, 9) | {"cost": 0.001036}
@@ -133,7 +133,7 @@ def test_requests_for_one_reply_are_added_up() -> None:
     assert [usage.tokens.total for usage in late] == [1000, 1500]
 
 
-def test_usage_that_comes_after_the_request_is_given_to_whoever_waits_for_it() -> None:
+def test_usage_that_comes_after_the_request_is_reported_late() -> None:
     late: list[CallUsage] = []
     attempts = AttemptLog()
     attempts.on_late_usage = late.append

@@ -1,4 +1,4 @@
-"""What can be asked of the totals, and how the result is shown."""
+"""Queries of the totals, and how the result is shown."""
 
 from typing import Any
 

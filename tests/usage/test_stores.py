@@ -1,4 +1,4 @@
-"""Every store of usage keeps the same contract. PostgreSQL is asked if PARLEY_TEST_POSTGRES names a database."""
+"""Every store of usage keeps the same contract. PostgreSQL is tested if PARLEY_TEST_POSTGRES names a database."""
 
 import os
 import sqlite3

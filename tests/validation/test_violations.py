@@ -144,7 +144,7 @@ def test_a_number_that_no_other_program_can_read_is_refused_at_the_edge(place: s
 
 
 @pytest.mark.parametrize("field", ["ttl_seconds"])
-def test_ten_years_can_be_asked_for(field: str) -> None:
+def test_ten_years_are_a_valid_duration(field: str) -> None:
     body = {
         "messages": MESSAGES,
         "cache": {field: 315360000},

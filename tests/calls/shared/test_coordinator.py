@@ -1,4 +1,4 @@
-"""Two gateways on one Redis: one call, equal replies, whoever leaves and whoever dies."""
+"""Two gateways on one Redis: one call and equal replies, whichever client disconnects and whichever gateway stops."""
 
 import asyncio
 
@@ -26,7 +26,7 @@ from tests.redis_server import RedisServer, clustered, running_redis
 WHOLE = flat(REPLY)
 
 
-def test_equal_questions_at_two_gateways_are_one_call(shared_redis: RedisServer) -> None:
+def test_identical_requests_at_two_gateways_are_one_call(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one, gateway(shared_redis.url) as two:
             model = Model()
@@ -179,7 +179,7 @@ def test_a_call_goes_on_for_others_when_its_caller_leaves_before_it_began(shared
     play(scene())
 
 
-def test_a_call_that_did_not_begin_is_given_up_with_its_only_caller(shared_redis: RedisServer) -> None:
+def test_a_call_that_did_not_begin_is_aborted_with_its_only_caller(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url) as one:
             model = Model()
@@ -194,7 +194,7 @@ def test_a_call_that_did_not_begin_is_given_up_with_its_only_caller(shared_redis
     play(scene())
 
 
-def test_the_followers_of_a_gateway_that_shuts_down_are_told_at_once(shared_redis: RedisServer) -> None:
+def test_the_followers_of_a_gateway_that_shuts_down_fail_at_once(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, lease_seconds=30) as two:
             model, other = Model(), Model(own=True)
@@ -209,7 +209,7 @@ def test_the_followers_of_a_gateway_that_shuts_down_are_told_at_once(shared_redi
     play(scene())
 
 
-def test_all_followers_of_a_dead_leader_are_told(shared_redis: RedisServer) -> None:
+def test_all_followers_of_a_dead_leader_get_a_failure(shared_redis: RedisServer) -> None:
     async def scene() -> None:
         async with (
             gateway(shared_redis.url, QUICK) as one,

@@ -138,7 +138,7 @@ def test_a_leader_without_readers_and_redis_waits_only_for_known_followers() -> 
     assert leading.notices == ["others", "alone"]
 
 
-def test_an_end_that_redis_does_not_take_is_given_up_after_a_while() -> None:
+def test_an_end_that_redis_does_not_store_is_dropped_after_some_attempts() -> None:
     one, leading = make_lease()
     one.write_failure(Fault("overloaded", "later", True))
     over = []
@@ -159,7 +159,7 @@ def test_a_claim_that_redis_has_not_answered_is_released_however_late_it_answers
     assert one.over and leading.notices == ["lost"]
 
 
-def test_a_leader_hears_that_it_is_no_leader_any_more() -> None:
+def test_a_leader_stops_when_it_has_lost_its_lease() -> None:
     one, leading = make_lease()
     answer(one, 0)
     assert leading.notices == ["lost"] and one.over

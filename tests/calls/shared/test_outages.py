@@ -72,7 +72,7 @@ def test_a_leader_that_dies_at_any_moment_leaves_its_followers_a_whole_reply_or_
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_followers_of_a_killed_process_are_told(shared_redis: RedisServer, seed: int) -> None:
+def test_the_followers_of_a_killed_process_get_a_failure(shared_redis: RedisServer, seed: int) -> None:
     """Each of its flights is at a moment of its own."""
 
     async def followed(follower: SharingGateway, at: int) -> tuple[ReplyReader, Model]:
@@ -106,7 +106,7 @@ def test_the_followers_of_a_killed_process_are_told(shared_redis: RedisServer, s
 
 
 @pytest.mark.parametrize("how", ["pause", "kill"])
-def test_redis_going_away_in_the_middle_fails_only_the_replies_of_followers(own_redis: RedisServer, how: str) -> None:
+def test_an_outage_of_redis_during_a_call_fails_only_the_replies_of_followers(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
         async with (
             gateway(own_redis.url, QUICK, RedisConnection) as one,
@@ -131,7 +131,7 @@ def test_redis_going_away_in_the_middle_fails_only_the_replies_of_followers(own_
 
 
 @pytest.mark.parametrize("how", ["pause", "kill"])
-def test_with_redis_away_every_gateway_calls_for_itself_at_once(own_redis: RedisServer, how: str) -> None:
+def test_with_redis_down_every_gateway_makes_its_own_call_at_once(own_redis: RedisServer, how: str) -> None:
     async def scene() -> None:
         async with gateway(own_redis.url, QUICK, RedisConnection) as one:
             await one.coordinator.put_record("warm", b"", 1)
@@ -215,7 +215,7 @@ def test_a_short_absence_of_redis_loses_nothing(own_redis: RedisServer) -> None:
 
 
 @pytest.mark.parametrize("gone", ["everything", "the stream", "the state"])
-def test_followers_are_told_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
+def test_followers_get_a_failure_when_redis_loses_a_call(shared_redis: RedisServer, gone: str) -> None:
     async def scene() -> None:
         async with gateway(shared_redis.url, QUICK) as one, gateway(shared_redis.url, QUICK) as two:
             model, other = Model(), Model(own=True)

@@ -1,4 +1,4 @@
-"""A call that no other gateway follows costs Redis next to nothing, and whoever joins it gets everything at once."""
+"""A call that no other gateway follows needs few commands of Redis; a gateway that joins gets all events at once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

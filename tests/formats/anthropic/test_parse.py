@@ -101,7 +101,7 @@ def test_a_history_is_written_with_its_seals_and_read_again() -> None:
         assert (again.parts, again.extra) == (parts, extra)
 
 
-def test_a_foreign_thought_that_nobody_else_can_read_is_left_out_with_a_warning() -> None:
+def test_encrypted_reasoning_of_another_provider_is_left_out_with_a_warning() -> None:
     parsed = parse(user(text("Hi")), assistant({"type": "redacted_thinking", "data": "EmwK"}, text("So")))
     assert parsed.messages[1].parts == (Text("So"),)
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1].content[0]"]

@@ -20,7 +20,7 @@ PROFILES = {
     "r16_no_name_field": Profile(),
     "r20_empty_thought_with_tools": PROFILE.model_copy(update={"empty_content": "empty"}),
 }
-"""What AutoGen's client is told by its options, a model's profile says here."""
+"""What AutoGen's client has as options is a model's profile here."""
 
 
 def sent(messages: tuple[Message, ...], profile: Profile = PROFILE) -> list[Any]:

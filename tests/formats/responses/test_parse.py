@@ -215,14 +215,14 @@ def test_several_outputs_of_a_call_are_one_result() -> None:
     ]
 
 
-def test_an_output_without_a_call_is_told_as_the_users_words() -> None:
+def test_an_output_without_a_call_becomes_a_text_of_the_user() -> None:
     item = {"type": "function_call_output", "name": "sleep", "namespace": "clock", "output": "Time is up."}
     [message] = parse(item).messages
     assert (message.role, message.parts) == ("user", (Text("Output of the tool clock__sleep:"), Text("Time is up.")))
     assert parse({"type": "function_call_output", "output": "x"}).violations[0].path == "messages[0]"
 
 
-def test_the_words_of_another_agent_are_told_as_the_users() -> None:
+def test_a_message_of_another_agent_becomes_a_text_of_the_user() -> None:
     content = [{"type": "input_text", "text": "Done."}, {"type": "encrypted_content", "encrypted_content": "zz"}]
     parsed = parse({"type": "agent_message", "author": "/main/a", "recipient": "/main", "content": content})
     head = Text("Message from the agent /main/a to /main:")
@@ -230,14 +230,14 @@ def test_the_words_of_another_agent_are_told_as_the_users() -> None:
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[0].content"]
 
 
-def test_all_words_of_another_agent_that_can_be_read_are_told_without_a_warning() -> None:
+def test_a_message_of_another_agent_that_can_be_read_gives_no_warning() -> None:
     content = [{"type": "input_text", "text": "One."}, {"type": "input_text", "text": "Two."}]
     parsed = parse({"type": "agent_message", "author": "/main/a", "recipient": "/main", "content": content})
     assert parsed.messages[0].parts[1:] == (Text("One."), Text("Two."))
     assert not parsed.warnings
 
 
-def test_a_summary_is_told_if_the_gateway_wrote_it() -> None:
+def test_a_summary_is_read_if_the_gateway_wrote_it() -> None:
     ours = {"type": "compaction", "encrypted_content": write_seal(Seal("They met."))}
     parsed = parse(ours, {"type": "compaction", "encrypted_content": "gAAA"}, {"type": "context_compaction"})
     assert [message.parts for message in parsed.messages] == [

@@ -235,7 +235,7 @@ async def test_a_server_without_a_list_of_models_lists_none_or_says_so(reply: Re
         await client.aclose()
 
 
-async def test_a_list_of_models_that_does_not_end_is_given_up_and_closed() -> None:
+async def test_the_request_for_a_list_of_models_that_does_not_end_is_aborted_and_closed() -> None:
     async with ScriptedServer(Reply([b'{"data": ', asyncio.Event()])) as server:
         transport = PushTransport()
         with pytest.raises(UpstreamFailed):
@@ -245,7 +245,7 @@ async def test_a_list_of_models_that_does_not_end_is_given_up_and_closed() -> No
         await asyncio.wait_for(server.connections[0].closed.wait(), 1)
 
 
-def test_the_limits_for_a_whole_reply_are_those_of_the_target_that_is_asked() -> None:
+def test_the_limits_for_a_whole_reply_are_those_of_the_target_of_the_request() -> None:
     server = upstream_target("u", "http://model.test/v1", first_token_seconds=1.0, whole_reply_seconds=9.0)
     assert server.for_whole_reply().first_token_seconds == 9.0
     assert server.for_whole_reply() is server.for_whole_reply()

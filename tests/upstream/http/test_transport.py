@@ -170,7 +170,7 @@ async def test_a_connection_that_cannot_be_trusted_is_not_reused(reply: Reply) -
             assert len(server.connections) == 2
 
 
-async def test_what_comes_unasked_on_an_idle_connection_closes_it() -> None:
+async def test_data_on_an_idle_connection_closes_it() -> None:
     late = asyncio.Event()
     async with ScriptedServer(Reply([b"hello", late, b"junk"], headers=LONG), Reply([b"b"])) as server:
         async with transporting() as transport:
@@ -237,7 +237,7 @@ async def test_a_place_that_cannot_be_is_no_connection(place: str) -> None:
             await exchange(transport, f"http://{place}", share=ALONE)
 
 
-async def test_a_slow_server_is_waited_for_so_long_and_not_asked_again() -> None:
+async def test_a_request_to_a_slow_server_ends_at_its_timeout_and_is_not_sent_again() -> None:
     async with ScriptedServer(Reply([b"a"], chunked=True), Reply(hold=asyncio.Event())) as server:
         async with transporting() as transport:
             await exchange(transport, server.url)
@@ -374,7 +374,7 @@ async def test_much_that_comes_before_anybody_reads_is_all_there_afterwards() ->
         assert await push(response).all() == b"".join(pieces)
 
 
-async def test_iteration_reads_no_further_than_it_is_asked() -> None:
+async def test_iteration_reads_no_further_than_its_caller_does() -> None:
     pieces = [b"x" * 60_000] * 300
     async with ScriptedServer(Reply(pieces, chunked=True)) as server, transporting() as transport:
         response = await transport.handle_async_request(post(server.url))
@@ -510,7 +510,7 @@ async def test_each_wait_ends_at_its_own_time() -> None:
 
 
 @each_case("turns", range(8))
-async def test_a_request_that_is_given_up_leaves_no_connection(turns: int) -> None:
+async def test_a_cancelled_request_leaves_no_connection(turns: int) -> None:
     async with ScriptedServer(Reply([b"a", asyncio.Event()])) as server, transporting() as transport:
         asking = asyncio.create_task(transport.handle_async_request(post(server.url)))
         for _ in range(turns):

@@ -69,13 +69,13 @@ async def test_a_whole_compressed_reply_is_read_however_it_is_cut() -> None:
         assert said == TextDelta("One") and isinstance(last, Finish) and last.reason == "stop" and last.cacheable
 
 
-async def test_a_body_that_is_not_compressed_as_its_header_says_is_told_by_that() -> None:
+async def test_a_body_that_is_not_compressed_as_its_header_says_fails_with_that_reason() -> None:
     [failed] = await read(SAID + STOP, [SAID + STOP])
     assert isinstance(failed, Failed)
     assert "not compressed" in failed.fault.message and "gzip" in failed.fault.message
 
 
-async def test_a_reply_that_expands_beyond_its_bound_is_told_by_that() -> None:
+async def test_a_reply_that_expands_beyond_its_limit_fails_with_that_reason() -> None:
     body = gzip.compress(b" " * 20_000_000)
     [failed] = await read(body, [body])
     assert isinstance(failed, Failed) and "expands to more than" in failed.fault.message
