@@ -8,9 +8,9 @@ call and a call without a result are violations.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
@@ -18,8 +18,7 @@ from app.chat.turns import Turn
 from app.errors import Violation
 
 
-@dataclass(slots=True)
-class GroupedCall:
+class GroupedCall(Struct):
     """A call of the history with the id that is sent for it."""
 
     call: ToolCall
@@ -28,22 +27,21 @@ class GroupedCall:
     answered: bool = False
 
 
-@dataclass(slots=True)
-class MessageGroup:
+class MessageGroup(Struct):
     """One message to send, with the tool results that must directly follow it."""
 
     role: str
     name: str | None = None
-    texts: list[tuple[Text | Media, ...]] = field(default_factory=list)
-    reasonings: list[str] = field(default_factory=list)
-    calls: list[GroupedCall] = field(default_factory=list)
-    results: list[tuple[str, ToolResult]] = field(default_factory=list)
-    details: list[Any] = field(default_factory=list)
+    texts: list[tuple[Text | Media, ...]] = []
+    reasonings: list[str] = []
+    calls: list[GroupedCall] = []
+    results: list[tuple[str, ToolResult]] = []
+    details: list[Any] = []
     extra_content: Any = None
     """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
-    marks: set[str] = field(default_factory=set)
+    marks: set[str] = set()
     """The keys of `_MARKS` that its messages have."""
-    sources: list[Message] = field(default_factory=list)
+    sources: list[Message] = []
     """The messages that it was made of, without those of the results."""
 
 
