@@ -18,6 +18,8 @@ from app.errors import (
     MethodNotAllowed,
     ParleyError,
     RateLimited,
+    StoreDown,
+    UnsupportedEncoding,
     UpstreamFailed,
     Violation,
     find_responsible,
@@ -229,3 +231,8 @@ def test_the_documents_example_is_what_is_sent() -> None:
     shown = json.loads(example.group(1))["error"]
     violations = [Violation(item["param"], item["message"]) for item in shown["violations"]]
     assert InvalidInput(violations).to_dict("req-5a0c") == shown
+
+
+def test_a_response_says_which_encodings_are_read_and_when_to_try_again() -> None:
+    assert UnsupportedEncoding("x", ["gzip", "zstd"]).headers == {"accept-encoding": "gzip, zstd"}
+    assert StoreDown("x").headers == {"retry-after": "1"}

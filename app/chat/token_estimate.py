@@ -1,6 +1,7 @@
 """Estimates the tokens of a request before the model has counted them."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import msgspec
 
@@ -42,6 +43,8 @@ def _size(part: Part) -> int:
             return sum(map(_size, part.content))
         case Media():
             return MEDIA_TOKENS * BYTES_PER_TOKEN * len(part.urls)
+        case _:
+            assert_never(part)
 
 
 def _text_size(text: str) -> int:

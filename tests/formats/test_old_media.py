@@ -30,6 +30,7 @@ def of_user(*parts: Json) -> Json:
     [
         (image("/tmp/a.png"), "[image: a.png (not sent: "),
         (image(""), "[image: image (not sent: "),
+        ({"type": "image_url", "image_url": {}}, "[image: image (not sent: "),
         ({"type": "file", "file": {"file_id": "f-1", "filename": "b.pdf"}}, "[file: b.pdf (not sent: "),
         ({"type": "input_audio", "input_audio": {"data": "file:///a.wav"}}, "[audio: "),
     ],

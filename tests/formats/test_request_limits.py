@@ -58,6 +58,9 @@ def test_lists_within_the_limits_and_values_that_are_no_lists_are_none() -> None
         ({"a": [1, float("nan")]}, [("v.a[1]", "must be a finite number")]),
         ([[[[1]]]], [("v[0][0]", "is nested too deeply")]),
         ([[[]]], []),
+        ("text", []),
+        (None, []),
+        ({"a": {"b": "text"}, "c": 2**64}, [("v.c", f"must be a number from {-(2**63)} to {2**64 - 1}")]),
         ({"a": {"b": 1}}, []),
     ],
 )

@@ -9,9 +9,9 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PURE_CONTRACT = "pure modules"
-PURE_SHARE = 0.99
-"""The pure packages need no network, no clock and no second process to be run. What no unit test of them runs yet are
-rare shapes of replies and of calls in the text: `scripts/check-coverage` names the lines."""
+PURE_SHARE = 0.995
+"""The pure packages need no network, no clock and no second process to be run. What no unit test of them runs are
+branches for what cannot happen today: `scripts/check-coverage` names the lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def describe_pure(by_module: dict[str, Figures]) -> tuple[list[str], bool]:
     rows = [f"{figures.share:7.1%}  {module}" for module, figures in by_module.items()]
     pure = sum(by_module.values(), Figures())
     rows += [
-        f"{pure.share:7.1%}  all pure modules (at least {PURE_SHARE:.0%})",
+        f"{pure.share:7.1%}  all pure modules (at least {PURE_SHARE:.1%})",
         *(f"         {line}" for line in pure.missing),
     ]
     return rows, pure.share >= PURE_SHARE

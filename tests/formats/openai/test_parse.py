@@ -123,3 +123,20 @@ def test_the_call_of_a_custom_tool_is_read_as_that_of_a_function() -> None:
 def test_the_call_of_a_custom_tool_without_a_text_is_refused() -> None:
     with pytest.raises(ValidationError):
         read_call({"name": "f", "input": 1})
+
+
+def test_unknown_keys_of_parts_and_calls_are_named() -> None:
+    part = {"type": "text", "text": "t", "odd": 1}
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}", "odd": 1}}
+    old = {"name": "f", "arguments": "{}", "odd": 1}
+    messages = [
+        {"role": "user", "content": [part]},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "r"},
+        {"role": "assistant", "function_call": old},
+    ]
+    assert [one.partition(" ")[0] for one in OPENAI.parse(messages, Options()).warnings] == [
+        "messages[0].content[0].odd",
+        "messages[1].tool_calls[0].function.odd",
+        "messages[3].function_call.odd",
+    ]

@@ -289,3 +289,11 @@ def test_a_file_id_may_be_null() -> None:
     image = {"type": "input_image", "image_url": "https://e.com/a.png", "file_id": None}
     [message] = parse(of_user(image)).messages
     assert [part.urls for part in message.parts if isinstance(part, Media)] == [("https://e.com/a.png",)]
+
+
+def test_the_signatures_of_a_seal_are_those_of_the_calls_that_it_names() -> None:
+    seal = write_seal(Seal("r", [], {"c1": {"google": 1}}))
+    calls = [{**CALL, "call_id": id_} for id_ in ("c1", "c2")]
+    parsed = parse({"type": "reasoning", "summary": [], "encrypted_content": seal}, *calls)
+    found = [part.extra for one in parsed.messages for part in one.parts if isinstance(part, ToolCall)]
+    assert found == [{"extra_content": {"google": 1}}, {}]

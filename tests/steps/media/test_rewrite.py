@@ -236,3 +236,11 @@ def test_the_sentence_that_names_media_has_those_that_the_model_does_not_accept(
         Text("look"),
         Media("image", (PNG,)),
     )
+
+
+def test_audio_of_the_history_without_a_known_format_becomes_a_placeholder() -> None:
+    profile = Profile(media=("audio",), audio="base64")
+    parts, [warning] = rewritten(history(Media("audio", ("UklGRg==",), path="p")), profile)
+    [text] = parts
+    assert isinstance(text, Text) and text.text.startswith("[audio: audio (not sent: must have a format")
+    assert warning.startswith("p was not sent: must have a format")
