@@ -2,7 +2,7 @@
 
 import pytest
 from app.errors import BadRequest, InvalidInput
-from app.formats.json_object import parse_object
+from app.formats.json_object import invalid_json, parse_object
 
 from tests.each_case import each_case
 
@@ -53,3 +53,7 @@ def test_a_body_that_is_nested_too_deeply_may_be_valid() -> None:
         parse_object(b'{"a":' + b"[" * 1000 + b"]" * 1000 + b"}")
     [violation] = refused.value.violations
     assert violation.message.startswith("is nested too deeply at line 1, column ")
+
+
+def test_an_error_of_the_json_parser_without_a_place_is_passed_on() -> None:
+    assert invalid_json(b"{", ValueError("unknown")).message == f"{NOT_JSON}unknown"

@@ -57,6 +57,7 @@ def test_lists_within_the_limits_and_values_that_are_no_lists_are_none() -> None
         (2**64, [("v", f"must be a number from {-(2**63)} to {2**64 - 1}")]),
         ({"a": [1, float("nan")]}, [("v.a[1]", "must be a finite number")]),
         ([[[[1]]]], [("v[0][0]", "is nested too deeply")]),
+        ([0.5, {}, "x", float("-inf")], [("v[3]", "must be a finite number")]),
         ([[[]]], []),
         ("text", []),
         (None, []),
@@ -66,6 +67,11 @@ def test_lists_within_the_limits_and_values_that_are_no_lists_are_none() -> None
 )
 def test_a_value_that_json_cannot_express_is_a_violation_at_its_place(value: Any, found: Any) -> None:
     assert [(one.path, one.message) for one in find_invalid_values(value, "v", 2)] == found
+
+
+@each_case("value", [1, 0.5, "x", {}, [], True, None])
+def test_a_valid_value_has_no_violation_to_be_listed(value: Any) -> None:
+    assert list(_find_invalid_values(value, "v", 0)) == []
 
 
 def test_warnings_beyond_the_limit_are_counted() -> None:

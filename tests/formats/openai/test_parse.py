@@ -140,3 +140,9 @@ def test_unknown_keys_of_parts_and_calls_are_named() -> None:
         "messages[1].tool_calls[0].function.odd",
         "messages[3].function_call.odd",
     ]
+
+
+def test_an_unknown_key_of_a_message_is_ignored_with_a_warning_unless_it_is_empty() -> None:
+    message: Any = {"role": "user", "content": "Hi", "mood": "good", "tags": [], "note": None}
+    parsed = OPENAI.parse([message], Options())
+    assert list(parsed.warnings) == ["messages[0].mood is not a field of an OpenAI message and was ignored"]
