@@ -1,8 +1,8 @@
 """Which files of `app/` a request, a chunk and a cache hit enter, traced in one thread over real sockets.
 
-`python -P code_paths.py CACHE_URL` in the folder of a checkout, which is in PYTHONPATH, prints the number of files of
-each path as JSON: those that it enters each time, for a timer of the server may run beside it. The first time, which
-also loads and connects, does not count.
+`python -P code_paths.py CACHE_URL` in the folder of a checkout, which is in PYTHONPATH, prints the files of each path
+as JSON: those that it enters each time, for a timer of the server may run beside it. The first time, which also loads
+and connects, does not count.
 """
 
 import asyncio
@@ -135,7 +135,7 @@ class Tracer:
         }
 
 
-async def trace_paths(cache_url: str) -> dict[str, int]:
+async def trace_paths(cache_url: str) -> dict[str, list[str]]:
     gates = Gates()
     script = Reply([say("One"), gates.second_chunk, say(" two"), gates.end, end(), DONE], chunked=True)
     async with (
@@ -145,7 +145,8 @@ async def trace_paths(cache_url: str) -> dict[str, int]:
     ):
         tracer = Tracer(upstream, gates, reader, writer)
         rounds = [await tracer.list_all(number) for number in range(1 + ROUNDS)]
-    return {name: len(set.intersection(*(files[name] for files in rounds[1:]))) for name in rounds[0]}
+    found = {name: set.intersection(*(files[name] for files in rounds[1:])) for name in rounds[0]}
+    return {name: sorted(file.removeprefix(FOLDER) for file in files) for name, files in found.items()}
 
 
 def main(cache_url: str) -> None:

@@ -1,7 +1,8 @@
 """Prints the figures of the code of a checkout, or of several side by side, and compares them with their bounds.
 
 `python -m tests.pages.measure_code [FOLDER…]` prints; `--check` fails where a figure of this checkout is above its
-bound in `code_bounds.json`, and `--update` writes the figures there as bounds.
+bound in `code_bounds.json`, `--update` writes the figures there as bounds, and `--files` names the files that each path
+enters with the cache in memory.
 """
 
 import json
@@ -40,10 +41,16 @@ def measure_paths(checkout: Path) -> Figures:
 
 
 def trace(checkout: Path, cache_url: str, suffix: str) -> Figures:
+    return {f"files entered by a {name}{suffix}": len(files) for name, files in list_files(checkout, cache_url).items()}
+
+
+def list_files(checkout: Path, cache_url: str) -> dict[str, list[str]]:
+    """The files that each path enters."""
     command = [sys.executable, "-P", str(TRACER), cache_url]
     environment = os.environ | {"PYTHONPATH": str(checkout.resolve())}
     ended = subprocess.run(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, check=True)
-    return {f"files entered by a {name}{suffix}": count for name, count in json.loads(ended.stdout).items()}
+    found: dict[str, list[str]] = json.loads(ended.stdout)
+    return found
 
 
 def table(columns: Mapping[str, Figures]) -> list[str]:
@@ -85,6 +92,10 @@ def main(arguments: list[str]) -> int:
         return check()
     if arguments == ["--update"]:
         update()
+        return 0
+    if arguments == ["--files"]:
+        for name, files in list_files(ROOT, "memory:").items():
+            print(f"{name}: {len(files)}", *files, sep="\n  ")
         return 0
     print("\n".join(table({folder: measure(Path(folder)) for folder in arguments or ["."]})))
     return 0
