@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from app.api.reply_response import EventStreamResponse, JsonResponse, ResponseLimits, SkipFrames
-from app.api.response_writer import OfferedWriter, find_offered_writer
+from app.api.response_writer import OfferedWriter, SendQueue, find_offered_writer
 from app.chat.events import Failed, Fault, Finish, TextDelta
 from app.formats.base import ReplyInfo
 from app.formats.qwen import QWEN
@@ -192,3 +192,23 @@ def test_a_failure_of_the_gateway_is_sent_to_a_client_that_says_it_has_read_more
     encoder = SkipFrames(QWEN.reply_encoder(ReplyInfo("chat-1", "req-1", "m", 1), "delta"), 9)
     assert encoder.open() == b""
     assert encoder.fail(error).count(b"event: response.failed") == 1
+
+
+async def test_a_detached_queue_no_longer_waits_for_its_client() -> None:
+    cancelled = asyncio.Event()
+
+    async def send(message: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    queue = SendQueue(send)
+    queue.attach(Sender())
+    queue.start(200, ())
+    queue.write(b"x", last=False)
+    await asyncio.sleep(0)
+    assert queue.blocked
+    queue.detach()
+    await asyncio.wait_for(cancelled.wait(), 1)

@@ -58,6 +58,7 @@ OPENAI: list[Json] = [
     {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://h/a"}}]},
     {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "AAAA"}}]},
     {"role": "user", "content": [{"type": "file", "file": {"file_data": "data:a/b,x"}}]},
+    {"role": "user", "content": [{"type": "video", "video": ["https://h/1", "https://h/2"]}]},
     {"role": "user", "content": [{"type": "video_url", "video_url": {"url": "https://h/a"}}]},
     {"role": "user", "content": [{"type": "video", "video": ["https://h/1"]}]},
     {"role": "user", "content": [{"type": "audio_url", "audio_url": {"url": "https://h/a"}}]},

@@ -11,7 +11,7 @@ from app.formats.chat_body import parse_chat_body
 from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
-from app.upstream.request import build
+from app.upstream.request import build, is_deterministic
 from msgspec.structs import replace
 
 from tests.each_case import each_case
@@ -366,3 +366,27 @@ def test_an_effort_that_is_only_preferred_yields_to_the_callers_own() -> None:
     assert build(own, "m", profile)[0]["reasoning_effort"] == "high"
     off = replace(given, params={**given.params, "enable_thinking": False})
     assert build(off, "m", profile)[0]["reasoning_effort"] == "none"
+
+
+@each_case(
+    ("body", "deterministic"),
+    [
+        ({}, False),
+        ({"temperature": None}, False),
+        ({"temperature": 0}, True),
+        ({"temperature": 0.0}, True),
+        ({"temperature": False}, False),
+        ({"temperature": 0.1}, False),
+        ({"seed": 0}, True),
+        ({"temperature": 1, "seed": 7}, True),
+    ],
+)
+def test_a_temperature_of_0_or_a_seed_makes_a_reply_the_same_each_time(body: Json, deterministic: bool) -> None:
+    assert is_deterministic(body, Profile()) is deterministic
+
+
+def test_the_servers_names_of_temperature_and_seed_count() -> None:
+    profile = Profile(renamed={"temperature": "heat", "seed": "random_seed"})
+    assert is_deterministic({"heat": 0}, profile)
+    assert is_deterministic({"random_seed": 1}, profile)
+    assert not is_deterministic({"temperature": 0, "seed": 1}, profile)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.api.reply_response import SkipFrames
-from app.chat.events import Event, Extra, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.formats import FORMATS
 from app.formats.base import HEARTBEAT, Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
@@ -283,3 +283,17 @@ def test_heartbeats_of_other_formats_have_no_number() -> None:
             assert len(written) == 3
         else:
             assert written == {b'event: ping\ndata: {"type":"ping"}\n\n' if name == "anthropic" else HEARTBEAT}
+
+
+@each_case(
+    ("url", "result"),
+    [
+        ("data:image/png;base64,iVBORw0KGgo=", "iVBORw0KGgo="),
+        ("data:image/svg+xml,<svg/>", "data:image/svg+xml,<svg/>"),
+        ("https://h/a.png", "https://h/a.png"),
+    ],
+)
+def test_a_picture_is_the_result_of_a_call_in_base64_or_as_its_url(url: str, result: str) -> None:
+    encoder = RESPONSES.reply_encoder(ReplyInfo("resp_1", "req-1", "m", 1), "whole")
+    output = json.loads(encoder.feed([MediaOutput("image", url), Finish("stop")]))["output"]
+    assert [(item["type"], item["result"]) for item in output] == [("image_generation_call", result)]
