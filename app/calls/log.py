@@ -23,8 +23,7 @@ TIMER_SECONDS = 0.001
 
 Pace: TypeAlias = Literal["fast", "original"]
 Turn: TypeAlias = Sequence[Sequence[list[Event]]]
-"""The batches that a reader gets in one turn of the event loop, in parts. A part that is a tuple has one batch, which
-is read as it arrives."""
+"""The batches that a reader gets in one turn of the event loop, in parts."""
 ReplyLocation: TypeAlias = tuple[Literal["flight", "entry"], str]
 """A call by its id, or a stored reply by its key and the time of its end."""
 
@@ -150,8 +149,6 @@ class ReplyLog:
     def read(self, position: int, until: int) -> Turn:
         """Return the batches from `position` up to `until`, but no more than a reader gets in one turn."""
         start, limits = position - self.first_batch, self.limits
-        if until == position + 1:
-            return ((self.batches[start].events,),)
         end = min(until - self.first_batch, start + limits.batches_per_turn)
         group = [batch.events for batch in self.batches[start:end]]
         if self.size > BYTES_PER_TURN:
@@ -263,17 +260,12 @@ class LogReader:
             return
         end = log.end_position
         until = end if self._pace == "fast" else self._find_due()
-        parts: Turn = ()
-        if self.position < until:
-            parts = log.read(self.position, until)
-            for part in parts:
-                self.position += len(part)
-        if self.position < end:
-            self._schedule(until)
         try:
-            for part in parts:
-                if self._receiver is receiver:
-                    _deliver(receiver, part)
+            if until == end == self.position + 1 and log.batches:  # as most of a call in progress
+                self.position = end
+                receiver.on_events(log.batches[-1].events)
+            else:
+                self._read_turn(receiver, until, end)
         except Exception as error:  # of this receiver: the others go on
             self._receiver = None
             receiver.on_crash(error)
@@ -281,6 +273,18 @@ class LogReader:
         if log.defect is not None and self.position == log.end_position and self._receiver is receiver:
             self._receiver = None
             receiver.on_crash(log.defect)
+
+    def _read_turn(self, receiver: Receiver, until: int, end: int) -> None:
+        parts: Turn = ()
+        if self.position < until:
+            parts = self._log.read(self.position, until)
+            for part in parts:
+                self.position += len(part)
+        if self.position < end:
+            self._schedule(until)
+        for part in parts:
+            if self._receiver is receiver:
+                receiver.on_batches(part)
 
     def _find_due(self) -> int:
         """Return how far the batches are due."""
@@ -303,13 +307,6 @@ class LogReader:
     def _take_turn(self) -> None:
         self._turn = None
         self.advance()
-
-
-def _deliver(receiver: Receiver, part: Sequence[list[Event]]) -> None:
-    if type(part) is tuple:
-        receiver.on_events(part[0])
-    else:
-        receiver.on_batches(part)
 
 
 def count_for_turn(group: Sequence[list[Event]]) -> int:
