@@ -380,7 +380,7 @@ class RagConfig(BaseModel):
         }
         reasons = {
             "rag_keygen_strategy": "the words of the question itself are searched",
-            "index_path": "files are searched anew in each request",
+            "index_path": "files are searched again in each request",
             "score_threshold": "it is for vector_search",
             "embedding_model": "it is for vector_search",
         }

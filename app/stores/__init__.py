@@ -40,7 +40,7 @@ Place: TypeAlias = "MemoryUrl | NullUrl | SqliteUrl | RedisConnection"
 
 
 def open_store(place: Place, limits: StoreLimits | None = None) -> Store:
-    """Create a store. Disk and network are not touched yet. Whoever has opened the connection to Redis closes it."""
+    """Create a store. Disk and network are not touched yet. The caller closes the connection to Redis."""
     match place:
         case NullUrl():
             from app.stores.memory import NullStore

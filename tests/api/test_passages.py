@@ -147,7 +147,7 @@ def test_a_mistake_in_rag_cfg_is_refused_with_its_place(rag_cfg: Any, place: str
 def test_what_has_no_effect_is_a_warning() -> None:
     with Running(with_model(), ModelServer()) as gateway:
         answer = ask(gateway, rag_cfg=RAG | {"index_path": "./index"})
-    assert "rag_cfg.index_path has no effect: files are searched anew in each request" in answer.json["warnings"]
+    assert "rag_cfg.index_path has no effect: files are searched again in each request" in answer.json["warnings"]
 
 
 @pytest.mark.parametrize("history", [False, True])

@@ -129,4 +129,4 @@ def test_the_search_of_long_files_is_a_part_of_the_request() -> None:
     parsed = accept(rag_cfg={"max_ref_token": 2000, "index_path": "x"})
     assert parsed.request.passages is not None
     assert parsed.request.passages.max_tokens == 2000
-    assert list(parsed.warnings) == ["rag_cfg.index_path has no effect: files are searched anew in each request"]
+    assert list(parsed.warnings) == ["rag_cfg.index_path has no effect: files are searched again in each request"]
