@@ -1,10 +1,10 @@
 """Writes content parts of OpenAI's messages; media as a server of this profile accepts them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from app.chat import datauri
-from app.chat.messages import CacheMark, Media, Message, Part, ToolResult
+from app.chat.messages import CacheMark, Media, Message, ToolResult
 from app.errors import Violation
 from app.profiles import Profile
 
@@ -12,10 +12,14 @@ from app.profiles import Profile
 def find_violations(messages: Sequence[Message], profile: Profile) -> list[Violation]:
     """Return a violation for each media part of the conversation that cannot be sent to this model."""
     found = []
-    for part in _iter_media(part for message in messages for part in message.parts):
-        problem = find_problem(part, profile)
-        if problem is not None:
-            found.append(Violation(part.path, problem))
+    for message in messages:
+        for part in message.parts:
+            if type(part) is Media or type(part) is ToolResult:
+                found += [
+                    Violation(media.path, problem)
+                    for media in (part.content if type(part) is ToolResult else (part,))
+                    if type(media) is Media and (problem := find_problem(media, profile)) is not None
+                ]
     return found
 
 
@@ -45,14 +49,6 @@ def write_video(part: Media) -> dict[str, Any]:
 
 def add_mark(written: dict[str, Any], mark: CacheMark | None) -> dict[str, Any]:
     return {**written, "cache_control": dict(mark.value)} if mark else written
-
-
-def _iter_media(parts: Iterator[Part]) -> Iterator[Media]:
-    for part in parts:
-        if isinstance(part, Media):
-            yield part
-        elif isinstance(part, ToolResult):
-            yield from (item for item in part.content if isinstance(item, Media))
 
 
 def find_problem(part: Media, profile: Profile) -> str | None:

@@ -100,7 +100,6 @@ def find_call_violations(messages: Sequence[Message]) -> list[Violation]:
 
 
 _PAIRED = (ToolCall, ToolResult)
-_UNPAIRED = (Text, Media)
 _TEXTUAL = (Text, Reasoning)
 
 
@@ -136,12 +135,12 @@ class _GroupBuilder:
         group.sources.append(message)
         content: list[Text | Media] = []
         for part in parts:
-            if isinstance(part, Reasoning):
-                group.reasonings.append(part.text)
-            elif isinstance(part, ToolCall):
-                self._add_call(group, GroupedCall(part, self._make_id(part), message.path))
-            elif isinstance(part, _UNPAIRED):
+            if type(part) is Text or type(part) is Media:
                 content.append(part)
+            elif type(part) is Reasoning:
+                group.reasonings.append(part.text)
+            elif type(part) is ToolCall:
+                self._add_call(group, GroupedCall(part, self._make_id(part), message.path))
             self._position += 1
         if content:
             group.texts.append(tuple(content))

@@ -116,14 +116,11 @@ def _write_lines(lines: Sequence[Text], profile: Profile) -> str | list[dict[str
 
 def _content(runs: "list[tuple[Text | Media, ...]]", profile: Profile, joiner: str) -> str | list[dict[str, Any]]:
     """Write a string, or parts if a run has media or cache marks, or the profile wants parts."""
-    if any(isinstance(part, Media) for run in runs for part in run):
-        return [written for run in runs for part in run for written in _write_part(part, profile)]
-    if any(part.mark for run in runs for part in run):
-        return [written for run in runs for part in run for written in _write_part(part, profile)]
-    if profile.text_parts and any(part.text for run in runs for part in run if isinstance(part, Text)):
-        return [written for run in runs for part in run for written in _write_part(part, profile)]
-    strings = [_join_texts(run, joiner) for run in runs]
-    return "\n".join(strings)
+    for run in runs:
+        for part in run:
+            if type(part) is Media or part.mark or (profile.text_parts and type(part) is Text and part.text):
+                return [written for run in runs for part in run for written in _write_part(part, profile)]
+    return "\n".join([_join_texts(run, joiner) for run in runs])
 
 
 def _write_part(part: Text | Media, profile: Profile) -> list[dict[str, Any]]:

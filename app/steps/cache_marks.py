@@ -18,14 +18,15 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
 
 
 def _find_marks(request: ChatRequest) -> list[CacheMark]:
-    marks: list[CacheMark | None] = []
+    marks: list[CacheMark] = []
     for message in request.messages:
         for part in message.parts:
-            if isinstance(part, ToolResult):
-                marks += [one.mark for one in part.content]
-            elif isinstance(part, (Text, Media)):
-                marks.append(part.mark)
-    return [mark for mark in (*marks, *[tool.mark for tool in request.tools]) if mark]
+            if type(part) is Text or type(part) is Media:
+                if part.mark:
+                    marks.append(part.mark)
+            elif type(part) is ToolResult:
+                marks += [one.mark for one in part.content if one.mark]
+    return marks + [tool.mark for tool in request.tools if tool.mark]
 
 
 def _strip_marks(message: Message) -> Message:
