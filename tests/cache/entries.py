@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from app.calls.entry import Batch, EntryEncoder, StoredEntry
-from app.calls.log import events_size
+from app.calls.entry import Batch, StoredEntry
+from app.calls.log import EntryEncoder, events_size
 from app.chat.events import Event, Extra, Finish, FinishReason, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import strategies as st
 

@@ -12,14 +12,13 @@ from app.calls.entry import (
     VERSION,
     Batch,
     CorruptEntry,
-    EntryEncoder,
     NotEncodable,
     StoredEntry,
     dump,
     load,
     plain_size,
 )
-from app.calls.log import LogLimits, ReplyLog
+from app.calls.log import EntryEncoder, LogLimits, ReplyLog
 from app.chat.events import Event, Extra, Failed, Fault, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from hypothesis import given
 from hypothesis import strategies as st
