@@ -88,8 +88,8 @@ def _compress(plain: bytes, max_bytes: int = MAX_REPLY_BYTES) -> bytes:
 
 
 def finish_entry(created: float, batches: int, encoded: bytearray) -> bytes:
-    """Return the entry of so many batches, which `encode_into` has written one after the other. Raises NotEncodable if it
-    is too large."""
+    """Return the entry of so many batches, which `encode_into` has written one after the other. Raises NotEncodable if
+    it is too large."""
     return _compress(_PAIR + _encode(created) + _ARRAY_32 + batches.to_bytes(4, "big") + encoded)
 
 
