@@ -75,6 +75,12 @@ collection finds next to nothing, but it visits the replies in progress, with an
 10,000, each time that a few dozen of them have grown there was a pause of 10 to 20 ms."""
 
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread that parses a large body may keep the interpreter while the event loop waits for it. With Python's
+5 ms, the p99 of a chunk of 64 paced streams was 3.1 instead of 2.2 ms beside 4 turns of agents a second, and 4.2
+instead of 3.5 ms beside 10 (medians of 2 runs in turn)."""
+
+
 class _AddressSettings(NamedTuple):
     """What to change when an address cannot be used."""
 
@@ -129,7 +135,7 @@ class ParleyServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never
-        freed, and runs less often."""
+        freed, and runs less often. Threads let the event loop run sooner."""
         try:
             assert sockets is not None  # `bind` made them
             await self.listen(sockets)
@@ -145,6 +151,7 @@ class ParleyServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 20)
+        sys.setswitchinterval(SWITCH_SECONDS)
 
     async def listen(self, sockets: Sequence[socket.socket]) -> None:
         """Start the application, and accept connections at these bound sockets. Raises OSError."""
