@@ -11,7 +11,7 @@ import zstandard
 
 from app.chat.events import Event
 
-VERSION = 3
+VERSION = 4
 """Increased whenever the events or this format change; older entries are then misses."""
 LARGE_ENTRY = 256 * 1024
 """A log of more than this many bytes is encoded at its end, in a thread, or not at all."""

@@ -19,7 +19,8 @@ from app.calls.entry import (
     finish_entry,
 )
 from app.chat.accumulator import is_json_object
-from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, ServerResult, TextDelta, ToolCallDelta
+from app.chat.messages import Text
 from app.chat.stream import Receiver, Reply
 
 BYTES_PER_TURN = 64 * 1024
@@ -406,4 +407,6 @@ def events_size(events: list[Event]) -> int:
             total += len(event.arguments)
         elif type(event) is MediaOutput:
             total += len(event.url)
+        elif type(event) is ServerResult:
+            total += sum([len(part.text) if isinstance(part, Text) else len(part.urls[0]) for part in event.content])
     return total

@@ -15,7 +15,22 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from app.chat.event_runs import TextRun
-from app.chat.events import End, Event, Extra, Failed, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import (
+    CallEnd,
+    End,
+    Event,
+    Extra,
+    Failed,
+    Finish,
+    MediaOutput,
+    ReasoningDelta,
+    ServerCall,
+    ServerResult,
+    TextDelta,
+    ToolCallDelta,
+    ToolsListed,
+    TurnEnd,
+)
 
 _TOKENS = re.compile(r'\\.?|["\[\]{}]', re.DOTALL)
 
@@ -47,13 +62,26 @@ class JsonEnd:
         return -1
 
 
-MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media"]
+MessageKind: TypeAlias = Literal["reasoning_content", "content", "function_call", "media", "function_result"]
 
 
 class ReplyMessage:
     """One message of a reply; its text grows while the reply streams."""
 
-    __slots__ = ("_texts", "add", "add_all", "extra", "id", "index", "kind", "media", "name", "refusal")
+    __slots__ = (
+        "_texts",
+        "add",
+        "add_all",
+        "extra",
+        "id",
+        "index",
+        "kind",
+        "media",
+        "name",
+        "refusal",
+        "result",
+        "server",
+    )
 
     def __init__(self, index: int, kind: MessageKind, id: str = "", name: str = "", refusal: bool = False) -> None:
         self.index = index
@@ -63,6 +91,10 @@ class ReplyMessage:
         self.refusal = refusal
         self.media: MediaOutput | None = None
         """Set when `kind` is `media`; such a message has no text."""
+        self.server: ServerCall | None = None
+        """Set for a call that the gateway runs itself."""
+        self.result: ServerResult | None = None
+        """Set when `kind` is `function_result`; such a message has no text if the result has media."""
         self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
         self._texts: list[str] = []
         self.add = self._texts.append
@@ -100,7 +132,7 @@ class MessageCompleted:
         self.message = message
 
 
-Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | End
+Step: TypeAlias = MessageStarted | MessageDelta | MessageCompleted | ToolsListed | TurnEnd | End
 
 
 class MessageAccumulator:
@@ -113,6 +145,8 @@ class MessageAccumulator:
         self._held_blanks: list[str] = []
         self._held_blank_thoughts: list[str] = []
         self._extra: dict[str, Any] = {}
+        self._server_calls: dict[int, ServerCall] = {}
+        """Calls that the gateway runs, of which no delta has come."""
 
     def extend(self, event: Event) -> tuple[ReplyMessage, str] | None:
         """Add an event whose only step is a `MessageDelta`, and return its message and text.
@@ -187,10 +221,41 @@ class MessageAccumulator:
                 self._add_media(event, steps)
             elif type(event) is Finish:
                 self._finish(event, steps)
-            else:
-                assert isinstance(event, Failed)
+            elif type(event) is Failed or type(event) is ToolsListed:
                 steps.append(event)
+            else:
+                self._feed_server_tools(event, steps)
         return steps
+
+    def _feed_server_tools(self, event: Event, steps: list[Step]) -> None:
+        if type(event) is ServerCall:
+            self._server_calls[event.index] = event
+        elif type(event) is CallEnd:
+            self._end_call(event.index, steps)
+        elif type(event) is TurnEnd:
+            self._end_turn(steps)
+            self._held_blanks.clear()
+            self._held_blank_thoughts.clear()
+            steps.append(event)
+        else:
+            assert type(event) is ServerResult
+            self._add_result(event, steps)
+
+    def _end_call(self, index: int, steps: list[Step]) -> None:
+        call = self._calls.pop(index, None)
+        if call is not None:
+            _mark_invalid_arguments(call)
+            steps.append(MessageCompleted(call))
+
+    def _add_result(self, event: ServerResult, steps: list[Step]) -> None:
+        message = ReplyMessage(len(self.messages), "function_result", event.id, event.name)
+        message.result = event
+        self._start(message, steps)
+        text = event.plain_text
+        if text:
+            message.add(text)
+            steps.append(MessageDelta(message, text))
+        self._complete(steps)
 
     def _add_text(self, event: TextDelta, steps: list[Step]) -> None:
         message = self._open
@@ -222,6 +287,8 @@ class MessageAccumulator:
         message = self._calls.get(event.index)
         if message is None:
             message = ReplyMessage(len(self.messages), "function_call", event.id, event.name)
+            if self._server_calls:
+                message.server = self._server_calls.pop(event.index, None)
             self._calls[event.index] = self._start(message, steps)
             self._open = None
         if event.arguments:
@@ -263,20 +330,25 @@ class MessageAccumulator:
             message = self._start(ReplyMessage(0, "content" if self._held_blanks else "reasoning_content"), steps)
             message.add(blank)
             steps.append(MessageDelta(message, blank))
-        self._complete(steps)
-        self._mark_invalid_arguments()
-        steps += (MessageCompleted(call) for call in self._calls.values())
+        self._end_turn(steps)
         steps.append(event)
 
-    def _mark_invalid_arguments(self) -> None:
+    def _end_turn(self, steps: list[Step]) -> None:
+        self._complete(steps)
         for call in self._calls.values():
-            if not is_json_object(call.text):
-                call.extra["arguments_valid"] = False
+            _mark_invalid_arguments(call)
+        steps += (MessageCompleted(call) for call in self._calls.values())
+        self._calls = {}
 
     @property
     def loose_extra(self) -> dict[str, Any]:
         """Fields of `Extra` events that no message followed."""
         return self._extra
+
+
+def _mark_invalid_arguments(call: ReplyMessage) -> None:
+    if not is_json_object(call.text):
+        call.extra["arguments_valid"] = False
 
 
 def is_json_object(text: str) -> bool:

@@ -10,7 +10,12 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+from app.chat.messages import Media, Text
+from app.chat.server_tools import ListedServer, ServerToolsSummary, ToolError
+
+ModelFinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
+FinishReason: TypeAlias = Literal[ModelFinishReason, "tool_limit", "tool_approval"]
+"""The last two end a reply whose tools the gateway runs: at a bound, or with a call that waits for approval."""
 
 
 class ReasoningDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="reasoning"):
@@ -50,6 +55,67 @@ class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
     """The server's other fields for it (for audio: id, transcript, expires_at)."""
 
 
+class ToolsListed(Struct, frozen=True, tag_field="kind", tag="tools_listed"):
+    """The tools that one server offers in this reply. It comes before all but results of approved calls."""
+
+    listed: ListedServer
+
+
+class ServerCall(Struct, frozen=True, gc=False, tag_field="kind", tag="server_call"):
+    """Comes before the first `ToolCallDelta` of a call that the gateway runs itself."""
+
+    index: int
+    server: str
+    """"" if nobody offered the tool."""
+    tool: str
+    approval: bool = False
+    """The call waits for approval, and is not run in this reply."""
+
+
+class CallEnd(Struct, frozen=True, gc=False, tag_field="kind", tag="call_end"):
+    """A call has all its arguments. Only replies with tools of the gateway have this event: their calls come one after
+    the other."""
+
+    index: int
+
+
+class TurnEnd(Struct, frozen=True, tag_field="kind", tag="turn_end"):
+    """One call to the model has ended, but not the reply. Its results follow; a later turn's calls have higher
+    indexes."""
+
+    reason: FinishReason
+    usage: dict[str, Any] | None = None
+    cached: bool = False
+
+
+class ServerResult(Struct, frozen=True, tag_field="kind", tag="server_result"):
+    """The result of a call that the gateway ran. The results of a turn come in the order of its calls."""
+
+    id: str
+    """That of the call."""
+    name: str
+    """The name of the tool for the model."""
+    server: str
+    tool: str
+    content: tuple[Text | Media, ...]
+    error: ToolError | None = None
+    index: int = -1
+    """The call's index; -1 if the call is in the request, where it waited for approval."""
+    arguments: str = ""
+    """Of a call that is in the request."""
+
+    @property
+    def is_error(self) -> bool:
+        return self.error is not None
+
+    @property
+    def plain_text(self) -> str | None:
+        """The result as one text; None if it has media."""
+        if any(type(part) is Media for part in self.content):
+            return None
+        return "\n".join([part.text for part in self.content if type(part) is Text])
+
+
 class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """A failure at the model server. docs/reference/errors.md lists the codes."""
 
@@ -85,6 +151,8 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     """The stop word at which the reply ended, if it is known."""
     estimated_usage: dict[str, int] | None = None
     """OpenAI's three totals, estimated because the server sent no usage: for formats that must have numbers."""
+    server_tools: ServerToolsSummary | None = None
+    """What the reply did with tools that the gateway runs; None if it offered none."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
@@ -93,7 +161,9 @@ class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):
 
 End: TypeAlias = Finish | Failed
 END_TYPES = (Finish, Failed)
-Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | End
+ToolEvent: TypeAlias = ToolsListed | ServerCall | CallEnd | TurnEnd | ServerResult
+"""Only replies with tools of the gateway have these events."""
+Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | ToolEvent | End
 
 
 def is_end(events: Sequence[Event]) -> bool:

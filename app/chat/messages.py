@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.attachments import PassageSearch
+from app.chat.tool_asks import ServerTools
 
 FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
 
@@ -67,7 +68,13 @@ class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False)
     """Opaque fields that must be sent back with this call (Gemini's `extra_content`)."""
     path: str = ""
     """The JSON path in the request, for errors; if empty, it is `function_call` of the message. Calls that differ only
-    in it are equal."""
+    in it, or in the fields below, are equal."""
+    server: str | None = None
+    """The server of tools at which the gateway ran the call, "" if nobody offered the tool; None: not known."""
+    tool: str = ""
+    """The tool's name at that server."""
+    awaits_approval: bool = False
+    """The gateway did not run the call, but asked for approval."""
     kind: ClassVar[Literal["tool_call"]] = "tool_call"
 
     def __eq__(self, other: object) -> bool:
@@ -174,6 +181,8 @@ class ChatRequest(Struct, frozen=True):
     paths: RequestPaths = CHAT_PATHS
     passages: PassageSearch | None = None
     """How long files are searched; None: each is put in from its beginning, up to a limit."""
+    server_tools: ServerTools | None = None
+    """The tools that the gateway runs; None if the request names none."""
 
 
 def make_call_id(*what: str | int) -> str:

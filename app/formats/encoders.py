@@ -7,7 +7,7 @@ from typing import Any
 
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
 from app.chat.event_runs import EventRuns, TextRun
-from app.chat.events import Event, Extra, Failed, Finish
+from app.chat.events import Event, Extra, Failed, Finish, ToolsListed, TurnEnd
 from app.errors import UpstreamFailed
 from app.formats.base import HEARTBEAT, Encoder, ReplyInfo
 from app.formats.sse import encode_json
@@ -91,8 +91,20 @@ class DeltaEncoder(ABC):
             return self._write_completed(step.message)
         if type(step) is Failed:
             return self.fail(UpstreamFailed(step.fault).to_dict(self._info.request_id))
+        if type(step) is TurnEnd:
+            return self._write_turn_end(step)
+        if type(step) is ToolsListed:
+            return self._write_listed(step)
         assert type(step) is Finish
         return self._write_finish(step)
+
+    def _write_turn_end(self, turn: TurnEnd) -> bytes:
+        """Return the bytes of the end of a turn that is not the last of the reply."""
+        return b""
+
+    def _write_listed(self, listed: ToolsListed) -> bytes:
+        """Return the bytes of the tools that a server offers."""
+        return b""
 
     @abstractmethod
     def _write_started(self, message: ReplyMessage) -> bytes: ...

@@ -115,5 +115,8 @@ def _write_reply_part(message: ReplyMessage) -> Mapping[str, Any]:
         case "media":
             assert message.media is not None
             return _write_url(message.media.media, message.media.url)
+        case "function_result":
+            assert message.result is not None
+            return {"type": "tool_call_response", "id": message.id, "response": _write_result(message.result.content)}
         case _:
             assert_never(message.kind)

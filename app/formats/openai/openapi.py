@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from app.chat.events import FinishReason
+from app.chat.events import ModelFinishReason
 from app.formats import openapi
 from app.formats.openai.body import CompletionsBody
 from app.formats.openapi import (
@@ -56,7 +56,7 @@ class CompletionMessage(Described):
 class CompletionChoice(Described):
     index: Literal[0]
     message: CompletionMessage
-    finish_reason: FinishReason
+    finish_reason: ModelFinishReason
     logprobs: Any
 
 
@@ -105,7 +105,7 @@ class CompletionDelta(Described):
 class ChunkChoice(Described):
     index: Literal[0]
     delta: CompletionDelta
-    finish_reason: FinishReason | None
+    finish_reason: ModelFinishReason | None
 
 
 class ChatCompletionChunk(Described):

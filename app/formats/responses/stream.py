@@ -404,6 +404,8 @@ class ResponseEventEncoder(DeltaEncoder):
                 return head | self._write_call(message, status, text)
             case "media":
                 return head | _write_media(message, status)
+            case "function_result":
+                return head  # no request in this format offers tools of the gateway yet
             case _:
                 assert_never(message.kind)
 
