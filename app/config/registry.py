@@ -213,7 +213,8 @@ def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[st
 def _redactor(rows: Collection[Upstream]) -> Redactor:
     secrets = [row.api_key for row in rows if row.api_key]
     secrets += [value for row in rows for value in row.headers.values()]
-    return Redactor((secret.get_secret_value() for secret in secrets), (row.base_url for row in rows))
+    secrets += [row.proxy for row in rows if row.proxy]
+    return Redactor((secret.get_secret_value() for secret in secrets), (row.url for row in rows))
 
 
 def _make_target(
@@ -223,8 +224,8 @@ def _make_target(
     headers = {header: value.get_secret_value() for header, value in row.headers.items()}
     return Target(
         name,
-        row.base_url,
-        request_headers(row.base_url, key, headers),
+        row.url,
+        request_headers(row.url, key, headers),
         row.connect_seconds,
         row.first_token_seconds,
         row.idle_seconds,
@@ -235,4 +236,5 @@ def _make_target(
         tuple(sorted((header.lower(), value) for header, value in headers.items() if header.lower() not in _KEYS)),
         redactor,
         grace_seconds,
+        connections=row.connections,
     )

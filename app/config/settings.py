@@ -35,12 +35,24 @@ from app.profiles import KINDS, Profile
 from app.redis.urls import parse_cache_url
 from app.routing.strategies import Strategy
 from app.stores.base import StoreLimits
+from app.upstream.http.options import (
+    IDLE_SECONDS,
+    MAX_AGE_SECONDS,
+    ConnectionOptions,
+    find_proxy,
+    make_ssl_context,
+    parse_proxy,
+)
 from app.usage.meter import Price
 from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
 
 DEMO = "demo"
+MAX_SOCKET_PATH_BYTES = 107
+"""The longest path of a Unix socket on Linux (unix(7))."""
+NO_PROXY = "none"
+"""The value of `proxy` with which the environment's proxies are not used."""
 
 _STORE = StoreLimits()
 """A store is opened without settings too, by `parley cache`."""
@@ -55,6 +67,23 @@ class SettingsError(Exception):
     def __init__(self, mistakes: list[str]) -> None:
         super().__init__("\n".join(mistakes))
         self.mistakes = mistakes
+
+
+_UNIX_URL = re.compile(r"unix:(//)?(?P<socket>/[^:?#\x00]+)(:(?P<path>/[!-~]*))?")
+
+
+def _server_url(value: str) -> str:
+    """Check the address of a model server: an http or https URL, or `unix:/run/server.sock:/v1`."""
+    match = _UNIX_URL.fullmatch(value)
+    if match is None:
+        if value.startswith("unix:"):
+            raise ValueError(
+                "must name the path of a socket, and behind a colon the path, such as unix:/run/vllm.sock:/v1"
+            )
+        return _http_url(value)
+    if len(os.fsencode(match["socket"])) > MAX_SOCKET_PATH_BYTES:
+        raise ValueError(f"the path of the socket must be at most {MAX_SOCKET_PATH_BYTES} bytes long")
+    return f"unix:{match['socket']}:{(match['path'] or '/v1').rstrip('/')}"
 
 
 def _http_url(value: str) -> str:
@@ -265,8 +294,14 @@ class Key(_Section):
     limits: LimitSettings = LimitSettings()
 
 
+def _proxy_url(value: SecretStr) -> SecretStr:
+    if value.get_secret_value() != NO_PROXY:
+        parse_proxy(value.get_secret_value())
+    return value
+
+
 class Upstream(_Section):
-    base_url: Annotated[str, AfterValidator(_http_url)]
+    base_url: Annotated[str, AfterValidator(_server_url)]
     kind: str = "openai_compatible"
     api_key: Secret | None = None
     headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default_factory=dict)
@@ -279,6 +314,33 @@ class Upstream(_Section):
     max_reply_seconds: Seconds = 3600.0
     health_path: Annotated[str, AfterValidator(_http_path)] | None = None
     health_seconds: Seconds = 10.0
+    proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = None
+    """Without it, `load` sets what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say. A secret: it may hold a password."""
+    ca_file: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    connection_idle_seconds: Seconds = IDLE_SECONDS
+    connection_max_seconds: Seconds = MAX_AGE_SECONDS
+
+    @property
+    def url(self) -> str:
+        """The http or https URL of its requests: for a Unix socket, that of localhost."""
+        match = _UNIX_URL.fullmatch(self.base_url)
+        return f"http://localhost{match['path']}" if match else self.base_url
+
+    @property
+    def connections(self) -> ConnectionOptions:
+        match = _UNIX_URL.fullmatch(self.base_url)
+        proxy = self.proxy.get_secret_value() if self.proxy else NO_PROXY
+        return ConnectionOptions(
+            None if proxy == NO_PROXY or match else parse_proxy(proxy),
+            self.ca_file,
+            self.client_certificate,
+            self.client_key,
+            match["socket"] if match else None,
+            self.connection_idle_seconds,
+            self.connection_max_seconds,
+        )
 
 
 class ModelUpstream(_Section):
@@ -476,7 +538,25 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     mistakes += [*_find_dangling(tree), *_find_conflicts(settings)]
     if mistakes:
         raise SettingsError(mistakes)
-    return _with_files(settings, environ, config_file(environ, path))
+    return with_proxies(_with_files(settings, environ, config_file(environ, path)), environ)
+
+
+def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Return the settings in which each upstream without a proxy has the one that the environment names. Raises
+    SettingsError if that is not a proxy's URL."""
+    upstreams, mistakes = dict(settings.upstreams), []
+    for name, row in upstreams.items():
+        proxy = None if row.proxy or row.base_url.startswith("unix:") else find_proxy(environ, row.base_url)
+        if proxy is None:
+            continue
+        try:
+            parse_proxy(proxy)
+        except ValueError as error:
+            mistakes.append(f"{json_path(['upstreams', name, 'proxy'])}: the proxy of the environment {error}")
+        upstreams[name] = row.model_copy(update={"proxy": SecretStr(proxy)})
+    if mistakes:
+        raise SettingsError(mistakes)
+    return settings.model_copy(update={"upstreams": upstreams})
 
 
 def find_mistakes(settings: Settings) -> list[str]:
@@ -506,6 +586,7 @@ def _find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_keys(settings)
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
+    yield from _check_certificates(settings)
 
 
 def _check_request_memory(server: Server) -> Iterator[str]:
@@ -582,6 +663,20 @@ def _check_metrics_port(settings: Settings) -> Iterator[str]:
 def _check_tracing(settings: Settings) -> Iterator[str]:
     if settings.tracing.enabled and not _is_installed("opentelemetry.exporter.otlp.proto.http"):
         yield f"tracing.enabled: traces need OpenTelemetry, which is not installed: {_how_to_install('otel')}"
+
+
+def _check_certificates(settings: Settings) -> Iterator[str]:
+    for name, row in settings.upstreams.items():
+        path = json_path(["upstreams", name])
+        if row.client_key and not row.client_certificate:
+            yield f"{path}.client_key: is the key of client_certificate, which is not set"
+        elif row.ca_file or row.client_certificate:
+            try:
+                make_ssl_context(row.connections)
+            except OSError as error:
+                reason = error.strerror or getattr(error, "reason", None) or str(error)
+                files = [file for file in (row.ca_file, row.client_certificate, row.client_key) if file]
+                yield f"{path}: the certificates in {', '.join(files)} cannot be used ({reason}); name PEM files"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:

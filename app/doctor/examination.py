@@ -1,12 +1,13 @@
 """Run all checks of a configuration, or of one server that is not configured yet."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from app.config.registry import list_served_models, targets
-from app.config.settings import Settings
+from app.config.settings import Settings, with_proxies
 from app.doctor.findings import Finding
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
@@ -43,6 +44,7 @@ async def examine_server(base_url: str, api_key: str | None, how: Examination) -
     """Check a server that is not configured yet, and suggest the lines for it. Raises ValidationError for the URL."""
     row: dict[str, Any] = {"base_url": base_url} | ({"api_key": api_key} if api_key else {})
     settings = Settings.model_validate({"upstreams": {"server": row}, "passthrough": "server"})
+    settings = with_proxies(settings, os.environ)
     findings = await _examine_upstreams(settings, how)
     if any(finding.status == "problem" and not finding.settings for finding in findings):
         return findings

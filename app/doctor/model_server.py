@@ -65,7 +65,7 @@ class ModelServer(Struct, frozen=True):
 async def check_server(server: ModelServer, client: UpstreamClient) -> tuple[list[Finding], UpstreamReport | None]:
     """Check the way to a server, its key and its models. The report is None if the server cannot be reached."""
     limit = min(server.seconds, server.target.connect_seconds)
-    findings = await check_way(server.subject, server.target.base_url, limit)
+    findings = await check_way(server.subject, server.target.base_url, server.target.connections, limit)
     if any(finding.status == "problem" for finding in findings):
         return findings, None
     target = server.target.with_timeout(server.seconds)

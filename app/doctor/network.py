@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import os
 import socket
 import ssl
 import time
@@ -17,10 +16,10 @@ from app.access.addresses import is_loopback
 from app.doctor.findings import Finding
 from app.upstream import causes
 from app.upstream.causes import Cause
+from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions, make_ssl_context
 
 MIN_CERTIFICATE_DAYS = 14
 MAX_CLOCK_SECONDS = 60
-_PROXIES = ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
 _MAX_SHOWN = 4
 
 
@@ -33,6 +32,8 @@ class _Way(Struct, frozen=True):
     port: int
     seconds: float
     context: ssl.SSLContext | None
+    socket_path: str | None = None
+    """The Unix socket that is used instead of host and port."""
 
     def make_finding(self, check: str, message: str) -> Finding:
         return Finding(self.subject, check, "ok", message)
@@ -41,15 +42,28 @@ class _Way(Struct, frozen=True):
         return Finding(self.subject, check, "problem", message or cause.text, advice or cause.advice)
 
 
-async def check_way(subject: str, base_url: str, seconds: float) -> list[Finding]:
-    """Return the findings in the order of the steps; a problem is the last one. Each step takes at most `seconds`."""
+async def check_way(subject: str, base_url: str, options: ConnectionOptions, seconds: float) -> list[Finding]:
+    """Return the findings in the order of the steps; a problem is the last one. Each step takes at most `seconds`.
+
+    Behind a proxy only the way to the proxy is checked, because the proxy finds the server.
+    """
     url = httpx.URL(base_url)
-    # The same trust as the gateway's own connections.
-    context = httpx.create_ssl_context() if url.scheme == "https" else None
-    port = url.port or (443 if url.scheme == "https" else 80)
-    way = _Way(subject, url.scheme, url.raw_host.decode("ascii"), port, seconds, context)
+    steps = [_check_name, _check_connection, _check_tls, _check_clock]
+    if options.socket_path is not None:
+        way = _Way(subject, url.scheme, options.socket_path, 0, seconds, None, options.socket_path)
+        steps = [_check_connection]
+    elif options.proxy is not None:
+        scheme, host, port, _ = options.proxy
+        context = make_ssl_context(DEFAULT_OPTIONS) if scheme == "https" else None
+        way = _Way(f"{subject} through the proxy {host}:{port}", scheme, host, port, seconds, context)
+        steps = [_check_name, _check_connection, _check_tls]
+    else:
+        # The same trust as the gateway's own connections.
+        context = make_ssl_context(options) if url.scheme == "https" else None
+        port = url.port or (443 if url.scheme == "https" else 80)
+        way = _Way(subject, url.scheme, url.raw_host.decode("ascii"), port, seconds, context)
     findings: list[Finding] = []
-    for step in (_check_name, _check_connection, _check_tls, _check_clock):
+    for step in steps:
         findings += await step(way)
         if any(finding.status == "problem" for finding in findings):
             break
@@ -74,24 +88,23 @@ async def _check_name(way: _Way) -> list[Finding]:
 
 async def _check_connection(way: _Way) -> list[Finding]:
     started = time.monotonic()
+    where = f"port {way.port}" if way.socket_path is None else f"the socket {way.socket_path}"
     try:
         async with _open_connection(way, None):
             milliseconds = (time.monotonic() - started) * 1000
     except TimeoutError:
-        text = f"no connection to port {way.port} within {way.seconds:g} s"
+        text = f"no connection to {where} within {way.seconds:g} s"
         return [way.make_problem("tcp", causes.CONNECT_TIMEOUT, text, _advise(way, causes.CONNECT_TIMEOUT))]
     except OSError as error:
         cause = causes.find_connect_cause(error, tls=False)
-        return [way.make_problem("tcp", cause, f"port {way.port}: {cause.text}", _advise(way, cause))]
-    return [way.make_finding("tcp", f"port {way.port} answers in {milliseconds:.0f} ms")]
+        return [way.make_problem("tcp", cause, f"{where}: {cause.text}", _advise(way, cause))]
+    return [way.make_finding("tcp", f"{where} answers in {milliseconds:.0f} ms")]
 
 
 def _advise(way: _Way, cause: Cause) -> str:
     advice = [cause.advice]
     if is_loopback(way.host) and Path("/.dockerenv").exists():
         advice.append("in a container this address is the container itself: name the host or the other container")
-    elif not is_loopback(way.host) and (proxy := next(filter(os.environ.get, _PROXIES), None)):
-        advice.append(f"the gateway connects directly and does not use {proxy}")
     return "; ".join(advice)
 
 
@@ -118,7 +131,7 @@ async def _check_tls(way: _Way) -> list[Finding]:
 
 async def _read_names(way: _Way) -> str:
     """Describe the names in a certificate that is valid for other names only."""
-    context = httpx.create_ssl_context()
+    context = make_ssl_context(DEFAULT_OPTIONS)
     context.check_hostname = False
     try:
         async with _open_connection(way, context) as writer:
@@ -154,9 +167,12 @@ async def _check_clock(way: _Way) -> list[Finding]:
 async def _open_connection(way: _Way, context: ssl.SSLContext | None) -> AsyncIterator[asyncio.StreamWriter]:
     """Open a connection, and close it. Raises OSError or TimeoutError."""
     async with asyncio.timeout(way.seconds):
-        _, writer = await asyncio.open_connection(
-            way.host, way.port, ssl=context, server_hostname=way.host if context else None
-        )
+        if way.socket_path is not None:
+            _, writer = await asyncio.open_unix_connection(way.socket_path)
+        else:
+            _, writer = await asyncio.open_connection(
+                way.host, way.port, ssl=context, server_hostname=way.host if context else None
+            )
     try:
         yield writer
     finally:

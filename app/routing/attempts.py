@@ -28,9 +28,8 @@ from app.routing.route import Deployment, ModelRoute, PreparedRequest
 from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
-from app.upstream import faults
+from app.upstream import causes, faults
 from app.upstream import request as upstream_request
-from app.upstream.causes import DEADLINE
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
@@ -194,7 +193,8 @@ class UpstreamCaller:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
             in_first_round = retries == 0 and bool(untried)
-            if not failure.retryable or not (in_first_round or retries < call.max_retries) or call.is_over:
+            repeats = retries < call.max_retries and failure.fault.cause not in causes.LASTING_WORDS
+            if not failure.retryable or not (in_first_round or repeats) or call.is_over:
                 raise empty or failure
             if call.skips_unavailable and not _any_available(untried or call.members):
                 raise empty or failure
@@ -334,7 +334,7 @@ class UpstreamCaller:
             if timer is None or not timer.expired():
                 exchange.cancel()
                 raise
-            fault = faults.make_fault("timeout", _DEADLINE_TEXT, upstream=target.name, cause=DEADLINE.word)
+            fault = faults.make_fault("timeout", _DEADLINE_TEXT, upstream=target.name, cause=causes.DEADLINE.word)
             exchange.time_out(fault, deadline_seconds)
             exchange.log_failure(fault)
             raise UpstreamFailed(fault) from error

@@ -11,10 +11,12 @@ import ssl
 from collections.abc import Iterator
 
 import httpx
+import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
 from app.upstream.http.connection import ClosedEarly, TlsAnswered
+from app.upstream.http.tunnel import ProxyRefused, ProxyUnreachable
 
 
 class Cause(Struct, frozen=True):
@@ -44,7 +46,7 @@ TLS_NOT_YET = _cause(
 TLS_ISSUER = _cause(
     "tls_unknown_issuer",
     "TLS certificate self-signed or of an unknown issuer",
-    "name the issuer's certificate in SSL_CERT_FILE",
+    "name the issuer's certificate in ca_file of the upstream, or in SSL_CERT_FILE",
 )
 TLS_HOST = _cause(
     "tls_host_name_mismatch",
@@ -54,7 +56,27 @@ TLS_HOST = _cause(
 TLS_CERTIFICATE = _cause("tls_certificate_refused", "TLS certificate refused", "check the server's certificate")
 TLS_NOT_SPOKEN = _cause("tls_not_spoken", "plain HTTP where TLS was expected", "write http:// in base_url")
 TLS_EXPECTED = _cause("tls_expected", "the server expects TLS", "write https:// in base_url")
+TLS_CLIENT_REFUSED = _cause(
+    "tls_client_certificate_refused",
+    "the server refused the gateway's TLS certificate, or demands one",
+    "set client_certificate of the upstream to a certificate that the server accepts",
+)
+TLS_ALERT = _cause(
+    "tls_alert",
+    "the server refused TLS",
+    "check which TLS versions and host names the server accepts, and whether it demands a client_certificate",
+)
 TLS_FAILED = _cause("tls_failed", "TLS failed", "check that the server speaks TLS on this port, and in which versions")
+PROXY_UNREACHABLE = _cause(
+    "proxy_unreachable",
+    "no connection to the proxy",
+    "correct proxy of the upstream, or the variables HTTPS_PROXY and NO_PROXY",
+)
+PROXY_REFUSED = _cause(
+    "proxy_refused",
+    "the proxy opened no connection to the server",
+    "check the proxy's user, password and rules, or name the host in NO_PROXY",
+)
 FIRST_BYTE_TIMEOUT = _cause(
     "first_byte_timeout", "first byte timeout", "check whether the server is overloaded, or raise first_token_seconds"
 )
@@ -115,13 +137,34 @@ NETWORK_WORDS = frozenset(
         TLS_CERTIFICATE,
         TLS_NOT_SPOKEN,
         TLS_EXPECTED,
+        TLS_CLIENT_REFUSED,
+        TLS_ALERT,
         TLS_FAILED,
+        PROXY_UNREACHABLE,
+        PROXY_REFUSED,
         TIMEOUT,
         UNCONNECTED,
     )
 )
 """The causes that lie between the gateway and the server: no connection was made, or the network lost it. A server that
 crashes resets its connections, so a reset is not one of them."""
+
+LASTING_WORDS = frozenset(
+    cause.word
+    for cause in (
+        TLS_EXPIRED,
+        TLS_NOT_YET,
+        TLS_ISSUER,
+        TLS_HOST,
+        TLS_CERTIFICATE,
+        TLS_NOT_SPOKEN,
+        TLS_EXPECTED,
+        TLS_CLIENT_REFUSED,
+        TLS_ALERT,
+        PROXY_REFUSED,
+    )
+)
+"""The causes that a second request to the same server would meet again."""
 
 _BY_WORD = {cause.word: cause for cause in list(globals().values()) if isinstance(cause, Cause)}
 
@@ -147,6 +190,18 @@ _BY_VERIFY_CODE = {
 """The causes by OpenSSL's codes X509_V_ERR_*."""
 _NOT_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG"}
 """The reasons OpenSSL gives for bytes that are not a TLS record; they differ between versions 1.1, 3.0 and 3.2."""
+_ALERT = re.compile(r"(?:TLSV?1?3?|SSLV3)_ALERT_(\w+)")
+"""The name of an alert that the server sent, in OpenSSL's reasons, such as TLSV1_ALERT_UNKNOWN_CA."""
+_ABOUT_OUR_CERTIFICATE = {
+    "BAD_CERTIFICATE",
+    "UNSUPPORTED_CERTIFICATE",
+    "CERTIFICATE_REVOKED",
+    "CERTIFICATE_EXPIRED",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_REQUIRED",
+    "UNKNOWN_CA",
+    "ACCESS_DENIED",
+}
 _ERRNO = re.compile(r"\[Errno (-?\d+)\]")
 
 
@@ -175,6 +230,10 @@ def find_cause(fault: Fault) -> Cause:
 
 def find_connect_cause(error: BaseException, *, tls: bool) -> Cause:
     """Return why no connection could be made. With TLS, a reset means that the handshake failed."""
+    if isinstance(error, ProxyUnreachable):
+        return PROXY_UNREACHABLE
+    if isinstance(error, ProxyRefused):
+        return msgspec.structs.replace(PROXY_REFUSED, text=f"{PROXY_REFUSED.text}: {error}")
     cause = _first_known_cause(error) or UNCONNECTED
     return TLS_FAILED if tls and cause is RESET else cause
 
@@ -209,7 +268,7 @@ def _cause_of_error(error: BaseException) -> Cause | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _BY_VERIFY_CODE.get(error.verify_code, TLS_CERTIFICATE)
     if isinstance(error, ssl.SSLError):
-        return TLS_NOT_SPOKEN if error.reason in _NOT_TLS else TLS_FAILED
+        return _cause_of_tls(error.reason or "")
     if isinstance(error, socket.gaierror | UnicodeError):  # UnicodeError: the host name cannot be encoded
         return NAME_NOT_FOUND
     if isinstance(error, ClosedEarly):
@@ -219,6 +278,16 @@ def _cause_of_error(error: BaseException) -> Cause | None:
     if isinstance(error, ConnectionError) and not error.errno:
         return RESET
     return _cause_of_errno(error) if isinstance(error, OSError) else None
+
+
+def _cause_of_tls(reason: str) -> Cause:
+    if reason in _NOT_TLS:
+        return TLS_NOT_SPOKEN
+    alert = _ALERT.fullmatch(reason)
+    if alert is None:
+        return TLS_FAILED
+    cause = TLS_CLIENT_REFUSED if alert[1] in _ABOUT_OUR_CERTIFICATE else TLS_ALERT
+    return msgspec.structs.replace(cause, text=f"{cause.text} (alert: {alert[1].replace('_', ' ').lower()})")
 
 
 def _cause_of_errno(error: OSError) -> Cause | None:

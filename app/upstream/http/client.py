@@ -1,7 +1,7 @@
 """Send requests to model servers and return each response as soon as its head has arrived.
 
-The transport is called directly. `httpx.AsyncClient` around it would follow redirects with the API key, keep the
-cookies of all callers in one jar and read proxies from the environment; a gateway must do none of these.
+The transport is called directly. `httpx.AsyncClient` around it would follow redirects with the API key and keep the
+cookies of all callers in one jar; a gateway must do neither.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
+from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.transport import (
     PushStream,
@@ -73,6 +74,8 @@ class Target:
     """After its finish reason, how long the server has to send the usage and to end the body."""
     chat_head: RequestHead = field(default=NO_HEAD, compare=False, repr=False)
     """What each chat request to it begins with."""
+    connections: ConnectionOptions = DEFAULT_OPTIONS
+    """How connections to it are made."""
     _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -101,7 +104,7 @@ class Target:
 
     @property
     def pool_key(self) -> PoolKey:
-        return PoolKey(self.name, self.max_connections)
+        return PoolKey(self.name, self.max_connections, self.connections)
 
     def url(self, path: str) -> httpx.URL:
         return _url(self.base_url + path)

@@ -52,6 +52,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._owner = owner
         self._linger_seconds = linger_seconds
         self._loop = asyncio.get_running_loop()
+        self._made_at = self._loop.time()
         self._transport: asyncio.Transport | None = None
         self._expecting = False
         """A request was sent, and its exchange is not over."""
@@ -100,6 +101,10 @@ class UpstreamConnection(asyncio.Protocol):
     def is_usable(self) -> bool:
         """Whether a request can be sent."""
         return not self.closed and self._transport is not None and not self._transport.is_closing()
+
+    def is_too_old(self, max_age_seconds: float) -> bool:
+        """Whether it was opened so long ago that it should take no further request."""
+        return self._loop.time() - self._made_at > max_age_seconds
 
     def request(self, head: bytes, body: bytes, timeout_seconds: float | None) -> asyncio.Future[None]:
         """Send a request. The future is done at the head of its response, or has an httpx.TransportError."""

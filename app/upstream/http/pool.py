@@ -15,13 +15,22 @@ from typing import NamedTuple
 import httpx
 
 from app.upstream.http.connection import LINGER_SECONDS, ClosedEarly, UpstreamConnection
+from app.upstream.http.options import (
+    DEFAULT_OPTIONS,
+    ConnectionOptions,
+    Proxy,
+    file_times,
+    make_ssl_context,
+)
+from app.upstream.http.tunnel import ProxyUnreachable, open_tunnel
 
 
 class PoolKey(NamedTuple):
-    """The upstream that owns a group of connections, and how many it may open to each address."""
+    """The upstream that owns a group of connections, how many it may open to each address, and how."""
 
     upstream: str
     max_connections: int
+    options: ConnectionOptions = DEFAULT_OPTIONS
 
 
 class ServerAddress(NamedTuple):
@@ -33,13 +42,14 @@ class ServerAddress(NamedTuple):
 
 MIN_TIMER_SECONDS = 0.02
 """A timer that fired too early is not set again for less than this: deadlines that are close together share one."""
-KEEPALIVE_SECONDS = 4.5
-"""Idle connections are closed before uvicorn-based servers close them, which they do after five seconds."""
 
 
 class Pool:
     def __init__(self, ssl_context: ssl.SSLContext | None, linger_seconds: float = LINGER_SECONDS) -> None:
         self._ssl = ssl_context
+        """For all servers, whatever their options say."""
+        self._ssl_contexts: dict[ConnectionOptions, tuple[tuple[int, ...], ssl.SSLContext]] = {}
+        """Each with the times of the files that it was made from."""
         self._linger_seconds = linger_seconds
         self._idle: dict[ServerAddress, list[UpstreamConnection]] = {}
         self._open: dict[UpstreamConnection, ServerAddress] = {}
@@ -93,9 +103,13 @@ class Pool:
         idle = self._idle.get(address)
         while idle:
             connection = idle.pop()
-            if connection.is_usable():
-                connection.take()
-                return connection
+            if not connection.is_usable():
+                continue
+            if connection.is_too_old(address.pool_key.options.max_age_seconds):
+                connection.abort()
+                continue
+            connection.take()
+            return connection
         return None
 
     async def _wait_for_turn(self, address: ServerAddress) -> None:
@@ -113,17 +127,9 @@ class Pool:
             raise
 
     async def _connect(self, address: ServerAddress) -> UpstreamConnection:
-        scheme, host, port, _ = address
         self._counts[address] = self._counts.get(address, 0) + 1
         try:
-            context = self._get_ssl_context() if scheme == "https" else None
-            _, connection = await asyncio.get_running_loop().create_connection(
-                lambda: UpstreamConnection(self, self._linger_seconds),
-                host,
-                port,
-                ssl=context,
-                server_hostname=host if context else None,
-            )
+            connection = await self._open_connection(address)
             if connection.closed:
                 raise httpx.ConnectError("the connection was closed at once") from ClosedEarly("closed at once")
         except (OSError, UnicodeError, OverflowError) as error:
@@ -137,16 +143,64 @@ class Pool:
         self._open[connection] = address
         return connection
 
-    def _get_ssl_context(self) -> ssl.SSLContext:
-        if self._ssl is None:
-            self._ssl = httpx.create_ssl_context()
-        return self._ssl
+    async def _open_connection(self, address: ServerAddress) -> UpstreamConnection:
+        scheme, host, port, key = address
+        loop = asyncio.get_running_loop()
+        options = key.options
+        context = self._get_ssl_context(options) if scheme == "https" else None
+        name = host if context else None
+        connection = UpstreamConnection(self, self._linger_seconds)
+        if options.socket_path is not None:
+            await loop.create_unix_connection(
+                lambda: connection, options.socket_path, ssl=context, server_hostname=name
+            )
+        elif options.proxy is not None:
+            await self._connect_through(options.proxy, host, port, context, connection)
+        else:
+            await loop.create_connection(lambda: connection, host, port, ssl=context, server_hostname=name)
+        return connection
+
+    async def _connect_through(
+        self, proxy: Proxy, host: str, port: int, context: ssl.SSLContext | None, connection: UpstreamConnection
+    ) -> None:
+        """Connect to the proxy, and through it to the server if that is spoken to with TLS."""
+        outer = self._get_ssl_context(DEFAULT_OPTIONS) if proxy.scheme == "https" else None
+        try:
+            tunnel = await open_tunnel(proxy, outer, None if context is None else (host, port), connection)
+        except (OSError, UnicodeError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            reason = f"the proxy {proxy.host}:{proxy.port} cannot be reached: {error}"
+            raise ProxyUnreachable(reason) from error
+        if context is None or tunnel is None:
+            return
+        transport = await asyncio.get_running_loop().start_tls(tunnel, connection, context, server_hostname=host)
+        if transport is None:
+            raise httpx.ConnectError("the tunnel was closed") from ClosedEarly("closed at once")
+        connection.connection_made(transport)
+
+    def _get_ssl_context(self, options: ConnectionOptions) -> ssl.SSLContext:
+        """Return the context of these options; it is made again when one of its files has changed."""
+        if self._ssl is not None:
+            return self._ssl
+        files = ConnectionOptions(
+            ca_file=options.ca_file, client_certificate=options.client_certificate, client_key=options.client_key
+        )
+        times = file_times(files)
+        made = self._ssl_contexts.get(files)
+        if made is None or made[0] != times:
+            made = self._ssl_contexts[files] = times, make_ssl_context(files)
+        return made[1]
 
     def release(self, connection: UpstreamConnection) -> None:
         address = self._open.get(connection)
         if address is None:
             return
-        connection.set_idle(KEEPALIVE_SECONDS)
+        options = address.pool_key.options
+        if connection.is_too_old(options.max_age_seconds):
+            connection.abort()
+            return
+        connection.set_idle(options.idle_seconds)
         self._idle.setdefault(address, []).append(connection)
         self._wake(address)
 

@@ -54,7 +54,7 @@ _FRAMING = (b"content-length", b"transfer-encoding")
 
 def make_request_head(method: bytes, url: httpx.URL, headers: httpx.Headers, pool_key: PoolKey) -> RequestHead:
     raw = [line for line in headers.raw if line[0].lower() not in _FRAMING]
-    return RequestHead(_address_of(url, pool_key), _join_lines(method, url, raw) + b"content-length: ")
+    return RequestHead(_address_of(url, pool_key), _join_lines(method, url, raw, pool_key) + b"content-length: ")
 
 
 def _address_of(url: httpx.URL, pool_key: PoolKey) -> ServerAddress:
@@ -197,8 +197,15 @@ def _head(request: httpx.Request, length: int) -> bytes:
     raw = [line for line in request.headers.raw if line[0].lower() != b"transfer-encoding"]
     if length and not any(name.lower() == b"content-length" for name, _ in raw):
         raw.append((b"content-length", b"%d" % length))
-    return _join_lines(request.method.encode(), request.url, raw) + b"\r\n"
+    return _join_lines(request.method.encode(), request.url, raw, request.extensions["pool_key"]) + b"\r\n"
 
 
-def _join_lines(method: bytes, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    return b"".join((b"%b %b HTTP/1.1\r\n" % (method, url.raw_path), *(b"%b: %b\r\n" % line for line in headers)))
+def _join_lines(method: bytes, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]], pool_key: PoolKey) -> bytes:
+    """Join the request line and the headers. A proxy that is not a tunnel is told the whole URL (RFC 9112, 3.2.2)."""
+    target = url.raw_path
+    proxy = pool_key.options.proxy
+    if proxy is not None and url.scheme == "http":
+        target = b"http://%b%b" % (url.netloc, target)
+        if proxy.authorization is not None:
+            headers = [*headers, (b"proxy-authorization", proxy.authorization)]
+    return b"".join((b"%b %b HTTP/1.1\r\n" % (method, target), *(b"%b: %b\r\n" % line for line in headers)))
