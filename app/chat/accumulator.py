@@ -16,6 +16,7 @@ import msgspec
 
 from app.chat.event_runs import TextRun
 from app.chat.events import (
+    NEXT_MESSAGE,
     CallEnd,
     End,
     Event,
@@ -216,7 +217,7 @@ class MessageAccumulator:
             elif type(event) is ToolCallDelta:
                 self._add_call(event, steps)
             elif type(event) is Extra:
-                self._add_extra(event)
+                self._add_extra(event, steps)
             elif type(event) is MediaOutput:
                 self._add_media(event, steps)
             elif type(event) is Finish:
@@ -317,7 +318,9 @@ class MessageAccumulator:
             steps.append(MessageCompleted(self._open))
             self._open = None
 
-    def _add_extra(self, event: Extra) -> None:
+    def _add_extra(self, event: Extra, steps: list[Step]) -> None:
+        if event.index == NEXT_MESSAGE:
+            self._complete(steps)
         target = self._calls.get(event.index) if event.index >= 0 else self._open
         extra = self._extra if target is None else target.extra
         for key, value in event.fields.items():

@@ -37,12 +37,18 @@ class ToolCallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call")
     """Only the first delta of a call has `id` and `name`."""
 
 
+NEXT_MESSAGE = -2
+"""The `index` of an `Extra` that belongs to the next message: it ends an open one, and stands for the place of what it
+holds between two messages."""
+
+
 class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
     """Opaque fields for the `extra` of a message, which the client must send back to the model with that message."""
 
     fields: dict[str, Any]
     index: int = -1
-    """The call that the fields belong to; -1 means the open message, or the next one if none is open."""
+    """The call that the fields belong to; -1 means the open message, or the next one if none is open, and NEXT_MESSAGE
+    the next one in any case."""
 
 
 class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):

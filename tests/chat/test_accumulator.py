@@ -2,8 +2,10 @@
 
 from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, Step
 from app.chat.events import (
+    NEXT_MESSAGE,
     CallEnd,
     Event,
+    Extra,
     Finish,
     ReasoningDelta,
     ServerCall,
@@ -98,3 +100,15 @@ def test_white_space_at_the_end_of_a_turn_does_not_begin_the_next_one() -> None:
     accumulator = MessageAccumulator()
     accumulator.feed([FIRST, TextDelta(" "), ReasoningDelta("\n"), TurnEnd("tool_calls"), TextDelta("a")])
     assert [message.text for message in accumulator.messages] == ["{", "a"]
+
+
+def test_fields_for_the_next_message_end_the_open_one() -> None:
+    accumulator = MessageAccumulator()
+    steps = accumulator.feed(
+        [TextDelta("One."), Extra({"extra_content": 1}, NEXT_MESSAGE), TextDelta("Two."), Finish("stop")]
+    )
+    assert [(message.text, message.extra) for message in accumulator.messages] == [
+        ("One.", {}),
+        ("Two.", {"extra_content": 1}),
+    ]
+    assert [step.message.index for step in steps if isinstance(step, MessageCompleted)] == [0, 1]
