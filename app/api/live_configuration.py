@@ -74,6 +74,7 @@ def make_live_configuration(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
         make_key_ring(settings),
         TrustedProxies(server.trusted_proxies),
+        server.base_path or "",
         ERROR_WRITERS,
     )
     return LiveConfiguration(

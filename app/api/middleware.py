@@ -74,6 +74,8 @@ class RequestRules(Struct, frozen=True):
     keys: KeyRing | None = None
     """None: the gateway has no API keys, and serves everyone."""
     proxies: TrustedProxies = NO_PROXIES
+    base_path: str = ""
+    """The prefix of every path, such as `/parley`, which a proxy did not remove. Paths without it are served too."""
     error_writers: Mapping[str, WriteError] = {}
     """The formats of errors by the path; of the longest path with which a request's path begins. The default is the
     gateway's own."""
@@ -120,6 +122,8 @@ class RequestMiddleware:
             await self._app(scope, receive, send)
             return
         rules = self._get_rules()
+        if rules.base_path and not await _remove_prefix(scope, rules.base_path, send):
+            return
         began = time.perf_counter()
         lines = _begin(scope, rules)
         state = scope["state"]
@@ -225,6 +229,19 @@ def _find_route(scope: Scope) -> str:
         routes = (route for route in scope["app"].routes if isinstance(route, Route))
         route = next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
     return getattr(route, "path", UNKNOWN_ROUTE)
+
+
+async def _remove_prefix(scope: Scope, prefix: str, send: Any) -> bool:
+    """Remove the prefix from the path of a request. The prefix alone is sent to the page below it, whose links are
+    relative; then the result is False."""
+    path: str = scope["path"]
+    if path == prefix:
+        await _send_empty(send, 307, [(b"location", f"{prefix}/".encode()), (b"content-length", b"0")])
+        return False
+    if path.startswith(f"{prefix}/"):
+        scope["path"] = path[len(prefix) :]
+        scope["raw_path"] = scope["raw_path"][len(prefix) :]
+    return True
 
 
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:

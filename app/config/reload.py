@@ -40,6 +40,7 @@ LIVE_SETTINGS = frozenset(
         "server.allowed_hosts",
         "server.allowed_origins",
         "server.allow_anonymous",
+        "server.base_path",
         "server.trusted_proxies",
         "server.settle_seconds",
         "server.admin_key",

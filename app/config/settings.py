@@ -170,6 +170,13 @@ def _http_path(value: str) -> str:
     return value
 
 
+def _base_path(value: str) -> str:
+    path = value.rstrip("/")
+    if path and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", path):
+        raise ValueError("must be the beginning of a path, such as /parley")
+    return path
+
+
 def _upstream_rows(value: Any) -> Any:
     """Return the upstreams of a model as tables: each may also be a name."""
     value = _split_list(value)
@@ -262,6 +269,7 @@ class Server(_Section):
     drain_seconds: Seconds = 30.0
     admin_key: Secret | None = None
     allow_anonymous: bool = False
+    base_path: Annotated[str, AfterValidator(_base_path)] | None = None
     trusted_proxies: Annotated[tuple[_Proxy, ...], BeforeValidator(_split_list)] = ()
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     log_format: LogFormat = "auto"

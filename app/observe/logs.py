@@ -219,17 +219,21 @@ class JsonFormatter(logging.Formatter):
     def __init__(self) -> None:
         super().__init__()
         self._second = 0
-        self._second_text = ""
+        self._second_text = self._offset = ""
 
-    def _format_second(self, created: float) -> str:
-        second = int(created)
+    def _format_time(self, record: logging.LogRecord) -> str:
+        """Return the local time with its offset from UTC, as in RFC 3339."""
+        second = int(record.created)
         if second != self._second:
-            self._second, self._second_text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(second))
-        return self._second_text
+            local = time.localtime(second)
+            offset = time.strftime("%z", local)
+            self._second, self._second_text = second, time.strftime("%Y-%m-%dT%H:%M:%S", local)
+            self._offset = f"{offset[:3]}:{offset[3:5]}"
+        return f"{self._second_text}.{int(record.msecs):03d}{self._offset}"
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
-            "time": f"{self._format_second(record.created)}.{int(record.msecs):03d}",
+            "time": self._format_time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": shorten_text(record.getMessage(), MAX_MESSAGE),

@@ -378,7 +378,7 @@ def bind_metrics_port(settings: Settings) -> list[socket.socket]:
 
 
 def bind(server: Server) -> list[socket.socket]:
-    """Bind a socket for each address of the host, as asyncio does. Raises CannotListen."""
+    """Bind a socket for each address of the host; `::` is all addresses of both families. Raises CannotListen."""
     return _bind(server.host, server.port, _PORT_SETTINGS)
 
 
@@ -391,7 +391,8 @@ def _bind(host: str, port: int, settings: _AddressSettings) -> list[socket.socke
             bound.append(one)
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # `::` serves both families, whatever the system's default is.
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, address[0] != "::")
             one.bind((address[0], port, *address[2:]))
             one.set_inheritable(True)
             port = port or one.getsockname()[1]

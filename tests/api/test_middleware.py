@@ -163,3 +163,30 @@ def test_a_web_socket_is_turned_away(gateway: Running) -> None:
     scope = {"type": "websocket", "path": "/v1/chat", "headers": [], "query_string": b"", "subprotocols": []}
     gateway.loop.run_until_complete(gateway.app(scope, receive, send))
     assert [message["type"] for message in sent] == ["websocket.close"]
+
+
+@pytest.fixture(scope="module")
+def prefixed() -> Iterator[Running]:
+    with Running({**SERVER, "server": {"base_path": "/parley/"}}, ModelServer()) as running:
+        yield running
+
+
+@each_case(
+    ("method", "path", "body", "status"),
+    [
+        *[(method, f"/parley{path}", body, status) for method, path, body, status in REQUESTS if status != 413],
+        ("GET", "/healthz", b"", 200),
+        ("GET", "/parleys/healthz", b"", 404),
+        ("GET", "/parley/parley/healthz", b"", 404),
+        ("GET", "/parley/", b"", 200),
+    ],
+)
+def test_a_prefix_that_a_proxy_left_is_no_part_of_the_path(
+    prefixed: Running, method: str, path: str, body: bytes, status: int
+) -> None:
+    assert prefixed.ask(method, path, [body]).status == status
+
+
+def test_the_prefix_alone_leads_to_the_page_below_it(prefixed: Running) -> None:
+    answer = prefixed.ask("GET", "/parley")
+    assert (answer.status, answer.headers["location"]) == (307, "/parley/")

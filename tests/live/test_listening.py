@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+from app.config.settings import Server
 from app.main import create_app
-from app.server.process import CannotListen, ParleyServer
+from app.server.process import CannotListen, ParleyServer, bind
 
 from tests.live.gateway import make_server, serving, settings
 from tests.live.raw_client import DEADLINE_SECONDS, HEALTH
@@ -85,3 +86,16 @@ async def test_without_files_idle_connections_make_room_for_new_ones() -> None:
             with no_further_files():
                 async with asyncio.timeout(CLIENTS / 2):  # the pauses of the listener take a fifth of it
                     assert all(await asyncio.gather(*map(is_healthy, clients[CLIENTS:])))
+
+
+def test_the_host_of_two_colons_is_all_addresses_of_both_families() -> None:
+    bound = bind(Server(host="::", port=0))
+    try:
+        for one in bound:
+            one.listen()
+        port = bound[0].getsockname()[1]
+        for address in ("127.0.0.1", "::1"):
+            socket.create_connection((address, port), timeout=5).close()
+    finally:
+        for one in bound:
+            one.close()

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import time
+from datetime import datetime
 
 import pytest
 from app.chat.stream import Attempt
@@ -70,3 +72,24 @@ def test_the_line_of_a_request_that_json_cannot_express_is_written_nevertheless(
     with caplog.at_level(logging.INFO, "parley.request"):
         log_request(RequestRecord("req-1", "chat", model="\ud800"))
     assert json.loads(JsonFormatter().format(caplog.records[0]))["model"] == "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ("UTC", "2027-01-15T08:00:00.250+00:00"),
+        ("Asia/Kolkata", "2027-01-15T13:30:00.250+05:30"),
+        ("America/St_Johns", "2027-01-15T04:30:00.250-03:30"),
+    ],
+)
+def test_the_time_of_a_line_has_its_offset(zone: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        record = logging.LogRecord("parley", logging.INFO, "", 0, "x", (), None)
+        record.created, record.msecs = 1_800_000_000.25, 250
+        assert json.loads(JsonFormatter().format(record))["time"] == expected
+        assert datetime.fromisoformat(expected).timestamp() == record.created
+    finally:
+        monkeypatch.undo()
+        time.tzset()
