@@ -39,10 +39,10 @@ from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.media import MediaRequest
 from app.steps.truncation.measure import TokenMeasure
-from app.upstream import request as upstream_request
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
+from app.upstream.chat_completions import request as upstream_request
 from app.upstream.http.client import Target, UpstreamClient
 
 _P = ParamSpec("_P")

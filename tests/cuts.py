@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from app.upstream.reply import chunk_decoder
+from app.upstream.chat_completions import chunk_decoder
 from app.upstream.reply.sse import EventReader
 
 from tests.effort import LONG

@@ -18,8 +18,8 @@ from app.formats.base import ReplyInfo, ReplyMode
 from app.profiles import Profile
 from app.steps.pipeline import reply_stages
 from app.upstream import faults
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 from hypothesis import example, given, note
 from hypothesis import strategies as st

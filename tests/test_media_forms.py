@@ -7,7 +7,7 @@ from app.chat.messages import ChatRequest, Media, MediaKind, Message, Text
 from app.errors import InvalidInput
 from app.profiles import KINDS, Profile
 from app.steps.media import MediaRequest, media_requests, rewrite_media
-from app.upstream import request as upstream_request
+from app.upstream.chat_completions import request as upstream_request
 
 from tests.each_case import each_case
 

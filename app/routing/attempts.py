@@ -29,7 +29,7 @@ from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.upstream import causes, faults
-from app.upstream import request as upstream_request
+from app.upstream.chat_completions import request as upstream_request
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter

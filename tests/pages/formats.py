@@ -15,7 +15,7 @@ from app.formats import FORMATS
 from app.formats.base import Options, ReplyInfo, ReplyMode
 from app.formats.detect import detect
 from app.profiles import Profile
-from app.upstream import request as upstream_request
+from app.upstream.chat_completions import request as upstream_request
 
 from tests.conversations.features import FEATURES, verdict
 from tests.conversations.sample_conversations import golden, read

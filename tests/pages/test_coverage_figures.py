@@ -29,7 +29,7 @@ def report(**files: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_pure_modules_are_those_of_the_import_contract() -> None:
     modules = pure_modules()
-    assert {"app.chat", "app.formats", "app.upstream.reply.assembler"} <= set(modules)
+    assert {"app.chat", "app.formats", "app.upstream.chat_completions.assembler"} <= set(modules)
     for pattern in list_files(modules):
         assert (ROOT / pattern.removesuffix("/*")).exists(), pattern
     assert list_files(["app.chat", "app.errors"]) == ["app/chat/*", "app/errors.py"]

@@ -9,8 +9,8 @@ from app.chat.messages import ChatRequest, Tool
 from app.formats.qwen import QWEN_AGENT
 from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 
 Json = dict[str, Any]

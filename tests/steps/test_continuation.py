@@ -10,7 +10,7 @@ from app.errors import BadRequest
 from app.formats.qwen import QWEN_AGENT
 from app.profiles import KINDS, Profile
 from app.steps.continuation import drop_last_thought, fold_continuation
-from app.upstream import request as upstream_request
+from app.upstream.chat_completions import request as upstream_request
 
 from tests.each_case import each_case
 from tests.steps.conversations import conversation, texts

@@ -7,7 +7,7 @@ from app.formats.base import Options
 from app.formats.qwen import QWEN
 from app.openai_messages.messages import write_openai_messages
 from app.profiles import KINDS, Profile
-from app.upstream.request import build
+from app.upstream.chat_completions.request import build
 
 Json = dict[str, Any]
 

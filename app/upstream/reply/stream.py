@@ -10,12 +10,12 @@ from app.profiles import EmptyReplies
 from app.runtime.decompress import decompressor_for
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
+from app.upstream.chat_completions.assembler import Assembler
+from app.upstream.chat_completions.chunk_decoder import ChunkDecoder
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.answer import add_empty_warning, has_answer, may_lack_answer
-from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.chunk import Chunk, ChunkText
-from app.upstream.reply.chunk_decoder import ChunkDecoder
 from app.upstream.reply.sse import EventReader, MalformedData
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
+from app.upstream.chat_completions.lenient_chunk import join_surrogates
 from app.upstream.reply.chunk import ChunkDelta, FunctionFragment, ToolCallFragment
-from app.upstream.reply.lenient_chunk import join_surrogates
 
 LONE = "\ufffd"
 TextLocation: TypeAlias = tuple[str | int | None, int]

@@ -10,7 +10,7 @@ from app.errors import InvalidInput
 from app.profiles import Profile
 from app.steps.prompted_tools import add_tool_prompt, prompted_tool_stage, uses_prompted_tools
 from app.steps.reasoning_parser import ReasoningStage
-from app.upstream import request as upstream_request
+from app.upstream.chat_completions import request as upstream_request
 
 from tests.each_case import each_case
 from tests.steps.recorded_conversations import load, names, replies, request

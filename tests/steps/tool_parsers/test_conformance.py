@@ -11,8 +11,8 @@ from app.chat.stage import Stage
 from app.profiles import Profile
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.tool_parsers import tool_parser_stage
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 
 from tests.conformance.cases import body_chunks, compare, load_cases

@@ -1,8 +1,8 @@
 """The events of a reply that is given line by line."""
 
 from app.chat.events import Event
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply.sse import EventReader
 
 

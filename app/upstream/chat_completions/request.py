@@ -14,7 +14,7 @@ from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.thinking import FIELDS, is_thinking, write_thinking
+from app.upstream.chat_completions.thinking import FIELDS, is_thinking, write_thinking
 from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply.chunk import ChunkText, FunctionFragment, ToolCallFragment
 from app.upstream.reply.sse import EventReader
 from app.upstream.reply.tool_calls import MAX_CALLS

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from app.upstream.chat_completions.lenient_chunk import decode_leniently
 from app.upstream.reply.chunk import ChunkChoice, ChunkDelta, FunctionFragment, ToolCallFragment
-from app.upstream.reply.lenient_chunk import decode_leniently
 
 from tests.each_case import each_case
 

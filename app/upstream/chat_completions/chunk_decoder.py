@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from app.chat.events import ReasoningDelta, TextDelta
+from app.upstream.chat_completions.lenient_chunk import decode_leniently, find_object, join_surrogates
 from app.upstream.reply.chunk import (
     MAX_NESTING,
     Chunk,
@@ -28,7 +29,6 @@ from app.upstream.reply.chunk import (
     get_text,
     is_too_deep,
 )
-from app.upstream.reply.lenient_chunk import decode_leniently, find_object, join_surrogates
 
 MIN_WAIT, MAX_WAIT = 6, 4096
 """After how many chunks the bytes around a text are searched for. That takes as long as decoding three chunks, and may

@@ -15,6 +15,8 @@ import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
 from app.upstream import faults
+from app.upstream.chat_completions.other_choices import OtherChoices, get_calls
+from app.upstream.chat_completions.reasoning_details import ReasoningDetails, get_details_text
 from app.upstream.outputs import AudioParts, parse_picture
 from app.upstream.reply.chunk import (
     Chunk,
@@ -26,8 +28,6 @@ from app.upstream.reply.chunk import (
     make_chunk,
 )
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
-from app.upstream.reply.other_choices import OtherChoices, get_calls
-from app.upstream.reply.reasoning_details import ReasoningDetails, get_details_text
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import SurrogateJoiner
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler

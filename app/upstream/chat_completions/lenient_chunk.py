@@ -7,6 +7,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
+from app.upstream.chat_completions.reasoning_details import get_details_text
 from app.upstream.reply.chunk import (
     Chunk,
     ChunkChoice,
@@ -15,7 +16,6 @@ from app.upstream.reply.chunk import (
     ToolCallFragment,
     is_too_deep,
 )
-from app.upstream.reply.reasoning_details import get_details_text
 
 _THOUGHT_TYPES = ("thinking", "reasoning", "redacted_thinking")
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")

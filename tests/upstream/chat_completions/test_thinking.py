@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from app.params import PREFERRED_EFFORT
 from app.profiles import KINDS, Profile
-from app.upstream.request import build
-from app.upstream.thinking import choose_effort, is_thinking
+from app.upstream.chat_completions.request import build
+from app.upstream.chat_completions.thinking import choose_effort, is_thinking
 
 from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, options, request, warnings

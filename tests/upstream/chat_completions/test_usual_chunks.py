@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, TextDelta
-from app.upstream.reply import chunk_decoder
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply import usage as reply_usage
-from app.upstream.reply.assembler import Assembler
 from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.sse import EventReader
 from hypothesis import given

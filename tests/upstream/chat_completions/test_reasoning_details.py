@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from app.chat.events import Extra
-from app.upstream.reply.reasoning_details import ReasoningDetails
+from app.upstream.chat_completions.reasoning_details import ReasoningDetails
 
 from tests.each_case import each_case
 from tests.linear_time import linear

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 from app.chat.events import ReasoningDelta, TextDelta
+from app.upstream.chat_completions.chunk_decoder import MIN_WAIT, ChunkDecoder, decode
 from app.upstream.reply.chunk import Chunk, ChunkText, FunctionFragment, ToolCallFragment
-from app.upstream.reply.chunk_decoder import MIN_WAIT, ChunkDecoder, decode
 from app.upstream.reply.sse import EventReader
 
 from tests.each_case import each_case

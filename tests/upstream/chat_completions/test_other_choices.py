@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.chat.events import Event, Failed, Finish, TextDelta, ToolCallDelta
-from app.upstream.reply import chunk_decoder
-from app.upstream.reply.assembler import Assembler
-from app.upstream.reply.other_choices import MAX_HELD
+from app.upstream.chat_completions import chunk_decoder
+from app.upstream.chat_completions.assembler import Assembler
+from app.upstream.chat_completions.other_choices import MAX_HELD
 from app.upstream.reply.sse import EventReader
 from app.upstream.reply.tool_calls import MAX_CALLS
 
