@@ -22,10 +22,11 @@ RUN python3 -m compileall -q -f --invalidation-mode unchecked-hash .venv/lib app
     && chmod -R a+rX .venv app
 
 FROM python:3.12-slim
-# Nothing is installed in this image after it is built.
+# Nothing is installed in this image after it is built. It runs under any user id: /data belongs to the group root too, whose
+# member every id without an account is.
 RUN groupadd --gid 10001 parley \
     && useradd --uid 10001 --gid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin parley \
-    && install -d -o parley -g parley -m 0750 /data \
+    && install -d -o parley -g root -m 0770 /data \
     && python3 -m pip uninstall --quiet --yes --root-user-action ignore pip
 WORKDIR /srv/parley
 COPY --from=builder /srv/parley/.venv .venv

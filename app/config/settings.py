@@ -244,6 +244,7 @@ class Server(_Section):
     host: str = "127.0.0.1"
     port: int = Field(default=8000, ge=0, le=65535)
     workers: int = Field(default=1, ge=1, le=256)
+    replicas: int = Field(default=1, ge=1)
     max_body_bytes: int = Field(default=32 * 1024 * 1024, ge=1024)
     body_seconds: Seconds = 60.0
     max_head_bytes: int = Field(default=64 * 1024, ge=4096, le=1024 * 1024)

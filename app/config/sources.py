@@ -2,7 +2,8 @@
 
 The file is the one that `PARLEY_CONFIG` names, else `./parley.toml` if it exists. `PARLEY_A__B=value` sets a.b and
 overrides the file; `${NAME}` in a string of the file is replaced by the environment variable `NAME`. `PARLEY_API_KEYS`
-holds API keys of callers: `alice:sk-...,bob:sha256:<hash>`.
+holds API keys of callers: `alice:sk-...,bob:sha256:<hash>`. In place of each variable there may be one called
+`NAME_FILE`, the path of a file with the value, as container platforms mount secrets.
 """
 
 import hashlib
@@ -27,6 +28,10 @@ _OTHERS = frozenset({_API_KEYS, "PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"}
 client."""
 MIN_KEY_LENGTH = 16
 """The shortest key that PARLEY_API_KEYS accepts, in characters."""
+MAX_VALUE_BYTES = 1024 * 1024
+"""The largest file of a variable's value."""
+_SETTINGS_OF_FILES = ("__ca_file",)
+"""Ends of variables that are settings themselves, which hold a path."""
 _SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
 """The variables that Kubernetes sets in every container of a namespace with a service called parley."""
 
@@ -42,6 +47,7 @@ class Sources:
 def read_sources(environ: Mapping[str, str], path: Path | None, sections: Collection[str]) -> Sources:
     """Read file and environment, and collect mistakes. `sections` holds the top-level names of the settings."""
     sources = Sources({})
+    environ = _with_files(environ, sources.mistakes)
     tree = _read_file(environ, path, sources.mistakes)
     sources.tree = _interpolate(tree, environ, [], sources.mistakes)
     for variable in sorted(environ):
@@ -65,6 +71,37 @@ def read_config_bytes(file: Path) -> bytes | None:
         return file.read_bytes()
     except OSError:
         return None
+
+
+def _with_files(environ: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    """Return the environment in which `PARLEY_…_FILE` is replaced by the variable whose value the file holds."""
+    read = dict(environ)
+    for variable in environ:
+        name = variable.removesuffix("_FILE")
+        is_setting = name.endswith("_") or variable.lower().endswith(_SETTINGS_OF_FILES)
+        if name == variable or not variable.startswith("PARLEY_") or is_setting:
+            continue
+        del read[variable]
+        if environ.get(name):
+            mistakes.append(f"{variable}: {name} is set too; remove one of them")
+        elif environ[variable]:
+            read[name] = _read_value(variable, environ, mistakes)
+    return read
+
+
+def _read_value(variable: str, environ: Mapping[str, str], mistakes: list[str]) -> str:
+    """Return the content of the file that the variable names, without the line break at its end."""
+    file = Path(environ[variable])
+    try:
+        with file.open("rb") as opened:
+            data = opened.read(MAX_VALUE_BYTES + 1)
+        if len(data) > MAX_VALUE_BYTES:
+            raise ValueError(f"it is larger than {MAX_VALUE_BYTES} bytes")
+        return data.decode().rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or ("it is not UTF-8" if isinstance(error, UnicodeError) else error)
+        mistakes.append(f"{variable}: the file {file} cannot be read ({reason})")
+        return ""
 
 
 def _read_file(environ: Mapping[str, str], path: Path | None, mistakes: list[str]) -> dict[str, Any]:
@@ -91,8 +128,10 @@ def _interpolate(value: Any, environ: Mapping[str, str], path: list[str | int], 
 
     def read(match: re.Match[str]) -> str:
         name = match.group(1)
+        if name not in environ and f"{name}_FILE" in environ:
+            return _read_value(f"{name}_FILE", environ, mistakes)
         if name not in environ:
-            mistakes.append(f"{json_path(path)}: the environment variable {name} is not set")
+            mistakes.append(f"{json_path(path)}: the environment variable {name} is not set, nor is {name}_FILE")
         return environ.get(name, match.group())
 
     return re.sub(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}", read, value)

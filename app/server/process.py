@@ -43,6 +43,7 @@ from uvicorn.supervisors import Multiprocess, multiprocess
 from app.api.application import find_application
 from app.api.context import AppContext
 from app.config.settings import LogFormat, Server, Settings
+from app.config.warnings import find_warnings
 from app.errors import Draining
 from app.observe import logs
 from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
@@ -343,7 +344,8 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     raise_open_files()
     uvicorn_config = config(settings.server, metrics_sockets=bind_metrics_port(settings))
     sockets = bind(settings.server)
-    on_listening = partial(_print_banner, banner(sockets[0].getsockname()[1]), settings.server.log_format)
+    lines = banner(sockets[0].getsockname()[1])
+    on_listening = partial(_print_banner, lines, [*find_warnings(settings)], settings.server.log_format)
     if settings.server.workers > 1:
         logs.configure(settings.server.log_level, settings.server.log_format)
         with tempfile.TemporaryDirectory(prefix="parley-") as folder:
@@ -355,8 +357,11 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     return INTERRUPTED if instance.stop_signal == signal.SIGINT else 0
 
 
-def _print_banner(banner: list[str], log_format: LogFormat) -> None:
-    """Print the banner for people. For a program that reads the log, log the banner's first line instead."""
+def _print_banner(banner: list[str], warnings: list[str], log_format: LogFormat) -> None:
+    """Log the warnings, and print the banner for people. For a program that reads the log, log the banner's first line
+    instead."""
+    for warning in warnings:
+        log.warning("%s", warning)
     if logs.log_format(log_format, sys.stderr) == "console":
         sys.stderr.write("".join(f"{line}\n" for line in banner))
         sys.stderr.flush()

@@ -27,10 +27,12 @@ from app.config.settings import (
     UsageSettings,
     load,
 )
+from app.upstream.http.options import Proxy
 from app.usage.meter import Price
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tests.certificates import certificate
 from tests.each_case import each_case
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/reference/settings.md").read_text()
@@ -602,3 +604,72 @@ def test_a_key_may_end_with_a_line_break() -> None:
     key = settings.upstreams["a"].api_key
     assert key is not None
     assert key.get_secret_value() == "k"
+
+
+def test_secrets_may_be_in_files(tmp_path: Path) -> None:
+    (tmp_path / "admin").write_text("sk-admin\n")
+    (tmp_path / "keys").write_text("alice:sk-0123456789abcdef\r\n")
+    (tmp_path / "model").write_text("sk-model")
+    (tmp_path / "parley.toml").write_text(
+        '[upstreams.a]\nbase_url = "http://a/v1"\napi_key = "${MODEL_KEY}"\n[models.m]\nupstreams = ["a"]\n'
+    )
+    environ = {
+        "PARLEY_SERVER__ADMIN_KEY_FILE": str(tmp_path / "admin"),
+        "PARLEY_API_KEYS_FILE": str(tmp_path / "keys"),
+        "MODEL_KEY_FILE": str(tmp_path / "model"),
+    }
+    settings = load(environ, tmp_path / "parley.toml")
+    assert settings.server.admin_key is not None and settings.server.admin_key.get_secret_value() == "sk-admin"
+    assert [*settings.keys] == ["alice"]
+    key = settings.upstreams["a"].api_key
+    assert key is not None and key.get_secret_value() == "sk-model"
+
+
+@each_case(
+    ("environ", "mistake"),
+    [
+        ({"PARLEY_SERVER__ADMIN_KEY_FILE": "/nowhere"}, "cannot be read (No such file or directory)"),
+        ({"PARLEY_SERVER__ADMIN_KEY_FILE": "/"}, "cannot be read (Is a directory)"),
+        ({"PARLEY_SERVER__ADMIN_KEY_FILE": "/dev/zero"}, "it is larger than 1048576 bytes"),
+        (
+            {"PARLEY_SERVER__ADMIN_KEY": "a", "PARLEY_SERVER__ADMIN_KEY_FILE": "/nowhere"},
+            "PARLEY_SERVER__ADMIN_KEY is set too; remove one of them",
+        ),
+    ],
+)
+def test_a_file_of_a_variable_that_cannot_be_used_is_a_mistake(environ: dict[str, str], mistake: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        load(environ, None)
+    assert raised.value.mistakes[0].startswith("PARLEY_SERVER__ADMIN_KEY_FILE: ") and mistake in str(raised.value)
+
+
+def test_a_setting_that_is_a_path_is_not_read_as_a_value(tmp_path: Path) -> None:
+    certificate(tmp_path, "DNS:localhost")
+    file = str(tmp_path / "server.pem")
+    environ = {"PARLEY_UPSTREAM_URL": "https://a/v1", "PARLEY_UPSTREAMS__DEFAULT__CA_FILE": file}
+    assert load(environ).upstreams["default"].ca_file == file
+
+
+def test_the_proxies_of_the_environment_are_those_of_upstreams_without_one(tmp_path: Path) -> None:
+    (tmp_path / "parley.toml").write_text(
+        'passthrough = "a"\n[upstreams.a]\nbase_url = "https://a/v1"\n[upstreams.b]\nbase_url = "https://b/v1"\n'
+        'proxy = "none"\n[upstreams.c]\nbase_url = "unix:/run/c.sock"\n[upstreams.d]\nbase_url = "https://d.corp/v1"\n'
+    )
+    settings = load({"HTTPS_PROXY": "http://u:p@proxy:3128", "NO_PROXY": "corp"}, tmp_path / "parley.toml")
+    proxies = {name: row.connections.proxy for name, row in settings.upstreams.items()}
+    assert proxies == {"a": Proxy("http", "proxy", 3128, b"Basic dTpw"), "b": None, "c": None, "d": None}
+    assert "u:p" not in repr(settings)
+    row = settings.upstreams["c"]
+    assert (row.url, row.connections.socket_path) == ("http://localhost/v1", "/run/c.sock")
+
+
+@each_case(
+    ("url", "mistake"),
+    [
+        ("unix:run/x.sock", "must name the path of a socket"),
+        ("unix:/" + "x" * 200, "at most 107 bytes"),
+    ],
+)
+def test_what_is_no_unix_socket(url: str, mistake: str) -> None:
+    with pytest.raises(SettingsError, match=mistake):
+        load({"PARLEY_UPSTREAM_URL": url})

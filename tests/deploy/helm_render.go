@@ -102,6 +102,7 @@ func main() {
 			}
 			return text
 		},
+		"int":  func(number float64) int { return int(number) },
 		"add": func(numbers ...float64) int {
 			sum := 0.0
 			for _, number := range numbers {

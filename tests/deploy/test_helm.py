@@ -229,3 +229,14 @@ def test_helm_finds_no_fault() -> None:
     command = [helm, "lint", "--strict", str(CHART), "--set", "allowAnonymous=true"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout
+
+
+def test_the_user_id_can_be_left_to_the_cluster() -> None:
+    assert pod(render(KEYS))["securityContext"]["runAsUser"] == 10001
+    security = pod(render({**KEYS, "userId": None}))["securityContext"]
+    assert security == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+@each_case(("values", "replicas"), [({}, "2"), ({"replicas": 1}, "1"), ({"autoscaling": {"enabled": True}}, "20")])
+def test_a_gateway_knows_how_many_pods_there_are(values: dict[str, Any], replicas: str) -> None:
+    assert environment(render({**KEYS, **values}))["PARLEY_SERVER__REPLICAS"] == replicas

@@ -1,0 +1,30 @@
+"""What is valid in a configuration, and yet loses or divides what users expect to be kept."""
+
+from collections.abc import Iterator
+
+from app.config.settings import Settings
+from app.redis.urls import RedisUrl, parse_cache_url
+from app.usage.urls import PostgresUrl, parse_usage_url
+
+
+def find_warnings(settings: Settings) -> Iterator[str]:
+    """Return a sentence for each, which says what to do. `settings` are complete: `load` made them."""
+    unkept = [
+        what
+        for what, section in (("replies", settings.cache), ("usage", settings.usage))
+        if section.url is None  # `load` has set a file if one can be written
+    ]
+    if unkept:
+        names = " and ".join(f"{'cache' if what == 'replies' else what}.url" for what in unkept)
+        yield (
+            f"{' and '.join(unkept)} are in memory and lost when the gateway ends: no file can be written in the "
+            f"folders of HOME, XDG_CACHE_HOME and XDG_DATA_HOME. Set {names}, or mount a folder that can be written"
+        )
+    shared = isinstance(parse_cache_url(settings.cache.url or "memory:"), RedisUrl)
+    counted = isinstance(parse_usage_url(settings.usage.url or "memory:"), PostgresUrl)
+    if settings.server.replicas > 1 and not shared:
+        alone = "replies, calls in progress, rate limits" + ("" if counted else ", usage and spending")
+        yield (
+            f"server.replicas is {settings.server.replicas}, but without Redis each gateway has {alone} of its own: "
+            "set cache.url to a Redis" + ("" if counted else " and usage.url to a PostgreSQL")
+        )

@@ -1,0 +1,39 @@
+"""What a gateway says at its start about what it does not keep or share."""
+
+from pathlib import Path
+
+from app.config.settings import Settings, load
+from app.config.warnings import find_warnings
+
+from tests.each_case import each_case
+
+REDIS, POSTGRES = {"url": "redis://r/0"}, {"url": "postgresql://p/usage"}
+
+
+@each_case(
+    ("settings", "words"),
+    [
+        ({"cache": {"url": "memory:"}, "usage": {"url": "memory:"}}, []),
+        ({"server": {"replicas": 2}, "cache": REDIS, "usage": POSTGRES}, []),
+        (
+            {"server": {"replicas": 2}, "cache": {"url": "memory:"}, "usage": POSTGRES},
+            ["server.replicas is 2", "calls in progress, rate limits of its own"],
+        ),
+        (
+            {"server": {"replicas": 3}, "cache": {"url": "memory:"}, "usage": {"url": "memory:"}},
+            ["server.replicas is 3", "usage and spending", "usage.url to a PostgreSQL"],
+        ),
+        ({"cache": {"url": "memory:"}}, ["usage are in memory", "Set usage.url, or mount"]),
+    ],
+)
+def test_warnings(settings: dict[str, object], words: list[str]) -> None:
+    text = "\n".join(find_warnings(Settings.model_validate(settings)))
+    assert bool(text) is bool(words)
+    assert [word for word in words if word not in text] == []
+
+
+def test_an_unwritable_home_is_told(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+    assert [*find_warnings(load(environ))] == []
+    (text,) = find_warnings(load({"HOME": "/proc/1"}))
+    assert text.startswith("replies and usage are in memory") and "cache.url and usage.url" in text
