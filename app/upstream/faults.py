@@ -147,6 +147,19 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     )
 )
 
+_BY_CODE = {
+    "slow_down": "overloaded",
+    "invalid_prompt": "content_filter",
+    "bio_policy": "content_filter",
+    "cyber_policy": "content_filter",
+    "vector_store_timeout": "timeout",
+}
+"""Codes of OpenAI's Responses API (openai 3.57.0, types/responses/response_error.py) whose words say nothing else."""
+_IMAGE_CODE = re.compile(
+    r"image_\w+|invalid_(?:base64_)?image\w*|(?:empty|failed_to_download)_image\w*|unsupported_image\w*"
+)
+"""Codes of the same API for images that it refuses."""
+
 _BY_STATUS = {
     400: "invalid_request",
     401: "authentication",
@@ -184,6 +197,13 @@ def by_words(words: str) -> str | None:
     if len(words) > MAX_WORDS:
         words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
     return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
+
+
+def by_code(code: object) -> str | None:
+    """Return the kind of a code of OpenAI's Responses API; None for any other."""
+    if not isinstance(code, str):
+        return None
+    return "invalid_request" if _IMAGE_CODE.fullmatch(code) else _BY_CODE.get(code)
 
 
 def by_status(status: int | None, code: int | None, type_: str) -> str:
@@ -298,6 +318,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         message or "the model server gave no reason",
         status,
         retry_after_seconds,
+        word=by_code(code),
         code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
         type_=str(type_ or ""),
         detail=_find_detail(source),
@@ -447,11 +468,12 @@ def _classify(
     status: int | None,
     wait: float | None,
     *,
+    word: str | None = None,
     code: int | None = None,
     type_: str = "",
     detail: Any = None,
 ) -> Fault:
-    found = by_words(words)
+    found = by_words(words) or word
     limit = find_output_limit(message[:MAX_WORDS]) if found in _PERHAPS_OUTPUT_LIMIT else None
     if limit is not None and (status is None or status in _REFUSALS):
         text = _clean(f"{_MAX_TOKENS} is too large for this model: {message}")

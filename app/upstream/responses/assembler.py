@@ -1,0 +1,527 @@
+"""Turn the events of a Responses server into the gateway's: one state machine for streams and whole replies.
+
+Items are told apart by their `output_index`, never by their ids, which change in every event at some servers (GitHub
+Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
+them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
+
+`docs/reference/assembly.md` has the rules that are the same for every API.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta
+from app.upstream import faults
+from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
+from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
+from app.upstream.reply.usage import merge_usage, normalize_usage
+from app.upstream.responses.event import ResponseEvent, decode, join_halves
+from app.upstream.responses.items import (
+    CALLS,
+    PartKey,
+    Slot,
+    get_text,
+    iter_annotations,
+    iter_message_texts,
+    iter_thoughts,
+    make_detail,
+    make_item_detail,
+    read_arguments,
+    read_picture,
+)
+
+_ENDS = {
+    "response.completed": "completed",
+    "response.incomplete": "incomplete",
+    "response.failed": "failed",
+    "response.cancelled": "cancelled",
+}
+_THOUGHTS = {
+    "response.reasoning_summary_text": "summary",
+    "response.reasoning_summary": "summary",
+    "response.reasoning_text": "content",
+    "response.reasoning": "content",
+}
+"""The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
+_TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
+_IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
+_NOT_A_REPLY = "not_a_reply"
+_TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
+_NOTHING = "the model server ended its reply without any part of it"
+_INCOMPLETE = "the model server's reply ended before it was finished"
+
+
+class ResponsesAssembler:
+    """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
+
+    started = False
+    """Whether any event of a reply came."""
+    ended = False
+    finishing = False
+    """The end event is the last one: nothing is waited for behind it."""
+    _usage: dict[str, Any] | None = None
+    _foreign: dict[str, Any] | None = None
+    """The first object that is not a part of a reply."""
+    _open: Slot | None = None
+    """The item whose text is the last thing that was told, if it was."""
+    _open_refusal = False
+    _call_count = 0
+    _custom_size = 0
+    _last_received = 0
+
+    def __init__(self, reply_id: str) -> None:
+        self._calls = ToolCallAssembler(reply_id)
+        self._by_index: dict[int, Slot] = {}
+        self._by_id: dict[str, Slot] = {}
+        """Slots of events without `output_index` (ggml-org/llama.cpp issue 20607)."""
+        self._slots: list[Slot] = []
+        self._call_ids: set[str] = set()
+        self._halves: dict[tuple[int, PartKey], str] = {}
+        """First halves of surrogate pairs, by item and text."""
+        self._warnings: list[str] = []
+
+    def check_progress(self) -> bool:
+        """Whether tool calls grew since the last call of this method, even if no event was emitted for them."""
+        received = self._calls.received + self._custom_size
+        before, self._last_received = self._last_received, received
+        return received != before
+
+    def read_usage(self) -> dict[str, Any] | None:
+        """Return what the server has told of the usage so far, normalized."""
+        return normalize_usage(self._usage)
+
+    def feed(self, items: Sequence[ResponseEvent | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+        out: list[Event] = []
+        for item in items:
+            if self.ended:
+                break
+            if type(item) is ResponseEvent:
+                self._feed_event(item, out)
+            elif type(item) is ErrorEvent:
+                self._feed_error(item, out)
+            elif type(item) is MalformedData:
+                self._fail(faults.make_protocol_fault(item.data, item.reason), out)
+            elif type(item) is StreamDone:
+                self._fail(self._make_incomplete_fault(_INCOMPLETE if self._slots else _NOTHING), out)
+            if self._calls.too_many and not self.ended:
+                self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
+        return out
+
+    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
+        """End the reply with its body. Without an event that ends it, this is a fault.
+
+        `fault` says what broke the body, None for a clean end. `junk` is the first line that is not part of a reply.
+        """
+        out: list[Event] = []
+        if self.ended:
+            return out
+        if fault is not None:
+            self._fail(fault, out)
+        elif junk and not self.started and self._foreign is None:
+            self._fail(faults.make_protocol_fault(junk), out)
+        else:
+            self._fail(self._make_incomplete_fault(_INCOMPLETE), out)
+        return out
+
+    # Events.
+
+    def _feed_event(self, event: ResponseEvent, out: list[Event]) -> None:
+        name = event.type
+        if name == "response.output_text.delta":
+            self.started = True
+            slot = self._open
+            index = event.output_index
+            if slot is not None and index is not None and slot.index == index and slot.kind == "message":
+                self._add_text(slot, ("text", event.content_index or 0), self._join(slot, event, "text"), out)
+            else:
+                self._feed_text(event, "text", out)
+            return
+        if not name:
+            self._feed_whole(event.whole or {}, out)
+        elif name == "error":
+            self._fail(faults.from_object(event.whole, None), out)
+        elif name.startswith("response."):
+            self.started = True
+            self._feed_response_event(name, event, out)
+
+    def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
+        """Take an event whose name says that something failed: the reply, or a tool that the server ran."""
+        try:
+            event = decode(item.data)
+        except ValueError:
+            event = None
+        if event is not None and event.type.startswith("response."):
+            self._feed_event(event, out)
+        elif self._foreign is not None and not item.data.strip():
+            self._fail(faults.from_object(self._foreign, None), out)
+        else:
+            self._fail(faults.from_body(item.data, None), out)
+
+    def _feed_response_event(self, name: str, event: ResponseEvent, out: list[Event]) -> None:
+        if name in _ENDS:
+            self._feed_end(_ENDS[name], event.response or {}, out)
+            return
+        if event.item is not None:
+            if name == "response.output_item.added":
+                self._open_slot(event.item, event, out)
+            elif name == "response.output_item.done":
+                self._complete(event.item, self._open_slot(event.item, event, out), out)
+            return
+        if name == "response.output_text.annotation.added":
+            self._feed_annotation(event, out)
+            return
+        base, _, step = name.rpartition(".")
+        if step not in ("delta", "done"):
+            return
+        if base in _TEXTS:
+            self._feed_text(event, _TEXTS[base], out)
+        elif base in _THOUGHTS:
+            self._feed_thought(event, _THOUGHTS[base], out)
+        elif base == "response.function_call_arguments":
+            self._feed_arguments(event, out)
+        elif base == "response.custom_tool_call_input":
+            self._custom_size += len(event.delta or "")
+
+    def _feed_annotation(self, event: ResponseEvent, out: list[Event]) -> None:
+        slot = self._find(event)
+        if slot is not None and event.annotation is not None:
+            self._add_annotations(slot, [event.annotation], out)
+
+    def _feed_text(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
+        """Take a delta of a text, or the whole text at its end."""
+        slot = self._find(event) or self._make_slot("message", event)
+        key = (kind, event.content_index or 0)
+        if event.delta is not None:
+            self._add_text(slot, key, self._join(slot, event, kind), out)
+        else:
+            self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
+
+    def _feed_thought(self, event: ResponseEvent, kind: str, out: list[Event]) -> None:
+        slot = self._find(event) or self._make_slot("reasoning", event)
+        key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
+        if event.delta is not None:
+            self._add_thought(slot, key, self._join(slot, event, kind), out)
+        else:
+            self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
+
+    def _feed_arguments(self, event: ResponseEvent, out: list[Event]) -> None:
+        slot = self._find(event) or self._make_slot("function_call", event)
+        key = ("arguments", 0)
+        if event.delta is not None:
+            self._add_arguments(slot, self._join(slot, event, "arguments"), out)
+        else:
+            self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
+
+    # Slots.
+
+    def _find(self, event: ResponseEvent) -> Slot | None:
+        if event.output_index is not None:
+            return self._by_index.get(event.output_index)
+        return self._by_id.get(event.item_id or "")
+
+    def _make_slot(self, kind: str, event: ResponseEvent) -> Slot:
+        id_ = event.item_id or (get_text(event.item, "id") if event.item is not None else "")
+        slot = Slot(kind, event.output_index, id_)
+        if event.output_index is not None:
+            self._by_index[event.output_index] = slot
+        if id_ or event.output_index is None:
+            self._by_id[id_] = slot
+        self._slots.append(slot)
+        return slot
+
+    def _open_slot(self, item: dict[str, Any], event: ResponseEvent, out: list[Event]) -> Slot:
+        """Return the slot of an item that begins or ends. A second item at the place of one that has ended is new."""
+        kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
+        slot = self._by_index.get(event.output_index) if event.output_index is not None else self._by_id.get(id_)
+        if slot is None or slot.done or slot.kind != kind:
+            slot = self._make_slot(kind, event)
+        slot.id = id_ or slot.id
+        slot.read_fields(item)
+        if kind in CALLS and slot.call < 0 and get_text(item, "name"):
+            self._open_call(slot, item, out)
+        return slot
+
+    def _open_call(self, slot: Slot, item: dict[str, Any], out: list[Event]) -> None:
+        slot.call = self._call_count
+        self._call_count += 1
+        self._open = None
+        slot.told_fields = slot.make_extra_content()
+        id_ = get_text(item, "call_id") or get_text(item, "id")
+        unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
+        self._call_ids.add(id_)
+        function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
+        fragment = ToolCallFragment(slot.call, unique, function, slot.told_fields)
+        self._calls.feed([fragment], out)
+
+    def _join(self, slot: Slot, event: ResponseEvent, kind: str) -> str:
+        """Return the delta of an event with whole characters: half a surrogate pair waits for the other half."""
+        text = event.delta or ""
+        if not event.ragged and not self._halves:
+            return text
+        part = event.summary_index if kind == "summary" else event.content_index
+        place = (id(slot), (kind, part or 0))
+        text = self._halves.pop(place, "") + text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._halves[place] = text[-1]
+            text = text[:-1]
+        return join_halves(text)
+
+    def _take_rest(self, slot: Slot, key: PartKey, whole: str) -> str:
+        """Return what the whole text has beyond its deltas. If it differs from them, the deltas stand."""
+        self._halves.pop((id(slot), key), None)
+        known = slot.get_text(key)
+        return whole[len(known) :] if whole.startswith(known) else ""
+
+    # Content.
+
+    def _add_text(self, slot: Slot, key: PartKey, text: str, out: list[Event]) -> None:
+        if not text:
+            return
+        slot.texts.setdefault(key, []).append(text)
+        refusal = key[0] == "refusal"
+        if self._calls.opened:
+            self._calls.seal_last_call(text, out)
+        if slot is not self._open or refusal is not self._open_refusal:
+            text = self._begin_text(slot, refusal, text, out)
+        out.append(TextDelta(text, refusal=refusal))
+
+    def _begin_text(self, slot: Slot, refusal: bool, text: str, out: list[Event]) -> str:
+        """Begin the text of an item, and return its first part. The text of an item right behind that of another one is
+        a part of the same message, behind a blank line. White space alone begins nothing."""
+        if text.isspace():
+            return text
+        before, self._open = self._open, slot
+        if before is not None and before.kind == "message" and self._open_refusal is refusal:
+            if before is not slot:
+                text = f"\n\n{text}"
+                self._add_fields(slot, -1, out)
+        else:
+            self._add_fields(slot, NEXT_MESSAGE, out)
+        self._open_refusal = refusal
+        return text
+
+    def _add_fields(self, slot: Slot, index: int, out: list[Event]) -> None:
+        slot.told_fields = slot.make_extra_content()
+        if slot.told_fields is not None:
+            out.append(Extra({"extra_content": slot.told_fields}, index))
+
+    def _add_thought(self, slot: Slot, key: PartKey, text: str, out: list[Event]) -> None:
+        slot.thought = slot.thought or key[0]
+        if not text or slot.thought != key[0]:
+            return
+        self._calls.seal_last_call(text, out)
+        if key not in slot.texts and (slot.texts or (self._open is not slot and self._is_thought_open())):
+            out.append(ReasoningDelta(f"\n\n{text}"))
+        else:
+            out.append(ReasoningDelta(text))
+        slot.texts.setdefault(key, []).append(text)
+        if not text.isspace():
+            self._open = slot
+
+    def _is_thought_open(self) -> bool:
+        return self._open is not None and self._open.kind == "reasoning"
+
+    def _add_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
+        if not text:
+            return
+        slot.texts.setdefault(("arguments", 0), []).append(text)
+        if slot.call >= 0:
+            fragment = ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))
+            if not self._calls.add_arguments(fragment, out):
+                self._calls.feed([fragment], out)
+
+    def _add_annotations(self, slot: Slot, annotations: list[Any], out: list[Event]) -> None:
+        new = [item for item in annotations if item not in slot.annotations]
+        if new:
+            slot.annotations += new
+            out.append(Extra({"annotations": new}, -1 if self._open is slot else NEXT_MESSAGE))
+
+    def _complete(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
+        """Take an item that is complete: what was not told of it yet."""
+        if slot.done:
+            return
+        slot.done = True
+        if slot.kind == "message":
+            self._complete_message(item, slot, out)
+        elif slot.kind == "reasoning":
+            self._complete_reasoning(item, slot, out)
+        elif slot.kind in CALLS:
+            self._complete_call(item, slot, out)
+        else:
+            self._add_item(item, out)
+
+    def _complete_message(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
+        texts = list(iter_message_texts(item))
+        if "".join(text for _, text in texts) != slot.get_all():
+            for key, text in texts:
+                self._add_text(slot, key, self._take_rest(slot, key, text), out)
+        if slot is self._open and slot.told_fields != slot.make_extra_content():
+            self._add_fields(slot, -1, out)
+        self._add_annotations(slot, list(iter_annotations(item)), out)
+
+    def _complete_reasoning(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
+        kind = slot.thought or next((name for name in ("summary", "content") if any(iter_thoughts(item, name))), "")
+        for key, text in iter_thoughts(item, kind) if kind else ():
+            self._add_thought(slot, key, self._take_rest(slot, key, text), out)
+        text = slot.get_all()
+        detail = make_detail(item, text)
+        if detail is None:
+            return
+        if slot is self._open:
+            out.append(Extra({"reasoning_details": [detail]}))
+        else:
+            self._add_detail(detail, out)
+
+    def _complete_call(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
+        if slot.call < 0:
+            self._open_call(slot, item, out)
+        if slot.told_fields != slot.make_extra_content():
+            slot.told_fields = slot.make_extra_content()
+            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.told_fields)], out)
+        self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
+        self._calls.seal_last_call(".", out)
+
+    def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
+        """Tell an item of which only the server knows what it is."""
+        self._add_detail(make_item_detail(item), out)
+        picture = read_picture(item)
+        if picture is not None:
+            out.append(picture)
+
+    def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
+        """Tell a detail that has no message of its own: it stands at the next one."""
+        self._calls.seal_last_call(".", out)
+        self._open = None
+        out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
+
+    # Ends.
+
+    def _feed_whole(self, value: dict[str, Any], out: list[Event]) -> None:
+        """Take an object without a type: a whole reply, or something else."""
+        if not isinstance(value.get("output"), list):
+            self._feed_object(value, out)
+            return
+        self.started = True
+        status = value.get("status")
+        if status in ("queued", "in_progress"):
+            self._fail(faults.make_fault("upstream_protocol", _IN_BACKGROUND, status=200), out)
+            return
+        thought = value.get("reasoning")
+        if isinstance(thought, str) and thought.strip():  # mistral.rs: the reasoning of the whole reply
+            out.append(ReasoningDelta(thought))
+        known = status in ("incomplete", "failed", "cancelled")
+        self._feed_end(str(status) if known else "completed", value, out)
+
+    def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
+        if faults.reports_failure(value):
+            self._fail(faults.from_object(value, None), out)
+        else:
+            self._foreign = self._foreign or value
+
+    def _feed_end(self, status: str, response: dict[str, Any], out: list[Event]) -> None:
+        usage = response.get("usage")
+        if isinstance(usage, dict) and usage:
+            self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
+        if status == "failed":
+            self._fail(_make_failure(response), out)
+            return
+        output = response.get("output")
+        self._add_missing(output if isinstance(output, list) else [], out)
+        if self._calls.too_many:
+            return
+        if status == "cancelled":
+            self._fail(faults.make_fault("upstream_incomplete", "the model server cancelled its reply"), out)
+        elif status == "incomplete":
+            self._finish(*_read_reason(response), out)
+        else:
+            self._finish("stop", None, out)
+
+    def _add_missing(self, output: list[Any], out: list[Event]) -> None:
+        """Tell the items of the end's `output` of which no event has told anything."""
+        told = list(self._slots)
+        for index, item in enumerate(output):
+            if not isinstance(item, dict):
+                continue
+            slot = _find_told(item, index, told)
+            if slot is None:
+                event = ResponseEvent(output_index=_free_index(self._by_index, index), item=item)
+                self._complete(item, self._open_slot(item, event, out), out)
+            else:
+                told.remove(slot)
+                self._complete(item, slot, out)
+
+    def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
+        self._flush_halves(out)
+        self._calls.close(out)
+        if self._calls.nameless:
+            self._warnings.append("a tool call of the model server's reply has no name: its arguments became text")
+        if reason == "stop" and self._calls:
+            reason = "tool_calls"
+        out.append(Finish(reason, self.read_usage(), native, tuple(self._warnings), cacheable=not self._warnings))
+        self.ended = True
+
+    def _flush_halves(self, out: list[Event]) -> None:
+        """Replace halves of surrogate pairs whose other half never came."""
+        for _, (kind, _part) in self._halves:
+            if kind in ("text", "refusal"):
+                out.append(TextDelta("\ufffd", refusal=kind == "refusal"))
+        self._halves.clear()
+
+    def _fail(self, fault: Fault, out: list[Event]) -> None:
+        """End with a fault whose status is 200: the response's head had announced a success."""
+        if self.ended:
+            return
+        self._flush_halves(out)
+        self._calls.flush(out)
+        out.append(Failed(msgspec.structs.replace(fault, status=200)))
+        self.ended = True
+
+    def _make_incomplete_fault(self, message: str) -> Fault:
+        """Build the fault of a reply that is not whole, in the words of the server if it has sent any."""
+        foreign = self._foreign
+        if foreign is None or self.started:
+            return faults.make_fault("upstream_incomplete", message)
+        if not faults.is_success(faults.find_message(foreign)):
+            return faults.from_object(foreign, None)
+        keys = ", ".join(repr(key[:40]) for key in list(foreign)[:3])
+        text = (
+            f"the model server sent no response but an object with the keys {keys}; are its base_url and `api` right?"
+        )
+        return faults.make_fault("upstream_incomplete", text, cause=_NOT_A_REPLY)
+
+
+def _make_failure(response: dict[str, Any]) -> Fault:
+    error = response.get("error")
+    if error:
+        return faults.from_object({"error": error}, None)
+    return faults.make_fault("server_error", "the model server says that its reply has failed, without a reason")
+
+
+def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
+    """Return the finish reason of an incomplete reply, and the server's word for it."""
+    details = response.get("incomplete_details")
+    word = details.get("reason") if isinstance(details, dict) else None
+    word = word[:200] if isinstance(word, str) else None
+    return ("content_filter" if word == "content_filter" else "length"), word
+
+
+def _find_told(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
+    """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
+    `output_index`, the first of its type."""
+    kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
+    same = [slot for slot in slots if slot.kind == kind]
+    for slot in same:
+        if id_ and slot.id == id_:
+            return slot
+    for slot in same:
+        if slot.index == index:
+            return slot
+    return next((slot for slot in same if slot.index is None), None)
+
+
+def _free_index(known: dict[int, Slot], index: int) -> int:
+    """Return the place of an item that no event had, if it is free; else one that no item has."""
+    return index if index not in known else max(known) + 1

@@ -1,0 +1,149 @@
+"""What a Responses server's items hold: texts, reasoning, opaque fields; and what is known of one while it streams."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from app.chat.events import MediaOutput
+
+FORMAT = "openai-responses-v1"
+"""The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
+CALLS = frozenset(("function_call", "custom_tool_call"))
+
+PartKey: TypeAlias = tuple[str, int]
+"""The kind of a text (`text`, `refusal`, `summary`, `content`) and its position among the parts."""
+
+
+class Slot:
+    """One item of a reply's output, while it streams."""
+
+    __slots__ = (
+        "annotations",
+        "call",
+        "caller",
+        "done",
+        "id",
+        "index",
+        "kind",
+        "namespace",
+        "phase",
+        "texts",
+        "thought",
+        "told_fields",
+    )
+
+    def __init__(self, kind: str, index: int | None, id: str) -> None:
+        self.kind = kind
+        self.index = index
+        self.id = id
+        self.call = -1
+        """The position of a call among the calls of the reply."""
+        self.texts: dict[PartKey, list[str]] = {}
+        """What came of each text."""
+        self.thought = ""
+        """Which of its two texts a reasoning item has, `summary` or `content`: the first that came."""
+        self.annotations: list[Any] = []
+        self.phase: Any = None
+        self.namespace: Any = None
+        self.caller: Any = None
+        self.told_fields: dict[str, Any] | None = None
+        """The `extra_content` that was told last."""
+        self.done = False
+
+    def get_text(self, key: PartKey) -> str:
+        texts = self.texts.get(key)
+        if not texts:
+            return ""
+        if len(texts) > 1:
+            texts[:] = ["".join(texts)]
+        return texts[0]
+
+    def get_all(self) -> str:
+        return "".join(map(self.get_text, self.texts))
+
+    def read_fields(self, item: Mapping[str, Any]) -> None:
+        """Read the opaque fields of an item, each of which may come at its beginning or at its end."""
+        self.phase = item.get("phase") or self.phase
+        self.namespace = item.get("namespace") or self.namespace
+        self.caller = item.get("caller") or self.caller
+
+    def make_extra_content(self) -> dict[str, Any] | None:
+        """Return the `extra_content` of the item's message or call; None if it has no opaque fields."""
+        fields: dict[str, Any] = {}
+        if self.kind == "custom_tool_call":
+            fields["custom"] = True
+        for name, value in (("phase", self.phase), ("namespace", self.namespace), ("caller", self.caller)):
+            if value is not None:
+                fields[name] = value
+        return {"openai": fields} if fields else None
+
+
+def get_text(item: Mapping[str, Any], name: str) -> str:
+    value = item.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def iter_message_texts(item: Mapping[str, Any]) -> Iterator[tuple[PartKey, str]]:
+    """Yield the texts of a `message` item."""
+    content = item.get("content")
+    if isinstance(content, str):
+        yield ("text", 0), content
+        return
+    for place, part in enumerate(content if isinstance(content, list) else ()):
+        if isinstance(part, dict):
+            kind = "refusal" if part.get("type") == "refusal" else "text"
+            if text := get_text(part, kind):
+                yield (kind, place), text
+
+
+def iter_annotations(item: Mapping[str, Any]) -> Iterator[Any]:
+    content = item.get("content")
+    for part in content if isinstance(content, list) else ():
+        annotations = part.get("annotations") if isinstance(part, dict) else None
+        yield from annotations if isinstance(annotations, list) else ()
+
+
+def iter_thoughts(item: Mapping[str, Any], kind: str) -> Iterator[tuple[PartKey, str]]:
+    """Yield the texts of a `reasoning` item under `kind`: `summary` or `content`."""
+    parts = item.get(kind)
+    for place, part in enumerate(parts if isinstance(parts, list) else ()):
+        if isinstance(part, dict) and (text := get_text(part, "text")):
+            yield (kind, place), text
+
+
+def read_arguments(item: Mapping[str, Any]) -> str:
+    """Return the arguments of a call: those of a custom call as an object with its `input`."""
+    if item.get("type") == "custom_tool_call":
+        return json.dumps({"input": get_text(item, "input")}, ensure_ascii=False)
+    arguments = item.get("arguments")
+    return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict) else get_text(item, "arguments")
+
+
+def make_detail(item: Mapping[str, Any], text: str) -> dict[str, Any] | None:
+    """Return the opaque part of a `reasoning` item with this text, as a detail; None if it has none.
+
+    Ollama's `encrypted_content` is the text itself (ollama/ollama, openai/responses.go): that is no opaque part.
+    """
+    data = item.get("encrypted_content")
+    if not isinstance(data, str) or not data or data == text:
+        return None
+    detail: dict[str, Any] = {"type": "reasoning.encrypted", "data": data}
+    if isinstance(id_ := item.get("id"), str) and id_:
+        detail["id"] = id_
+    return detail | {"format": FORMAT}
+
+
+def make_item_detail(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an item that only the server understands as a detail."""
+    return {"type": "provider.item", "item": dict(item), "format": FORMAT}
+
+
+def read_picture(item: Mapping[str, Any]) -> MediaOutput | None:
+    """Return the image of an `image_generation_call`; None if it has none."""
+    result = item.get("result")
+    if item.get("type") != "image_generation_call" or not isinstance(result, str) or not result:
+        return None
+    if result[:5].lower() == "data:" or result[:8].lower().startswith(("http://", "https://")):
+        return MediaOutput("image", result)
+    kind = item.get("output_format")
+    return MediaOutput("image", f"data:image/{kind if kind in ('png', 'jpeg', 'webp') else 'png'};base64,{result}")
