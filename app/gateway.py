@@ -39,10 +39,10 @@ from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.media import MediaRequest
 from app.steps.truncation.measure import TokenMeasure
+from app.upstream.api import Api, find_api, is_deterministic
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
-from app.upstream.chat_completions import request as upstream_request
 from app.upstream.http.client import Target, UpstreamClient
 
 _P = ParamSpec("_P")
@@ -240,22 +240,20 @@ class Gateway:
     def _build_all(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment]
     ) -> "list[tuple[Deployment, _BuiltBody]]":
-        """Return the deployments that can serve the request, each with its body. Those with the same name of the model
-        and the same profile share one. A deployment that must be sent old media as words is used only if all are such.
-        Raises the first error if there are none."""
+        """Return the deployments that can serve the request, each with its body. Those with the same name of the model,
+        the same profile and the same API share one. A deployment that must be sent old media as words is used only if
+        all are such. Raises the first error if there are none."""
         deployments, hash_prefix = route.deployments, route.strategy == "prefix"
         if len(deployments) == 1:
             return [(deployments[0], self._build(request, deployments[0], media))]
         if pipeline.has_media(request):
             deployments = _prefer_accepting(request, deployments)
-        built: dict[tuple[str, int], _BuiltBody | ParleyError] = {}
+        built: dict[tuple[str, int, str], _BuiltBody | ParleyError] = {}
         for deployment in deployments:
-            key = (deployment.model, id(deployment.profile))
+            key = _make_body_key(deployment)
             if key not in built:
                 built[key] = _result_or_error(self._build, request, deployment, media, hash_prefix=hash_prefix)
-        return _keep_successes(
-            [(deployment, built[deployment.model, id(deployment.profile)]) for deployment in deployments]
-        )
+        return _keep_successes([(deployment, built[_make_body_key(deployment)]) for deployment in deployments])
 
     async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> Found:
         """Return a stored reply, a call in progress or a new call. Raises CacheMiss."""
@@ -300,12 +298,13 @@ class Gateway:
     ) -> "_BuiltBody":
         profile = deployment.profile
         prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
-        body, option_warnings = upstream_request.build(prepared, deployment.model, profile)
+        api = find_api(deployment.target.api)
+        body, option_warnings = api.build(prepared, deployment.model, profile)
         return _BuiltBody(
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
-            bool(prepared.params) and upstream_request.is_deterministic(body, profile),
-            _hash_prefix(body) if hash_prefix else b"",
+            bool(prepared.params) and is_deterministic(body, profile),
+            _hash_prefix(body, api) if hash_prefix else b"",
         )
 
     async def open(
@@ -392,11 +391,19 @@ def _prefer_accepting(request: ChatRequest, deployments: tuple[Deployment, ...])
     return accepting or deployments
 
 
-def _hash_prefix(body: Mapping[str, Any]) -> bytes:
+def _make_body_key(deployment: Deployment) -> tuple[str, int, str]:
+    """Return what deployments have in common that are sent the same body."""
+    return deployment.model, id(deployment.profile), deployment.target.api
+
+
+def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
     """Hash what a server's prefix cache sees first: the model, and the messages up to the first of the user."""
-    messages: Sequence[Mapping[str, Any]] = body["messages"]
+    messages: Sequence[Mapping[str, Any]] = body[api.conversation]
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
-    return hashlib.blake2b(msgspec.json.encode([body["model"], messages[: end + 1]]), digest_size=16).digest()
+    seen: list[Any] = [body["model"], messages[: end + 1]]
+    if api.system is not None:
+        seen.append(body.get(api.system))
+    return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
 
 
 def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:

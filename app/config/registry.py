@@ -11,6 +11,7 @@ from app.config.settings import DEMO, Model, Settings, SettingsError, Upstream
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.runtime.token_counting import TokenCounters, TokenizersError
+from app.upstream.api import find_api
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 from app.validation.violations import json_path
@@ -220,12 +221,13 @@ def _redactor(rows: Collection[Upstream]) -> Redactor:
 def _make_target(
     name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR, grace_seconds: float = GRACE_SECONDS
 ) -> Target:
+    api = find_api(row.api)
     key = row.api_key.get_secret_value() if row.api_key else None
     headers = {header: value.get_secret_value() for header, value in row.headers.items()}
     return Target(
         name,
-        row.url,
-        request_headers(row.url, key, headers),
+        api.complete_base_url(row.url),
+        request_headers(row.url, api.make_headers(key, row.auth), headers),
         row.connect_seconds,
         row.first_token_seconds,
         row.idle_seconds,
@@ -237,4 +239,5 @@ def _make_target(
         redactor,
         grace_seconds,
         connections=row.connections,
+        api=row.api,
     )

@@ -35,6 +35,7 @@ from app.profiles import KINDS, Profile
 from app.redis.urls import parse_cache_url
 from app.routing.strategies import Strategy
 from app.stores.base import StoreLimits
+from app.upstream.api import ApiName
 from app.upstream.http.options import (
     IDLE_SECONDS,
     MAX_AGE_SECONDS,
@@ -311,7 +312,9 @@ def _proxy_url(value: SecretStr) -> SecretStr:
 
 class Upstream(_Section):
     base_url: Annotated[str, AfterValidator(_server_url)]
+    api: ApiName = "chat_completions"
     kind: str = "openai_compatible"
+    auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
     headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default_factory=dict)
     connect_seconds: Seconds = 10.0

@@ -29,7 +29,7 @@ from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.upstream import causes, faults
-from app.upstream.chat_completions import request as upstream_request
+from app.upstream.api import find_api, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
@@ -309,7 +309,7 @@ class UpstreamCaller:
         Raises UpstreamFailed.
         """
         deployment = prepared.route.deployments[index]
-        streams = upstream_request.should_stream(prepared.request, deployment.profile)
+        streams = should_stream(prepared.request, deployment.profile)
         configured = deployment.target if streams else deployment.target.for_whole_reply()
         target = configured.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
@@ -353,7 +353,15 @@ class UpstreamCaller:
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
             UpstreamStream(
-                body, reply_id, stages, target, exchange, meter, profile.empty_replies, exchange.fallback_model
+                body,
+                reply_id,
+                stages,
+                target,
+                exchange,
+                meter,
+                profile.empty_replies,
+                exchange.fallback_model,
+                find_api(target.api).make_reader,
             )
         )
         if wait:

@@ -15,7 +15,7 @@ PROBE_SECONDS = 3.0
 PROBE_TTL_SECONDS = 60.0
 """How long a result is reused, so that an upstream that refuses every request is not probed for each."""
 
-_ENDPOINT = re.compile(r"/(chat/completions|completions|responses|embeddings|models|chat)$")
+_ENDPOINT = re.compile(r"/(chat/completions|completions|responses|messages|embeddings|models|chat)$")
 _ABSENT = (404, 405, 501)
 
 
@@ -77,7 +77,7 @@ class BaseUrlCheck:
         return msgspec.structs.replace(fault, message=text, cause=cause.word)
 
     async def _probe(self, target: Target) -> tuple[str, str] | None:
-        status = await self._client.status(target, "POST", "/chat/completions", PROBE_SECONDS)
+        status = await self._client.status(target, "POST", target.reply_path, PROBE_SECONDS)
         if status not in _ABSENT:
             return None  # the chat path exists; only the model list is missing
         for base_url, mistake in suggest_base_urls(target.base_url):
@@ -91,7 +91,7 @@ class BaseUrlCheck:
         The model list is requested first because it costs the server nothing. Without one, an error in answer to an
         empty chat request shows that the path exists.
         """
-        for method, path in (("GET", "/models"), ("POST", "/chat/completions")):
+        for method, path in (("GET", "/models"), ("POST", target.reply_path)):
             status = await self._client.status(target, method, path, PROBE_SECONDS)
             if status is None:
                 return False

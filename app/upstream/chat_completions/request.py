@@ -14,6 +14,7 @@ from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
+from app.upstream.api import should_stream
 from app.upstream.chat_completions.thinking import FIELDS, is_thinking, write_thinking
 from app.validation.violations import json_path
 
@@ -47,11 +48,6 @@ _NOT_RETURNED = {
 _RESERVED = ("model", "messages", "stream", "stream_options")
 
 
-def should_stream(request: ChatRequest, profile: Profile) -> bool:
-    """Whether the server is to stream its reply."""
-    return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
-
-
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
     """Return the body to send, and a warning for each option that is not sent as given.
 
@@ -73,13 +69,6 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     if request.continue_last:
         _mark_continuation(profile, body)
     return body, warnings
-
-
-def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
-    """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
-    temperature = body.get(profile.renamed.get("temperature", "temperature"))
-    seed = body.get(profile.renamed.get("seed", "seed"))
-    return seed is not None or (temperature is not None and temperature is not False and temperature == 0)
 
 
 class _BodyBuilder:

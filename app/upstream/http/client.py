@@ -20,6 +20,7 @@ from app.chat.events import Fault
 from app.errors import UpstreamFailed
 from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
+from app.upstream.api import ApiName, find_api
 from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.transport import (
@@ -45,7 +46,6 @@ UNLISTED = "the model server lists no models: "
 
 
 _T = TypeVar("_T")
-CHAT_PATH = "/chat/completions"
 NO_HEAD = RequestHead(ServerAddress("", "", 0, PoolKey("", 0)), b"")
 
 
@@ -76,11 +76,13 @@ class Target:
     """What each chat request to it begins with."""
     connections: ConnectionOptions = DEFAULT_OPTIONS
     """How connections to it are made."""
+    api: ApiName = "chat_completions"
+    """The API of its replies."""
     _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.chat_head is NO_HEAD:
-            head = make_request_head(b"POST", self.url(CHAT_PATH), self.headers, self.pool_key)
+            head = make_request_head(b"POST", self.url(self.reply_path), self.headers, self.pool_key)
             object.__setattr__(self, "chat_head", head)
 
     def with_timeout(self, seconds: float | None) -> "Target":
@@ -103,6 +105,11 @@ class Target:
         return self._for_whole_reply[0]
 
     @property
+    def reply_path(self) -> str:
+        """The path of requests for replies, below the base_url."""
+        return find_api(self.api).path
+
+    @property
     def pool_key(self) -> PoolKey:
         return PoolKey(self.name, self.max_connections, self.connections)
 
@@ -120,7 +127,7 @@ def _url(text: str) -> httpx.URL:
     return httpx.URL(text)
 
 
-def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, str]) -> httpx.Headers:
+def request_headers(base_url: str, key_headers: Mapping[str, str], headers: Mapping[str, str]) -> httpx.Headers:
     """Build the headers of every request to a server.
 
     They ask for an uncompressed body, because a compressor holds tokens back.
@@ -132,9 +139,7 @@ def request_headers(base_url: str, api_key: str | None, headers: Mapping[str, st
         "content-type": "application/json",
         "user-agent": f"parley/{__version__} httpx/{httpx.__version__}",
     }
-    if api_key:
-        base["authorization"] = f"Bearer {api_key}"
-    return httpx.Headers(base | {name.lower(): value for name, value in headers.items()})
+    return httpx.Headers({**base, **key_headers} | {name.lower(): value for name, value in headers.items()})
 
 
 class UpstreamClient:

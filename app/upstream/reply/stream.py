@@ -10,13 +10,12 @@ from app.profiles import EmptyReplies
 from app.runtime.decompress import decompressor_for
 from app.upstream import faults
 from app.upstream.causes import FIRST_TOKEN_TIMEOUT, IDLE_TIMEOUT, REPLY_TOO_LARGE, Cause
-from app.upstream.chat_completions.assembler import Assembler
-from app.upstream.chat_completions.chunk_decoder import ChunkDecoder
+from app.upstream.chat_completions.reader import make_reader as make_chat_reader
 from app.upstream.http.client import Target, make_transport_fault
 from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.answer import add_empty_warning, has_answer, may_lack_answer
-from app.upstream.reply.chunk import Chunk, ChunkText
-from app.upstream.reply.sse import EventReader, MalformedData
+from app.upstream.reply.reader import ReplyReader
+from app.upstream.reply.sse import MalformedData
 
 
 class StreamObserver(Protocol):
@@ -100,6 +99,7 @@ class UpstreamStream:
         meter: UsageMeter | None = None,
         empty_replies: EmptyReplies = "retry",
         fallback_model: str | None = None,
+        make_reader: Callable[[str], ReplyReader] = make_chat_reader,
     ) -> None:
         self.fallback_model = fallback_model
         self.held: list[list[Event]] = []
@@ -113,10 +113,10 @@ class UpstreamStream:
         self._meter = meter
         self._empty_replies = empty_replies
         self._takes_reasoning = empty_replies != "retry_reasoning"
-        decoder = ChunkDecoder()
-        self._reader: EventReader[Chunk | ChunkText | None] = EventReader(decoder.decode, decoder)
+        reader = make_reader(reply_id)
+        self._reader = reader.events
         self._feed_reader = self._reader.feed
-        self._assembler = Assembler(reply_id)
+        self._assembler = reader.assembler
         self._feed_stage = (Pipe(stages) if len(stages) != 1 else stages[0]).feed
         self._sent_at = self._last_active_at = self._last_event_at = body.sent_at
 

@@ -11,7 +11,8 @@ from app.formats.chat_body import parse_chat_body
 from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile
-from app.upstream.chat_completions.request import build, is_deterministic
+from app.upstream.api import is_deterministic
+from app.upstream.chat_completions.request import build
 from msgspec.structs import replace
 
 from tests.each_case import each_case

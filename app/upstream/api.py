@@ -1,0 +1,71 @@
+"""The APIs of model servers. Each has a package here with a body writer and a reply reader around the same
+conversation and the same events, so that nothing else depends on which API a server speaks."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, Literal, TypeAlias, cast
+
+from msgspec import Struct
+
+from app.chat.messages import NOTHING, ChatRequest
+from app.profiles import Profile
+from app.upstream.reply.reader import ReplyReader
+
+ApiName: TypeAlias = Literal["chat_completions"]
+"""Each is also the name of its package, whose module `api` has its `API`."""
+
+BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any], list[str]]]
+"""Builds a request's body from the request, the server's own name of the model and the profile. Returns a warning for
+each option that is not sent as given. Raises InvalidInput with every violation."""
+
+
+class Api(Struct, frozen=True):
+    """What differs between the APIs."""
+
+    path: str
+    """Below the `base_url`, which ends with `/v1` at most servers."""
+    build: BuildBody
+    make_reader: Callable[[str], ReplyReader]
+    """Makes the reader of one reply from the reply's id."""
+    conversation: str = "messages"
+    """The field of the body with the messages."""
+    system: str | None = None
+    """The field of the body with the system's text, if it has a field of its own."""
+    key_header: str = "authorization"
+    key_prefix: str = "Bearer "
+    """Before the key in that header."""
+    headers: Mapping[str, str] = NOTHING
+    """Sent with each request; the upstream's own `headers` replace them."""
+    needs_v1: bool = False
+    """Servers document the `base_url` without `/v1`, so that it is added."""
+
+    def complete_base_url(self, base_url: str) -> str:
+        """Return the URL to which the paths of the API are appended."""
+        return f"{base_url}/v1" if self.needs_v1 and not base_url.endswith("/v1") else base_url
+
+    def make_headers(self, api_key: str | None, auth: Literal["bearer"] | None = None) -> dict[str, str]:
+        """Return the headers with the key; `auth` says where the key is, if that is not the API's own place."""
+        if not api_key:
+            return dict(self.headers)
+        bearer = auth == "bearer"
+        name, prefix = ("authorization", "Bearer ") if bearer else (self.key_header, self.key_prefix)
+        return {name: prefix + api_key, **self.headers}
+
+
+@cache
+def find_api(name: ApiName) -> Api:
+    """Return an API. Its package is imported when it is first needed: most gateways use only one of them."""
+    return cast(Api, import_module(f"app.upstream.{name}.api").API)
+
+
+def should_stream(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the server is to stream its reply."""
+    return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
+
+
+def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
+    """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
+    temperature = body.get(profile.renamed.get("temperature", "temperature"))
+    seed = body.get(profile.renamed.get("seed", "seed"))
+    return seed is not None or (temperature is not None and temperature is not False and temperature == 0)

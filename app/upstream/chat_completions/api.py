@@ -1,0 +1,7 @@
+"""Chat completions: OpenAI's older API, which nearly every model server speaks."""
+
+from app.upstream.api import Api
+from app.upstream.chat_completions.reader import make_reader
+from app.upstream.chat_completions.request import build
+
+API = Api("/chat/completions", build, make_reader)

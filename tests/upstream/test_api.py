@@ -1,0 +1,41 @@
+"""What differs between the APIs of model servers."""
+
+import pytest
+from app.config.registry import targets
+from app.config.settings import Settings
+from app.profiles import Profile
+from app.upstream.api import Api, find_api, is_deterministic
+from app.upstream.chat_completions.api import API as CHAT_COMPLETIONS
+
+
+def test_an_api_is_found_by_the_name_of_its_package() -> None:
+    assert find_api("chat_completions") is CHAT_COMPLETIONS
+
+
+@pytest.mark.parametrize(
+    ("base_url", "complete"),
+    [("http://h/anthropic", "http://h/anthropic/v1"), ("http://h/v1", "http://h/v1"), ("http://h", "http://h/v1")],
+)
+def test_v1_is_added_to_the_base_url_of_an_api_that_is_documented_without_it(base_url: str, complete: str) -> None:
+    api = Api("/x", CHAT_COMPLETIONS.build, CHAT_COMPLETIONS.make_reader, needs_v1=True)
+    assert api.complete_base_url(base_url) == complete
+    assert CHAT_COMPLETIONS.complete_base_url(base_url) == base_url
+
+
+def test_the_key_has_the_header_of_the_api_or_that_of_auth() -> None:
+    api = Api("/x", CHAT_COMPLETIONS.build, CHAT_COMPLETIONS.make_reader, key_header="x-key", key_prefix="")
+    assert api.make_headers("k") == {"x-key": "k"}
+    assert api.make_headers("k", "bearer") == {"authorization": "Bearer k"}
+    assert api.make_headers(None) == {}
+
+
+def test_a_target_has_the_path_and_the_headers_of_its_api() -> None:
+    settings = Settings.model_validate({"upstreams": {"a": {"base_url": "http://h/v1", "api_key": "k"}}})
+    target = targets(settings)["a"]
+    assert str(target.url(target.reply_path)) == "http://h/v1/chat/completions"
+    assert target.headers["authorization"] == "Bearer k"
+
+
+def test_a_body_is_deterministic_by_temperature_0_or_a_seed() -> None:
+    assert is_deterministic({"temperature": 0}, Profile())
+    assert not is_deterministic({"temperature": False}, Profile())
