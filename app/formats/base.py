@@ -9,6 +9,7 @@ from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, FormatName, Message, PromptPolicy, Text
 from app.chat.stage import Stage
 from app.chat.stream import Origin
+from app.chat.tool_asks import ToolApproval
 from app.errors import ParleyError, Violation
 
 ReplyMode: TypeAlias = Literal["delta", "snapshot", "whole"]
@@ -125,6 +126,8 @@ class ParsedMessages(Struct, frozen=True):
     messages: tuple[Message, ...]
     violations: Sequence[Violation] = ()
     warnings: Sequence[str] = ()
+    approvals: Sequence[ToolApproval] = ()
+    """Answers to calls that wait for approval."""
 
 
 class WrittenMessages(Struct, frozen=True):

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from app.chat import datauri
 from app.chat.accumulator import is_json_object
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
@@ -25,6 +26,8 @@ BILLING_HEADER = "x-anthropic-billing-header:"
 could reuse its cache of the prompt; it says nothing to a model."""
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
+INVALID_ARGUMENTS = "invalid_arguments"
+"""The only key of the `input` of a server's tool whose arguments are no object; its value is their text."""
 _TOOL_CHANGES = ("tool_addition", "tool_removal")
 _ROLE_BLOCKS = {
     "system": ("text", *_TOOL_CHANGES),
@@ -206,7 +209,7 @@ class _AnthropicParser:
                     parts.append(Text(block.text, _read_mark(block, place_path)))
             elif isinstance(block, wire.AnthropicToolUseBlock):
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
-                parts.append(ToolCall(block.name, _write_arguments(block.input), block.id, fields, path=place_path))
+                parts.append(_read_call(block, fields, place_path))
             elif isinstance(block, wire.AnthropicCompactionBlock):
                 details.clear()
                 self._replace_by_summary(block, place_path, parts)
@@ -271,6 +274,19 @@ def _may_have(role: str, block: Any) -> bool:
     if isinstance(block, wire.AnthropicServerResultBlock):
         return role == "assistant"
     return block.type in _ROLE_BLOCKS[role]
+
+
+def _read_call(block: wire.AnthropicToolUseBlock, fields: dict[str, Any], path: str) -> ToolCall:
+    """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
+    arguments = _write_arguments(block.input)
+    if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):
+        return ToolCall(block.name, arguments, block.id, fields, path=path)
+    if isinstance(block.input, dict) and block.input.keys() == {INVALID_ARGUMENTS}:
+        given = block.input[INVALID_ARGUMENTS]
+        arguments = given if isinstance(given, str) else arguments
+    server = block.server_name
+    name = make_tool_name(server, block.name) if server else block.name
+    return ToolCall(name, arguments, block.id, fields, path, server, block.name)
 
 
 def _write_arguments(value: Any) -> str:

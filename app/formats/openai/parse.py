@@ -1,6 +1,6 @@
 """Parses OpenAI messages."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -11,19 +11,22 @@ from app.formats.openai import schema as wire
 from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
-_KNOWN_CALL_KEYS = {"index"}
+_KNOWN_CALL_KEYS = {"index", "approval"}
 
 
 def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
     """Return (messages, violations, warnings)."""
     parser = _OpenAIParser()
     roles = ["", *[message.role for message in messages], ""]
-    parsed = tuple(
+    parsed: list[Message] = []
+    for number, item in enumerate(messages):
         # Grouping could take two assistant messages in a row for the same turn.
-        parser.parse(number, item, turn="assistant" in (roles[number], roles[number + 2]))
-        for number, item in enumerate(messages)
-    )
-    return parsed, parser.violations, parser.warnings
+        message = parser.parse(number, item, turn="assistant" in (roles[number], roles[number + 2]))
+        if item.server_messages:
+            parsed += parser.add_server_messages(message, item.server_messages)
+        else:
+            parsed.append(message)
+    return tuple(parsed), parser.violations, parser.warnings
 
 
 class _OpenAIParser:
@@ -67,6 +70,41 @@ class _OpenAIParser:
         turn_id = path if turn and role == "assistant" else None
         return Message(role, tuple(parts), item.name, turn_id, path, extra)
 
+    def add_server_messages(self, message: Message, entries: Sequence[wire.ServerMessage]) -> Iterator[Message]:
+        """Yield the turns and results of a reply whose tools the gateway ran, then what the message says after them.
+
+        The message has the texts of all turns. If it does not begin with those of the entries, the caller has edited
+        them: then its own texts count, and the turns are only their calls.
+        """
+        turns = [entry for entry in entries if entry.role == "assistant"]
+        texts = [_join_text(entry.content) for entry in turns]
+        content, has_texts = _cut_start(message.parts, Text, "".join(texts))
+        rest, has_thoughts = _cut_start(content, Reasoning, "".join([turn.reasoning_content or "" for turn in turns]))
+        known = {call.id for entry in turns for call in entry.tool_calls or ()}
+        rest = tuple(part for part in rest if not isinstance(part, ToolCall) or part.id not in known)
+        extra = message.extra
+        for place, entry in enumerate(entries):
+            path = f"{message.path}.server_messages[{place}]"
+            if entry.role == "tool":
+                result = ToolResult(_parse_parts(entry.content, path), None, entry.tool_call_id, entry.is_error)
+                yield Message("tool", (result,), path=path)
+                continue
+            is_last = not rest and entry is turns[-1]
+            yield Message(
+                "assistant",
+                (
+                    *((Reasoning(entry.reasoning_content),) if entry.reasoning_content and has_thoughts else ()),
+                    *(_parse_parts(entry.content, path) if has_texts else ()),
+                    *_read_calls(entry.tool_calls, path),
+                ),
+                message.name,
+                path,
+                path,
+                extra if is_last else {},
+            )
+        if rest or (extra and not turns):
+            yield replace(message, parts=rest, turn=message.path)
+
     def _misplaced(self, item: wire.OpenAIMessage, path: str) -> None:
         """Warn of fields that only a message of another role can have."""
         for key in ("reasoning_content", "reasoning", "reasoning_details", "extra_content"):
@@ -81,19 +119,49 @@ class _OpenAIParser:
         )
 
     def _calls(self, item: wire.OpenAIMessage, path: str) -> list[ToolCall]:
-        calls = [
-            ToolCall(
-                call.function.name,
-                call.function.arguments,
-                call.id,
-                _opaque_fields(call),
-                path=f"{path}.tool_calls[{place}]",
-            )
-            for place, call in enumerate(item.tool_calls or ())
-        ]
+        calls = _read_calls(item.tool_calls, path)
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))
         return calls
+
+
+def _read_calls(calls: "Sequence[wire.ToolCallWire] | None", path: str) -> list[ToolCall]:
+    return [
+        ToolCall(
+            call.function.name,
+            call.function.arguments,
+            call.id,
+            _opaque_fields(call),
+            path=f"{path}.tool_calls[{place}]",
+            awaits_approval=(call.model_extra or {}).get("approval") == "required",
+        )
+        for place, call in enumerate(calls or ())
+    ]
+
+
+def _join_text(content: Any) -> str:
+    """Return the text of a content; that of parts without media."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join([part.text for part in content if isinstance(part, wire.TextPart)])
+
+
+def _cut_start(parts: tuple[Part, ...], kind: type[Text | Reasoning], start: str) -> tuple[tuple[Part, ...], bool]:
+    """Return the parts without this text at the beginning of those of a kind, and whether they begin with it."""
+    left = start
+    out: list[Part] = []
+    for part in parts:
+        if left and isinstance(part, kind):
+            if part.text.startswith(left):
+                part, left = replace(part, text=part.text[len(left) :]), ""
+            elif left.startswith(part.text):
+                part, left = replace(part, text=""), left[len(part.text) :]
+            else:
+                return parts, False
+            if not part.text:
+                continue
+        out.append(part)
+    return (parts, False) if left else (tuple(out), True)
 
 
 def _is_refusal(item: wire.OpenAIMessage) -> bool:
@@ -107,12 +175,14 @@ def _opaque_fields(call: wire.ToolCallWire) -> dict[str, Any]:
 
 
 def _parse_content(item: wire.OpenAIMessage, path: str) -> tuple[Text | Media, ...]:
-    content = item.content
-    if isinstance(content, str):
-        parts: tuple[Text | Media, ...] = (Text(content),) if content else ()
-    else:
-        parts = tuple(_parse_part(part, f"{path}.content[{place}]") for place, part in enumerate(content or ()))
+    parts = _parse_parts(item.content, path)
     return (*parts, Text(item.refusal)) if item.refusal else parts
+
+
+def _parse_parts(content: Any, path: str) -> tuple[Text | Media, ...]:
+    if isinstance(content, str):
+        return (Text(content),) if content else ()
+    return tuple(_parse_part(part, f"{path}.content[{place}]") for place, part in enumerate(content or ()))
 
 
 def _parse_part(part: Any, path: str) -> Text | Media:

@@ -179,6 +179,26 @@ class ToolCallWire(_Wire):
         return {**rest, "function": {**more, "arguments": wrap_input(custom.get("input", ""))}}
 
 
+class ServerMessage(BaseModel):
+    """A message of a reply whose tools the gateway ran: a turn with such calls, or the result of one."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    role: Literal["assistant", "tool"]
+    index: int | None = None
+    content: Content = None
+    reasoning_content: str | None = None
+    tool_calls: list[ToolCallWire] | None = None
+    tool_call_id: str | None = None
+    is_error: bool | None = None
+
+    @model_validator(mode="after")
+    def _check_result_is_named(self) -> "ServerMessage":
+        if self.role == "tool" and not self.tool_call_id:
+            raise ValidationError.from_exception_data("message", [_field_error("tool_call_id")])
+        return self
+
+
 class OpenAIMessage(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
@@ -193,6 +213,7 @@ class OpenAIMessage(BaseModel):
     reasoning_details: list[Any] | None = None
     extra_content: dict[str, Any] | None = None
     refusal: str | None = None
+    server_messages: list[ServerMessage] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -207,7 +228,7 @@ class OpenAIMessage(BaseModel):
     def _check_role_fields(self) -> "OpenAIMessage":
         errors: list[InitErrorDetails] = []
         if self.role != "assistant":
-            calls = [field for field in ("tool_calls", "function_call") if getattr(self, field)]
+            calls = [field for field in _ASSISTANT_FIELDS if getattr(self, field)]
             errors += (_field_error(field, "only an assistant message can have it") for field in calls)
         if self.role == "tool" and not self.tool_call_id:
             errors.append(_field_error("tool_call_id"))
@@ -218,6 +239,9 @@ class OpenAIMessage(BaseModel):
         if errors:
             raise ValidationError.from_exception_data("message", errors)
         return self
+
+
+_ASSISTANT_FIELDS = ("tool_calls", "function_call", "server_messages")
 
 
 def _field_error(field: str, text: str | None = None) -> InitErrorDetails:

@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.tool_asks import ToolApproval, make_tool_name
 from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
@@ -25,6 +26,10 @@ from app.validation.violations import find_unknown_keys, to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
 _ROLES: dict[str, Role] = {"developer": "system"}
+CALL_PREFIX = "mcp_"
+"""The id of an item `mcp_call` is this and the id of the call."""
+REQUEST_PREFIX = "mcpr_"
+"""The same of an item `mcp_approval_request`."""
 
 
 def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = False) -> ParsedMessages:
@@ -40,12 +45,16 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
             continue
         for number, item in enumerate(parsed):
             parser.add(f"{path}[{number}]", item)
-    return ParsedMessages((), violations) if violations else ParsedMessages(parser.finish(), (), parser.warnings)
+    violations += parser.violations
+    if violations:
+        return ParsedMessages((), violations)
+    return ParsedMessages(parser.finish(), (), parser.warnings, parser.approvals)
 
 
 class _ItemParser:
     def __init__(self, settings_are_read: bool) -> None:
         self.warnings: list[str] = []
+        self.violations: list[Violation] = []
         self._settings_are_read = settings_are_read
         self._messages: list[Message] = []
         self._turn: list[Message] = []
@@ -58,10 +67,21 @@ class _ItemParser:
         """How many calls of each `call_id` have no result yet: several calls may have the same id."""
         self._results: dict[str, int] = {}
         """The places of the results in the messages, by `call_id`."""
+        self._held_results: list[tuple[str, ToolResult]] = []
+        """The results of the turn's calls of servers' tools, each with its path: all calls of a turn come first."""
+        self._approval_requests: dict[str, str] = {}
+        """The ids of calls by those of the items that ask to approve them."""
+        self._approvals: dict[str, ToolApproval] = {}
+        """The answers to these items that no result has followed, by the ids of the items."""
 
     def finish(self) -> tuple[Message, ...]:
         self._close()
         return tuple(self._messages)
+
+    @property
+    def approvals(self) -> tuple[ToolApproval, ...]:
+        """The answers to calls that wait for approval."""
+        return tuple(self._approvals.values())
 
     def add(self, path: str, item: Any) -> None:
         if not isinstance(item, wire.HostedItem):
@@ -77,6 +97,10 @@ class _ItemParser:
                 self._add_reasoning(path, item)
             case wire.CompactionItem():
                 self._add_compaction(path, item)
+            case (
+                wire.McpCallItem() | wire.McpApprovalRequestItem() | wire.McpApprovalResponseItem() | wire.McpListItem()
+            ):
+                self._add_server_item(path, item)
             case wire.AdditionalToolsItem() | wire.ConfigurationItem() | wire.CompactionTriggerItem():
                 self._warn_of_settings(path, item.type)
             case wire.HostedItem():
@@ -121,6 +145,12 @@ class _ItemParser:
 
     def _close(self) -> None:
         """End the assistant's turn."""
+        self._close_turn()
+        held, self._held_results = self._held_results, []
+        for path, result in held:
+            self._put_result(path, result)
+
+    def _close_turn(self) -> None:
         if not self._turn:
             return
         turn = self._turn
@@ -137,7 +167,9 @@ class _ItemParser:
         return replace(part, extra={"extra_content": self._signatures[part.id]})
 
     def _say(self, path: str, *parts: Part, **extra: Any) -> None:
-        """Add to the last message of the turn."""
+        """Add to the last message of the turn. After results only calls go on with it."""
+        if self._held_results and not all(isinstance(part, ToolCall) for part in parts):
+            self._close()
         if not self._turn:
             self._turn.append(Message("assistant", (), path=path))
         last = self._turn[-1]
@@ -169,6 +201,8 @@ class _ItemParser:
             self._messages.append(make_summary(seal.text, path))
 
     def _add_text(self, path: str, item: wire.MessageItem) -> None:
+        if self._held_results:
+            self._close()
         if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
             self._turn.append(Message("assistant", (), path=path))
         extra: dict[str, Any] = {"extra_content": item.extra_content} if item.extra_content else {}
@@ -179,6 +213,59 @@ class _ItemParser:
     def _add_call(self, path: str, name: str, arguments: str, call_id: str) -> None:
         self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
         self._say(path, ToolCall(name, arguments, call_id, path=path))
+
+    def _add_server_item(self, path: str, item: Any) -> None:
+        """Add an item of a server's tools. A list of them says nothing to a model."""
+        match item:
+            case wire.McpCallItem():
+                self._add_server_call(path, item)
+            case wire.McpApprovalRequestItem():
+                self._add_approval_request(path, item)
+            case wire.McpApprovalResponseItem():
+                self._add_approval(path, item)
+            case _:
+                pass
+
+    def _add_server_call(self, path: str, item: wire.McpCallItem) -> None:
+        """Add a call that the gateway, or another provider, ran, and its result. If it was approved, only its result is
+        new."""
+        request_id = item.approval_request_id or ""
+        call_id = self._approval_requests.get(request_id)
+        self._approvals.pop(request_id, None)
+        if call_id is None:
+            call_id = item.id.removeprefix(CALL_PREFIX)
+            self._say_server_call(path, item, call_id)
+        self._held_results.append((path, _read_server_result(item, call_id)))
+        if (item.parley or {}).get("ends_turn") is True:
+            self._close()
+
+    def _add_approval_request(self, path: str, item: wire.McpApprovalRequestItem) -> None:
+        call_id = item.id.removeprefix(REQUEST_PREFIX)
+        self._approval_requests[item.id] = call_id
+        self._say_server_call(path, item, call_id, awaits_approval=True)
+
+    def _add_approval(self, path: str, item: wire.McpApprovalResponseItem) -> None:
+        call_id = self._approval_requests.get(item.approval_request_id)
+        place = f"{path}.approval_request_id"
+        if call_id is None:
+            text = f"names no mcp_approval_request before it: {item.approval_request_id!r}"
+            self.violations.append(Violation(place, f"{text}; send back the item that asked for the approval"))
+        else:
+            self._approvals[item.approval_request_id] = ToolApproval(call_id, item.approve, item.reason, place)
+
+    def _say_server_call(
+        self,
+        path: str,
+        item: wire.McpCallItem | wire.McpApprovalRequestItem,
+        call_id: str,
+        *,
+        awaits_approval: bool = False,
+    ) -> None:
+        server = item.server_label
+        name = make_tool_name(server, item.name) if server else item.name
+        self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
+        call = ToolCall(name, item.arguments, call_id, {}, path, server, item.name, awaits_approval)
+        self._say(path, call)
 
     def _add_local_shell_call(self, path: str, item: wire.LocalShellCallItem) -> None:
         call_id = item.call_id or item.id or ""
@@ -199,13 +286,14 @@ class _ItemParser:
                 self._warn_of_settings(f"{path}.tools", "tools")
 
     def _add_result(self, path: str, texts: Sequence[str], call_id: str | None, is_error: bool | None = None) -> None:
+        self._close()
         content = tuple(Text(text) for text in texts if text)
         self._put_result(path, ToolResult(content, None, call_id, is_error))
 
     def _put_result(self, path: str, result: ToolResult) -> None:
         """Add a result. Further outputs of the same call go to its first one: Codex sends what a script notifies of as
         an output, and servers take one result for each call."""
-        self._close()
+        self._close_turn()
         call_id = result.id or ""
         place = self._results.get(call_id)
         if place is None or self._open_calls.get(call_id):
@@ -243,6 +331,8 @@ class _ItemParser:
             if item.encrypted_content and seal is None:
                 self.warnings.append(f"{path}: reasoning that another provider has encrypted was left out")
             return
+        if self._held_results:
+            self._close()
         known = self._turn[-1].extra.get("reasoning_details", ()) if self._turn else ()
         extra = {"reasoning_details": [*known, *details]} if details else {}
         self._say(path, *([Reasoning(text)] if text else ()), **extra)
@@ -257,6 +347,22 @@ def _are_one_turn(messages: Sequence[Message]) -> bool:
                 return False
             turn.add((part,))
     return True
+
+
+def _read_server_result(item: wire.McpCallItem, call_id: str) -> ToolResult:
+    error = item.error
+    if error is None and item.output is None and item.status not in (None, "completed"):
+        error = "the call did not end"
+    if error is None:
+        return ToolResult((Text(item.output),) if item.output else (), None, call_id)
+    if isinstance(error, str):
+        text = f"Error: {error}"
+    elif isinstance(error.get("content"), list):
+        text = "\n".join(part["text"] for part in error["content"] if _is_text(part)) or "Error"
+    else:
+        message = error.get("message")
+        text = f"Error: {message}" if isinstance(message, str) and message else "Error"
+    return ToolResult((Text(text),), None, call_id, is_error=True)
 
 
 def _to_json(value: Any) -> str:

@@ -345,6 +345,53 @@ class AgentMessageItem(_Item):
     id: str | None = None
 
 
+class McpCallItem(_Item):
+    """A call of a server's tool, with its result."""
+
+    type: Literal["mcp_call"]
+    id: _Name
+    server_label: str
+    name: _Name
+    arguments: str = ""
+    output: str | None = None
+    error: str | dict[str, Any] | None = None
+    """A text, or one of OpenAI's three objects: `mcp_tool_execution_error`, `mcp_protocol_error`, `http_error`."""
+    status: str | None = None
+    approval_request_id: str | None = None
+    parley: dict[str, Any] | None = None
+    """`ends_turn`: what the assistant says next is of another turn."""
+
+
+class McpListItem(_Item):
+    """The tools of a server, which are not listed again. They are offered only if the request names the server."""
+
+    type: Literal["mcp_list_tools"]
+    server_label: str
+    tools: Any = None
+    error: Any = None
+    id: str | None = None
+
+
+class McpApprovalRequestItem(_Item):
+    """A call of a server's tool that waits for approval."""
+
+    type: Literal["mcp_approval_request"]
+    id: _Name
+    server_label: str
+    name: _Name
+    arguments: str = ""
+
+
+class McpApprovalResponseItem(_Item):
+    type: Literal["mcp_approval_response"]
+    approval_request_id: _Name
+    approve: bool
+    reason: str | None = None
+    id: str | None = None
+
+
+SERVER_ITEMS = (McpCallItem, McpListItem, McpApprovalRequestItem, McpApprovalResponseItem)
+"""The items of servers' tools."""
 COMPACTIONS = ("compaction", "compaction_summary", "context_compaction")
 
 
@@ -406,8 +453,7 @@ class HostedItem(_Item):
 HOSTED_ITEMS = frozenset(
     {
         *("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call"),
-        *("computer_call_output", "mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response"),
-        *("program", "program_output"),
+        *("computer_call_output", "program", "program_output"),
     }
 )
 _ITEMS = {
@@ -426,6 +472,10 @@ _ITEMS = {
     "apply_patch_call": "<patch_call>",
     "apply_patch_call_output": "<patch_output>",
     "agent_message": "<agent_message>",
+    "mcp_call": "<mcp_call>",
+    "mcp_list_tools": "<mcp_list_tools>",
+    "mcp_approval_request": "<mcp_approval_request>",
+    "mcp_approval_response": "<mcp_approval_response>",
     **dict.fromkeys(COMPACTIONS, "<compaction>"),
     "additional_tools": "<additional_tools>",
     "configuration_update": "<configuration>",
@@ -468,6 +518,10 @@ Item = Annotated[
     | Annotated[PatchCallItem, Tag("<patch_call>")]
     | Annotated[PatchOutputItem, Tag("<patch_output>")]
     | Annotated[AgentMessageItem, Tag("<agent_message>")]
+    | Annotated[McpCallItem, Tag("<mcp_call>")]
+    | Annotated[McpListItem, Tag("<mcp_list_tools>")]
+    | Annotated[McpApprovalRequestItem, Tag("<mcp_approval_request>")]
+    | Annotated[McpApprovalResponseItem, Tag("<mcp_approval_response>")]
     | Annotated[CompactionItem, Tag("<compaction>")]
     | Annotated[AdditionalToolsItem, Tag("<additional_tools>")]
     | Annotated[ConfigurationItem, Tag("<configuration>")]
