@@ -70,11 +70,20 @@ func indent(width int, text string) string {
 	return space + strings.ReplaceAll(text, "\n", "\n"+space)
 }
 
+// files are those of the chart's folder.
+type files string
+
+func (folder files) Get(name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(string(folder), name))
+	return string(text), err
+}
+
 func main() {
 	var data any
 	if err := json.NewDecoder(os.Stdin).Decode(&data); err != nil {
 		fail(err)
 	}
+	data.(map[string]any)["Files"] = files(os.Args[1])
 	chart := template.New("chart").Option("missingkey=error")
 	chart.Funcs(template.FuncMap{
 		"include": func(name string, data any) (string, error) {
@@ -102,7 +111,7 @@ func main() {
 			}
 			return text
 		},
-		"int":  func(number float64) int { return int(number) },
+		"int": func(number float64) int { return int(number) },
 		"add": func(numbers ...float64) int {
 			sum := 0.0
 			for _, number := range numbers {
@@ -111,11 +120,11 @@ func main() {
 			return int(sum)
 		},
 	})
-	files, err := filepath.Glob(filepath.Join(os.Args[1], "templates", "*"))
+	templates, err := filepath.Glob(filepath.Join(os.Args[1], "templates", "*"))
 	if err != nil {
 		fail(err)
 	}
-	for _, file := range files {
+	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			fail(err)
@@ -124,7 +133,7 @@ func main() {
 			fail(err)
 		}
 	}
-	for _, file := range files {
+	for _, file := range templates {
 		name := filepath.Base(file)
 		if strings.HasPrefix(name, "_") {
 			continue

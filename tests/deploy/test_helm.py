@@ -11,6 +11,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from app.config.settings import Settings
 
 from tests.deploy.helm_chart import CHART, RenderError, Resource, check_values, read_yaml, render
@@ -240,3 +241,11 @@ def test_the_user_id_can_be_left_to_the_cluster() -> None:
 @each_case(("values", "replicas"), [({}, "2"), ({"replicas": 1}, "1"), ({"autoscaling": {"enabled": True}}, "20")])
 def test_a_gateway_knows_how_many_pods_there_are(values: dict[str, Any], replicas: str) -> None:
     assert environment(render({**KEYS, **values}))["PARLEY_SERVER__REPLICAS"] == replicas
+
+
+def test_the_alert_rules_are_a_resource_of_their_own() -> None:
+    assert ("PrometheusRule", "parley") not in render(KEYS)
+    values = {**KEYS, "metrics": {"prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}}}}
+    rule = render(values)["PrometheusRule", "parley"]
+    assert rule["metadata"]["labels"]["release"] == "prometheus"
+    assert rule["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text("utf-8"))
