@@ -31,7 +31,7 @@ from app.access.addresses import TrustedProxies, is_loopback
 from app.attachments.fetch.address_policy import AllowList
 from app.config.sources import config_file, read_sources
 from app.params import MAX_SECONDS, GenerateCfg, RagConfig
-from app.profiles import KINDS, Profile
+from app.profiles import KINDS, Profile, find_profile
 from app.redis.urls import parse_cache_url
 from app.routing.strategies import Strategy
 from app.stores.base import StoreLimits
@@ -526,7 +526,7 @@ class Settings(_Section):
         return KINDS[kind]
 
     def profile(self, model: str, upstream: str) -> Profile:
-        row = self.kind_profile(self.upstreams[upstream].kind)
+        row = find_profile(self.upstreams[upstream].kind, self.upstreams[upstream].api)
         fields = self.models[model].profile if model in self.models else {}
         return Profile.model_validate({**row.model_dump(), **fields}) if fields else row
 

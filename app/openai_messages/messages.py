@@ -66,7 +66,9 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
 
 
 def _reasoning(group: MessageGroup, profile: Profile) -> str | None:
-    if profile.replay_reasoning == "none" or (profile.replay_turns == "tool_turns" and not group.calls):
+    if profile.replay_reasoning in ("none", "item", "item_text") or (
+        profile.replay_turns == "tool_turns" and not group.calls
+    ):
         return None
     if group.reasonings:
         return "\n".join(group.reasonings)

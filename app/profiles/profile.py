@@ -74,9 +74,18 @@ class Profile(BaseModel):
     `retry_reasoning`: so is one that has only reasoning; a caller who streams has that already, and gets the warning.
     `accept`: neither, for models that may answer with nothing. An empty reply is never cached."""
 
-    replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none"] = "reasoning_content"
+    replay_reasoning: Literal["reasoning_content", "reasoning", "think_tags", "none", "item", "item_text"] = (
+        "reasoning_content"
+    )
     """The field in which the reasoning of the history is sent to the model; `think_tags` sends it inside the content
-    between the tags."""
+    between the tags. Over the Responses API reasoning is an item: `item` sends only what the server has encrypted,
+    `item_text` its text too."""
+    encrypted_reasoning: bool = False
+    """Over the Responses API the model encrypts its reasoning if it is asked to, so that the client can send it back.
+    Models without reasoning refuse the request for it."""
+    reasoning_summary: Annotated[Literal["auto", "concise", "detailed"] | None, BeforeValidator(_parse_none)] = None
+    """The summary of its reasoning that the model is asked for over the Responses API. OpenAI refuses it to models
+    without reasoning and to organisations that are not verified. A request's own `reasoning.summary` goes first."""
     replay_turns: Literal["all", "tool_turns"] = "all"
     """Whether reasoning is sent with every assistant turn or only with those that called tools."""
     replay_blank_reasoning: bool | Literal["all"] = False
@@ -184,6 +193,9 @@ class Profile(BaseModel):
     """Images whose shorter side has more pixels are scaled down."""
     max_media_bytes: int | None = Field(default=None, ge=1)
     """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
+    tool_media: bool = False
+    """Over the Responses API the result of a tool may hold images and files. If false, they follow it in a message of
+    the user."""
     file_text: bool = True
     """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None
@@ -197,6 +209,8 @@ class Profile(BaseModel):
     max_output_tokens: int | None = Field(default=None, ge=1)
     """The largest limit of output tokens that is sent. A larger one of the caller is lowered to it, with a warning, so
     that a client that always asks for 32,000 tokens can use a model of 32,768."""
+    min_output_tokens: int | None = Field(default=None, ge=1)
+    """The smallest limit of output tokens that the server takes. A smaller one is raised to it, with a warning."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name under which the limit of output tokens is sent, whichever name the caller used."""
     max_stop_words: int = Field(default=16, ge=1, le=256)
@@ -247,6 +261,9 @@ class Profile(BaseModel):
     """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
     Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who
     wants a stream in one piece."""
+    obfuscation_option: bool = False
+    """The server adds padding to each event unless `stream_options.include_obfuscation` is false, which is then
+    sent."""
     stream_usage: bool = True
     """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
 
@@ -274,6 +291,8 @@ READS_REPLIES = frozenset(
 SHAPES_REQUESTS = frozenset(
     {
         "replay_reasoning",
+        "encrypted_reasoning",
+        "reasoning_summary",
         "replay_turns",
         "replay_blank_reasoning",
         "blank_reasoning",
@@ -305,10 +324,12 @@ SHAPES_REQUESTS = frozenset(
         "max_image_pixels",
         "max_image_short_side",
         "max_media_bytes",
+        "tool_media",
         "file_text",
         "name_media",
         "video_frames",
         "max_output_tokens",
+        "min_output_tokens",
         "max_tokens_field",
         "max_stop_words",
         "renamed",
@@ -328,6 +349,7 @@ SHAPES_REQUESTS = frozenset(
         "valid_arguments",
         "cache_control",
         "stream",
+        "obfuscation_option",
         "stream_usage",
     }
 )

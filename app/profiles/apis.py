@@ -1,0 +1,64 @@
+"""How a kind of server differs, beyond its row of `kinds`, where it is reached by another API than chat completions."""
+
+from functools import cache
+
+from app.chat.messages import MediaKind
+from app.profiles.kinds import FACTS, KINDS, Fact
+from app.profiles.profile import Profile
+
+_RESPONSES_API = "openai 3.57.0, types/responses/response_create_params.py"
+_INPUT_ITEMS = "openai 3.57.0, types/responses/response_input_item_param.py"
+_REPLAYED = "platform.openai.com/docs/guides/reasoning (November 2026)"
+_NOT_THERE = ("seed", "n", "presence_penalty", "frequency_penalty", "logit_bias")
+
+_RESPONSES: dict[str, Fact] = {
+    "inline_think": Fact("leading", "vLLM without a reasoning parser sends tags in `output_text`", "recorded, vLLM"),
+    "replay_reasoning": Fact(
+        "item_text",
+        "an item `reasoning` has the text in `content`",
+        "deepseek and gpt-oss servers, recorded; vllm-project/vllm, entrypoints/openai/responses/utils.py",
+    ),
+    "restore_reasoning": Fact(True, "tool turns without their reasoning get worse answers", _REPLAYED),
+    "thinking_switch": Fact("reasoning_effort", "`reasoning.effort` is the only switch", _RESPONSES_API),
+    "thinking_budget": Fact("thinking_budget", "unknown: the field keeps its name", "unverified (2026-11-26)"),
+    "continuation": Fact("fold", "no item marks a message that is to be continued", _INPUT_ITEMS),
+    "audio": Fact("base64", "`input_audio` with its format", _INPUT_ITEMS),
+    "cache_control": Fact(False, "items have no cache marks", _INPUT_ITEMS),
+    "missing_signature": Fact("none", "calls have no signature", _INPUT_ITEMS),
+}
+"""What is the same for every kind of server."""
+
+_OPENAI: dict[str, Fact] = {
+    "inline_think": Fact("off", "reasoning is never a part of the text", _REPLAYED),
+    "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", _REPLAYED),
+    "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
+    "inline_media": Fact((), "`file_url` is fetched by the server", _INPUT_ITEMS),
+    "tool_media": Fact(True, "`output` of a result may be a list of texts, images and files", _INPUT_ITEMS),
+    "min_output_tokens": Fact(16, "'integer below minimum value. Expected a value >= 16'", "langchain-ai/langchain"),
+    "obfuscation_option": Fact(
+        True, "`stream_options.include_obfuscation` saves a field in each delta", _RESPONSES_API
+    ),
+    "lacks": Fact(("top_k", "min_p", "repetition_penalty", *_NOT_THERE), "'Unknown parameter'", _RESPONSES_API),
+}
+
+_XAI: dict[str, Fact] = {
+    "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", "docs.x.ai/docs/guides/reasoning"),
+    "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
+}
+
+API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {"responses": {"": _RESPONSES, "openai": _OPENAI, "xai": _XAI}}
+"""By API and kind of server, and within a kind by field; the kind `""` is every kind."""
+WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",)}
+"""The media that an API has no place for, whatever the kind of server accepts elsewhere."""
+
+
+@cache
+def find_profile(kind: str, api: str) -> Profile:
+    """Return the profile of a kind of server that is reached by an API. Raises KeyError for an unknown kind."""
+    by_kind = API_FACTS.get(api)
+    if by_kind is None:
+        return KINDS[kind]
+    facts = FACTS[kind] | by_kind.get("", {}) | by_kind.get(kind, {})
+    fields = {field: fact.value for field, fact in facts.items()}
+    media = fields.get("media", Profile().media)
+    return Profile(**fields | {"media": tuple(name for name in media if name not in WITHOUT_MEDIA.get(api, ()))})

@@ -1,0 +1,237 @@
+"""Writes a conversation as the items of a Responses request (openai 3.57.0, types/responses/response_input_param.py).
+
+The items of one assistant turn are its texts, then its calls, then their results, because DeepSeek refuses a text
+between two calls and anything between calls and results. A reasoning item, and an item that only the server
+understands, stands right before the item that followed it: OpenAI refuses a reasoning item without the one behind it.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.errors import Violation
+from app.openai_messages import content_parts
+from app.openai_messages.custom_tools import unwrap_input
+from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.messages import split_results
+from app.profiles import Profile
+
+FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
+"""The formats of opaque reasoning that belong to this API, as OpenRouter names them."""
+_SERVER_ITEM = re.compile(
+    r"compaction(_\w+)?|context_compaction|program(_output)?|\w+_(call|output|call_output|list_tools)"
+)
+"""The types of items that servers write. An item of another type in the history is not sent: it would be a message."""
+_CLIENT_ITEMS = frozenset(
+    ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "computer_call_output")
+)
+_FETCHED = frozenset(("image_url", "file_url", "server_url"))
+"""Fields with a URL that a server fetches."""
+_NO_ARGUMENTS = ("", "null", "[]", '""')
+
+Json = dict[str, Any]
+
+
+class WrittenConversation:
+    __slots__ = ("instructions", "items", "violations", "warnings")
+
+    def __init__(self) -> None:
+        self.instructions: str | None = None
+        """The system messages before all others."""
+        self.items: list[Json] = []
+        self.violations: list[Violation] = []
+        self.warnings: list[str] = []
+
+
+def write_conversation(messages: Sequence[Message], profile: Profile, joiner: str, path: str) -> WrittenConversation:
+    """Write a conversation. With violations there are no items: results and calls that do not match, and media that
+    cannot be sent. `path` is that of the conversation."""
+    written = WrittenConversation()
+    groups, violations = group_messages(messages)
+    violations += content_parts.find_violations(messages, profile)
+    written.violations = sorted(violations, key=lambda violation: violation.path)
+    if violations:
+        return written
+    leading = 0
+    while leading < len(groups) and groups[leading].role == "system":
+        leading += 1
+    if leading:
+        written.instructions = joiner.join(_join_texts(group.texts, joiner) for group in groups[:leading])
+    writer = _Writer(profile, joiner, written)
+    for group in groups[leading:]:
+        writer.add(group)
+    if messages and not written.items and not leading:
+        text = "no message has content for the model: add a message with text or media"
+        written.violations.append(Violation(path, text))
+    return written
+
+
+class _Writer:
+    def __init__(self, profile: Profile, joiner: str, written: WrittenConversation) -> None:
+        self._profile = profile
+        self._joiner = joiner
+        self._items = written.items
+        self._warnings = written.warnings
+        self._thoughts: list[Json] = []
+        """Reasoning items whose following item has not come yet."""
+
+    def add(self, group: MessageGroup) -> None:
+        if group.role == "assistant":
+            self._add_turn(group)
+            return
+        self._thoughts = []  # a thought with nothing after it
+        self._items.append(write_message(group.role, self._write_content(group.texts)))
+
+    def _add_turn(self, group: MessageGroup) -> None:
+        texts: list[Json] = []
+        calls: list[Json] = []
+        grouped = iter(group.calls)
+        customs: set[str] = set()
+        for message in group.sources:
+            self._add_reasoning(message, texts)
+            run = tuple(part for part in message.parts if isinstance(part, Text | Media))
+            content = self._write_content([run]) if run else ""
+            if content:
+                texts += (*self._take_thoughts(), _write_answer(content, message.extra))
+            for part in message.parts:
+                if isinstance(part, ToolCall):
+                    id_ = next(grouped).id
+                    item = _write_call(id_, part)
+                    customs.update([id_] if item["type"] == "custom_tool_call" else [])
+                    calls += (*self._take_thoughts(), item)
+        self._items += texts
+        self._items += calls
+        self._add_results(group, customs)
+
+    def _take_thoughts(self) -> list[Json]:
+        thoughts, self._thoughts = self._thoughts, []
+        return thoughts
+
+    def _add_reasoning(self, message: Message, items: list[Json]) -> None:
+        """Take the opaque items of a message, and its reasoning: as text only if nothing of it is encrypted."""
+        given = message.extra.get("reasoning_details")
+        details = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+        own = [detail for detail in details if detail.get("format") in FORMATS]
+        thoughts = len(self._thoughts)
+        for detail in own:
+            item = self._read_detail(detail)
+            if item is None:
+                continue
+            if item["type"] == "reasoning":
+                self._thoughts.append(item)
+            else:
+                items += (*self._take_thoughts(), item)
+        encrypted = len(self._thoughts) > thoughts or any(detail.get("data") for detail in own)
+        text = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
+        if text and not encrypted and self._profile.replay_reasoning == "item_text":
+            content = [{"type": "reasoning_text", "text": text}]
+            id_ = _make_id(len(self._items) + len(items) + len(self._thoughts), text)
+            self._thoughts.append({"type": "reasoning", "id": id_, "summary": [], "content": content})
+
+    def _read_detail(self, detail: Mapping[str, Any]) -> Json | None:
+        """Return the item that a detail holds; None for one that is not sent."""
+        data, item = detail.get("data"), detail.get("item")
+        if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data:
+            id_ = detail.get("id")
+            id_ = id_ if isinstance(id_, str) and id_ else _make_id(len(self._items), data)
+            return {"type": "reasoning", "id": id_, "summary": [], "encrypted_content": data}
+        if detail.get("type") != "provider.item" or not isinstance(item, dict):
+            return None
+        kind = item.get("type")
+        if not isinstance(kind, str) or kind in _CLIENT_ITEMS or _SERVER_ITEM.fullmatch(kind) is None:
+            self._warnings.append(f"an opaque item of the type {kind!r} was not sent: servers write no such item")
+            return None
+        if _has_fetched_url(item):
+            self._warnings.append(
+                f"an opaque item of the type {kind!r} was not sent: it has a URL that would be fetched"
+            )
+            return None
+        return dict(item)
+
+    def _add_results(self, group: MessageGroup, customs: set[str]) -> None:
+        lines, labelled = split_results(group.results)
+        whole = self._profile.tool_media and bool(labelled)
+        for (id_, result), texts in zip(group.results, lines, strict=True):
+            output: Any = "\n".join(text.text for text in texts)
+            if whole and any(isinstance(part, Media) for part in result.content):
+                output = self._write_parts(result)
+            kind = "custom_tool_call_output" if id_ in customs else "function_call_output"
+            self._items.append({"type": kind, "call_id": id_, "output": output})
+        if labelled and not whole:
+            self._items.append(write_message("user", self._write_content([tuple(labelled)])))
+
+    def _write_parts(self, result: ToolResult) -> list[Json]:
+        return [self._write_part(part) for part in result.content if isinstance(part, Media) or part.text]
+
+    def _write_content(self, runs: Sequence[tuple[Text | Media, ...]]) -> str | list[Json]:
+        """Write a string, or parts if there are media."""
+        parts = [part for run in runs for part in run]
+        if not any(isinstance(part, Media) for part in parts):
+            return _join_texts(runs, self._joiner)
+        return [self._write_part(part) for part in parts if isinstance(part, Media) or part.text]
+
+    def _write_part(self, part: Text | Media) -> Json:
+        if isinstance(part, Text):
+            return {"type": "input_text", "text": part.text}
+        url = part.urls[0]
+        if part.media == "image":
+            return {"type": "input_image", "image_url": url, "detail": part.detail or "auto"}
+        if part.media == "audio":
+            return content_parts.write_parts(part, self._profile)[0]
+        if url[:5].lower() == "data:":
+            return {"type": "input_file", "filename": part.name or "file", "file_data": url}
+        return {"type": "input_file", "file_url": url}
+
+
+def write_message(role: str, content: str | list[Json]) -> Json:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _write_answer(content: str | list[Json], extra: Mapping[str, Any]) -> Json:
+    """Write a text of the assistant: a string without an id is the form that every server takes."""
+    phase = _get_opaque(extra, "phase")
+    message = write_message("assistant", content)
+    return message if phase is None else message | {"phase": phase}
+
+
+def _write_call(id_: str, call: ToolCall) -> Json:
+    opaque = {name: value for name in ("namespace", "caller") if (value := _get_opaque(call.extra, name)) is not None}
+    if _get_opaque(call.extra, "custom") is True:
+        return {
+            "type": "custom_tool_call",
+            "call_id": id_,
+            "name": call.name,
+            "input": unwrap_input(call.arguments),
+        } | opaque
+    arguments = "{}" if call.arguments.strip() in _NO_ARGUMENTS else call.arguments
+    return {"type": "function_call", "call_id": id_, "name": call.name, "arguments": arguments} | opaque
+
+
+def _get_opaque(extra: Mapping[str, Any], name: str) -> Any:
+    content = extra.get("extra_content")
+    own = content.get("openai") if isinstance(content, dict) else None
+    return own.get(name) if isinstance(own, dict) else None
+
+
+def _make_id(place: int, text: str) -> str:
+    """Return the id of a reasoning item that has none: the same for the same history."""
+    return "rs_" + hashlib.sha256(f"{place}:{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
+    return "\n".join(joiner.join(part.text for part in run if isinstance(part, Text)) for run in runs)
+
+
+def _has_fetched_url(value: Any) -> bool:
+    return any(isinstance(url, str) and url[:5].lower() != "data:" for name, url in _walk(value) if name in _FETCHED)
+
+
+def _walk(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each member of the objects in a JSON value."""
+    for name, item in value.items() if isinstance(value, dict) else ():
+        yield name, item
+        yield from _walk(item)
+    for item in value if isinstance(value, list) else ():
+        yield from _walk(item)

@@ -1,0 +1,259 @@
+"""Build the body of a request to a Responses server. Identical requests give identical bytes: the keys have a fixed
+order.
+
+Nothing is stored at the server (`store: false`), and the whole conversation is sent each time: reasoning comes back
+with it. Stop words are not sent, because the API has none: the gateway ends the reply at them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from app.chat.messages import ChatRequest, Tool
+from app.errors import InvalidInput, Violation
+from app.openai_messages.tool_schemas import complete_function
+from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
+from app.profiles import Profile
+from app.upstream.api import should_stream
+from app.upstream.chat_completions.thinking import choose_effort
+from app.upstream.responses.conversation import write_conversation
+from app.validation.violations import json_path
+
+_ORDER = (
+    *("model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
+    *("max_output_tokens", "temperature", "top_p"),
+)
+"""The first keys of a body."""
+_LAST = ("include", "store", "stream", "stream_options")
+_RESERVED = {
+    "model": "is set by the gateway",
+    "input": "is the conversation",
+    "messages": "is the conversation",
+    "instructions": "is the system message",
+    "stream": "is set by the gateway",
+    "store": "is false: the gateway stores responses itself",
+    "background": "is not sent: the gateway runs replies in the background itself",
+    "conversation": "is not sent: the whole conversation is",
+    "previous_response_id": "is not sent: the whole conversation is",
+}
+"""Fields that `extra_body` cannot set, and why."""
+_TRANSLATED = frozenset(
+    {
+        *("max_tokens", "max_completion_tokens", "stop", "response_format", "verbosity", "stream_options"),
+        *("function_choice", "tool_choice", "parallel_function_calls", "parallel_tool_calls", "extra_body"),
+        *("enable_thinking", "thinking_budget", "reasoning_effort", PREFERRED_EFFORT),
+    }
+)
+_ENCRYPTED = "reasoning.encrypted_content"
+_NO_PARAMETER = "this model's server has no such parameter"
+
+
+def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
+    """Return the body to send, and a warning for each option that is not sent as given.
+
+    `model` is the server's own name of the model. Raises InvalidInput with every violation: messages and options
+    that this server cannot be sent.
+    """
+    conversation = write_conversation(request.messages, profile, request.text_joiner, request.paths.conversation)
+    options = _Options(request, profile)
+    options.write()
+    if violations := conversation.violations + options.violations:
+        raise InvalidInput(violations)
+    fields = options.fields
+    fields["model"], fields["input"] = model, conversation.items
+    if conversation.instructions is not None:
+        fields["instructions"] = conversation.instructions
+    if profile.encrypted_reasoning:
+        fields["include"] = [_ENCRYPTED]
+    fields["store"], fields["stream"] = False, should_stream(request, profile)
+    if fields["stream"] and profile.obfuscation_option:
+        fields["stream_options"] = {"include_obfuscation": False}
+    options.add_extra_body()
+    if options.violations:
+        raise InvalidInput(options.violations)
+    return _sort(options.fields), conversation.warnings + options.warnings
+
+
+def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
+    known = {*_ORDER, *_LAST}
+    names = (*_ORDER, *sorted(fields.keys() - known), *_LAST)
+    return {name: fields[name] for name in names if name in fields}
+
+
+class _Options:
+    """Writes the options of one request, and collects warnings and violations."""
+
+    def __init__(self, request: ChatRequest, profile: Profile) -> None:
+        self._tools = request.tools
+        self._params = request.params
+        self._paths = request.paths
+        self._profile = profile
+        self.fields: dict[str, Any] = {}
+        self.warnings: list[str] = []
+        self.violations: list[Violation] = []
+
+    def write(self) -> None:
+        self._add_tools()
+        if not self._params:
+            self._add_reasoning()
+            return
+        for name in sorted(self._params):
+            value = self._params[name]
+            if name in _TRANSLATED or name in UNSENT or value is None or value == []:
+                continue
+            if name in self._profile.lacks:
+                self._warn_unsent(name, _NO_PARAMETER)
+            else:
+                self.fields[self._profile.renamed.get(name, name)] = value
+        self._add_max_tokens()
+        self._add_reasoning()
+        self._add_text()
+
+    def _warn_unsent(self, name: str, why: str) -> None:
+        self.warnings.append(f"{self._paths.param(name)} was not sent: {why}")
+
+    def _find(self, *names: str) -> tuple[str, Any]:
+        """Return the first of these parameters that has a value, with the value."""
+        found = ((name, self._params[name]) for name in names if self._params.get(name) is not None)
+        return next(found, (names[0], None))
+
+    def _add_max_tokens(self) -> None:
+        most = find_max_tokens({}, self._params)
+        if most is None:
+            return
+        path = self._paths.param(self._find("max_tokens", "max_completion_tokens")[0])
+        largest, smallest = self._profile.max_output_tokens, self._profile.min_output_tokens
+        if largest is not None and most > largest:
+            self.warnings.append(f"{path} was lowered from {most} to {largest}, the maximum of this model's profile")
+            most = largest
+        if smallest is not None and most < smallest:
+            self.warnings.append(f"{path} was raised from {most} to {smallest}, the least that this server takes")
+            most = smallest
+        self.fields["max_output_tokens"] = most
+
+    # Tools.
+
+    def _add_tools(self) -> None:
+        name, choice = self._find("function_choice", "tool_choice")
+        if not self._tools:
+            if choice not in (None, "auto", "none"):
+                text = "needs functions to choose from, but the request has none"
+                self.violations.append(Violation(self._paths.param(name), text))
+            return
+        if choice == "none" and not self._profile.tool_choice_none:
+            return
+        self.fields["tools"] = [_write_tool(tool) for tool in self._tools]
+        if choice is not None:
+            self._add_choice(name, choice)
+        name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
+        if parallel is not None and self._profile.parallel_tool_calls:
+            self.fields["parallel_tool_calls"] = parallel
+        elif parallel is False:
+            self._warn_unsent(name, _NO_PARAMETER)
+
+    def _add_choice(self, param: str, choice: Any) -> None:
+        if choice in ("auto", "none", "required"):
+            self._set_choice(param, choice)
+            return
+        function = choice.get("function") if isinstance(choice, dict) else None
+        named = str(function.get("name")) if isinstance(function, dict) else str(choice)
+        if named not in {tool.name for tool in self._tools}:
+            names = ", ".join(sorted(tool.name for tool in self._tools))
+            text = f"must be auto, none, required or one of the functions ({names}), not {named!r}"
+            self.violations.append(Violation(self._paths.param(param), text))
+        elif self._profile.named_tool_choice:
+            self.fields["tool_choice"] = {"type": "function", "name": named}
+        else:
+            # With `required` and no other function to choose, the server calls this one.
+            if self._profile.tool_choice_required is not None:
+                self.fields["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
+            self._set_choice(param, "required")
+
+    def _set_choice(self, param: str, choice: str) -> None:
+        word = self._profile.tool_choice_required if choice == "required" else choice
+        if word is None:
+            self._warn_unsent(param, "this model's server cannot be forced to call a function")
+        else:
+            self.fields["tool_choice"] = word
+
+    # Reasoning and text.
+
+    def _add_reasoning(self) -> None:
+        reasoning: dict[str, Any] = {}
+        effort = self._choose_effort()
+        if effort is not None:
+            reasoning["effort"] = effort
+        if self._profile.reasoning_summary is not None and effort != "none":
+            reasoning["summary"] = self._profile.reasoning_summary
+        if reasoning:
+            self.fields["reasoning"] = reasoning
+        budget = self._params.get("thinking_budget")
+        if not budget or self._params.get("enable_thinking") is False:
+            return
+        if self._profile.thinking_budget == "thinking_budget":
+            self.fields["thinking_budget"] = budget
+        else:
+            self._warn_unsent("thinking_budget", _NO_PARAMETER)
+
+    def _choose_effort(self) -> str | None:
+        """Return the effort to send: the caller's, or the one that switches thinking off."""
+        efforts = self._profile.efforts
+        if self._params.get("enable_thinking") is False:
+            return self._choose("enable_thinking", "none")
+        name, wanted = self._find("reasoning_effort", PREFERRED_EFFORT)
+        if wanted is None or (name == PREFERRED_EFFORT and efforts is not None and not efforts):
+            return None
+        return self._choose(name, str(wanted))
+
+    def _choose(self, name: str, wanted: str) -> str | None:
+        efforts = self._profile.efforts
+        word = wanted if efforts is None else choose_effort(wanted, efforts)
+        if word is None:
+            self._warn_unsent(name, "no effort of this model says so (`efforts` of its profile)")
+        elif word != wanted and name != "enable_thinking":
+            text = f"{self._paths.param(name)} was sent as {word!r}: this model does not take {wanted!r}"
+            self.warnings.append(text)
+        return word
+
+    def _add_text(self) -> None:
+        text: dict[str, Any] = {}
+        given = self._params.get("response_format")
+        if isinstance(given, dict) and given.get("type") == "json_schema":
+            inner = given.get("json_schema")
+            schema = inner if isinstance(inner, dict) else {}
+            names = ("name", "schema", "strict", "description")
+            text["format"] = {"type": "json_schema"} | {
+                name: schema[name] for name in names if schema.get(name) is not None
+            }
+        elif isinstance(given, dict) and given.get("type") not in (None, "text"):
+            text["format"] = {"type": given["type"]}
+        if self._params.get("verbosity") is not None:
+            text["verbosity"] = self._params["verbosity"]
+        if text:
+            self.fields["text"] = text
+
+    def add_extra_body(self) -> None:
+        """Merge the caller's `extra_body`, which replaces every field but those that choose model, conversation and
+        way of the reply. Its tools, which may be the server's own, are added to the functions."""
+        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+        for name in sorted(extra):
+            path = json_path([name], self._paths.extra_body)
+            if name in _RESERVED:
+                self.violations.append(Violation(path, f"{_RESERVED[name]}: leave it out of extra_body"))
+            elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
+                self.violations.append(Violation(path, "is not a field that this model's server accepts"))
+            else:
+                self.fields[name] = _merge(self.fields.get(name), extra[name], appended=name in ("tools", "include"))
+
+
+def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
+    if appended and isinstance(ours, list) and isinstance(given, list):
+        return ours + [item for item in given if item not in ours]
+    return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
+
+
+def _write_tool(tool: Tool) -> dict[str, Any]:
+    """Write a function. A schema goes as it is. `strict` is always sent: a missing one means true to OpenAI."""
+    function = tool.schema if isinstance(tool.schema.get("parameters"), dict) else complete_function(tool.schema)
+    names: Sequence[str] = ("name", "description", "parameters")
+    written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
+    return written | {"strict": function.get("strict") is True}

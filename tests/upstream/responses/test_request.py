@@ -1,0 +1,128 @@
+"""The options of a request to a Responses server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from app.chat.messages import ChatRequest, Message, Text, Tool
+from app.errors import InvalidInput
+from app.profiles import Profile, find_profile
+from app.upstream.responses.request import build
+
+from tests.each_case import each_case
+
+OPENAI, OTHER = find_profile("openai", "responses"), find_profile("openai_compatible", "responses")
+USER = Message("user", (Text("Hi"),))
+TOOLS = (Tool("f", {"name": "f"}), Tool("g", {"name": "g", "parameters": {"type": "object"}, "strict": True}))
+
+
+def build_body(
+    params: Mapping[str, Any], profile: Profile = OTHER, tools: tuple[Tool, ...] = (), stream: bool = True
+) -> tuple[dict[str, Any], list[str]]:
+    return build(ChatRequest("m", (USER,), tools, params, stream=stream), "up", profile)
+
+
+def test_nothing_is_stored_and_the_keys_have_a_fixed_order() -> None:
+    params = {"temperature": 0.5, "max_tokens": 20, "extra_body": {"zebra": 1, "text": {"verbosity": "low"}}}
+    body, warnings = build_body(params, OPENAI.model_copy(update={"encrypted_reasoning": True}), TOOLS)
+    assert list(body) == [
+        *("model", "input", "tools", "text", "max_output_tokens", "temperature", "zebra"),
+        *("include", "store", "stream", "stream_options"),
+    ]
+    assert body["store"] is False and body["stream_options"] == {"include_obfuscation": False} and not warnings
+
+
+def test_strict_is_always_sent() -> None:
+    body, _ = build_body({}, tools=TOOLS)
+    assert [tool["strict"] for tool in body["tools"]] == [False, True]
+    assert body["tools"][0]["parameters"] == {"type": "object", "properties": {}}
+
+
+@each_case(
+    ("choice", "profile", "sent", "tools"),
+    [
+        ("required", {}, "required", 2),
+        ("g", {}, {"type": "function", "name": "g"}, 2),
+        ({"type": "function", "function": {"name": "g"}}, {}, {"type": "function", "name": "g"}, 2),
+        ("g", {"named_tool_choice": False}, "required", 1),
+        ("none", {"tool_choice_none": False}, None, 0),
+        ("none", {}, "none", 2),
+    ],
+)
+def test_a_choice_is_sent_as_the_api_has_it(choice: Any, profile: dict[str, Any], sent: Any, tools: int) -> None:
+    body, warnings = build_body({"tool_choice": choice}, OTHER.model_copy(update=profile), TOOLS)
+    assert (body.get("tool_choice"), len(body.get("tools", ())), warnings) == (sent, tools, [])
+
+
+@each_case(
+    ("params", "profile", "reasoning", "warned"),
+    [
+        ({"reasoning_effort": "high"}, {}, {"effort": "high"}, 0),
+        ({"reasoning_effort": "high"}, {"reasoning_summary": "auto"}, {"effort": "high", "summary": "auto"}, 0),
+        ({}, {"reasoning_summary": "auto"}, {"summary": "auto"}, 0),
+        ({"enable_thinking": False}, {"reasoning_summary": "auto"}, {"effort": "none"}, 0),
+        ({"enable_thinking": False}, {"efforts": {"none": "minimal", "low": "low"}}, {"effort": "minimal"}, 0),
+        ({"enable_thinking": False}, {"efforts": ("low",)}, None, 1),
+        ({"enable_thinking": True}, {}, None, 0),
+        ({"reasoning_effort": "high"}, {"efforts": ("low",)}, {"effort": "low"}, 1),
+        ({"thinking_budget": 5}, {"thinking_budget": "none"}, None, 1),
+        (
+            {"extra_body": {"reasoning": {"summary": "detailed"}}},
+            {"reasoning_summary": "auto"},
+            {"summary": "detailed"},
+            0,
+        ),
+    ],
+)
+def test_reasoning_has_an_effort_and_a_summary(
+    params: dict[str, Any], profile: dict[str, Any], reasoning: Any, warned: int
+) -> None:
+    body, warnings = build_body(params, OTHER.model_copy(update=profile))
+    assert (body.get("reasoning"), len(warnings)) == (reasoning, warned)
+
+
+@each_case(("most", "sent", "warned"), [(5, 16, 1), (20, 20, 0), (500, 100, 1)])
+def test_a_limit_stays_within_what_the_server_takes(most: int, sent: int, warned: int) -> None:
+    body, warnings = build_body({"max_tokens": most}, OPENAI.model_copy(update={"max_output_tokens": 100}))
+    assert (body["max_output_tokens"], len(warnings)) == (sent, warned)
+
+
+def test_stop_words_are_not_sent_because_the_gateway_ends_the_reply_at_them() -> None:
+    body, warnings = build_body({"stop": ["END"]})
+    assert "stop" not in body and not warnings
+
+
+def test_tools_of_the_server_are_added_to_the_functions() -> None:
+    body, _ = build_body({"extra_body": {"tools": [{"type": "web_search"}], "include": ["x"]}}, tools=TOOLS)
+    assert [tool["type"] for tool in body["tools"]] == ["function", "function", "web_search"]
+    assert body["include"] == ["x"]
+
+
+@each_case("name", ["model", "input", "messages", "stream", "store", "background", "previous_response_id"])
+def test_what_chooses_model_conversation_and_reply_cannot_be_set(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        build_body({"extra_body": {name: 1}})
+    assert [violation.path for violation in caught.value.violations] == [f"generate_cfg.extra_body.{name}"]
+
+
+def test_a_choice_of_an_unknown_function_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="h"):
+        build_body({"tool_choice": "h"}, tools=TOOLS)
+    with pytest.raises(InvalidInput, match="functions"):
+        build_body({"tool_choice": "required"})
+
+
+@each_case(
+    ("given", "format_"),
+    [
+        ({"type": "json_object"}, {"type": "json_object"}),
+        ({"type": "text"}, None),
+        (
+            {"type": "json_schema", "json_schema": {"name": "a", "schema": {}, "description": "d", "other": 1}},
+            {"type": "json_schema", "name": "a", "schema": {}, "description": "d"},
+        ),
+    ],
+)
+def test_the_format_of_the_text_is_in_text(given: dict[str, Any], format_: Any) -> None:
+    body, _ = build_body({"response_format": given})
+    assert body.get("text", {}).get("format") == format_
