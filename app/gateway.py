@@ -80,6 +80,11 @@ class ReplyOptions:
         self.caller = caller
         """Who shares the document workers with others."""
 
+    def copy_for_turn(self, number: int, lease: Lease) -> "ReplyOptions":
+        """Return the options of one call to the model in a reply of several, which ends with that reply."""
+        id_ = f"{self.reply_id}-{number}" if number else self.reply_id
+        return ReplyOptions(id_, self.cache_policy, self.scope, 0.0, self.attempts, lease, self.caller)
+
 
 class Gateway:
     def __init__(

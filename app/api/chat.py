@@ -6,7 +6,7 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
-from typing import Any, Generic, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -48,6 +48,9 @@ from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, descri
 from app.steps.media import MediaRequest
 from app.steps.pipeline import has_media
 from app.upstream.causes import describe_fault
+
+if TYPE_CHECKING:
+    from app.api.tool_replies import TurnOpening
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -95,7 +98,7 @@ class RequestInProgress:
         self.attempts = AttemptLog(self.record.trace)
 
 
-class _UnpreparedReply(Struct, frozen=True):
+class UnpreparedReply(Struct, frozen=True):
     """A reply whose request must wait for something before it can be prepared."""
 
     gateway: Gateway
@@ -104,7 +107,7 @@ class _UnpreparedReply(Struct, frozen=True):
     media_requests: list[MediaRequest] | None
     """None: not looked for yet, which takes long for a large request."""
     options: ReplyOptions
-    response: ReplyResponse
+    response: "ReplyResponse | TurnOpening"
 
 
 FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitable[StoredItems]]
@@ -265,6 +268,12 @@ class ChatEndpoint(Generic[Parsed]):
             include_usage=settings.include_usage,
         )
         options = self._make_options(request, parsed, info, route, keep=keep)
+        if parsed.request.server_tools is not None or context.tools is not None:
+            from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
+
+            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
+            if with_tools is not None:
+                return with_tools
         deferred = request.is_large and has_media(parsed.request)
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
@@ -272,21 +281,25 @@ class ChatEndpoint(Generic[Parsed]):
         dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
         waits = media_requests or request.is_large or dropped
         prepared = None if waits else gateway.prepare(route, parsed.request)
-        trace = request.record.trace
+        response = self.create_response(request, parsed, info)
+        if wanted != NOTHING_WANTED:
+            response.answers = describe_context(parsed.request.messages)
+        if prepared is not None:
+            return response, self.open_reply(gateway, prepared, options, response)
+        unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
+        if dropped:
+            return response, self.restore(unprepared, dropped, context.caller_id(request.scope))
+        return response, self.prepare_in_thread(unprepared)
+
+    def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
+        context, settings, trace = self._context, parsed.settings, request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.record_content(parsed.request.messages)
         create = context.replies.create_event_stream if settings.stream else context.replies.create_json_response
         response = create(request.writer, info, parsed.reply_format, settings.mode)
         response.attempts = request.attempts
         response.owner = self._get_owner(request.scope)
-        if wanted != NOTHING_WANTED:
-            response.answers = describe_context(parsed.request.messages)
-        if prepared is not None:
-            return response, self._open_reply(gateway, prepared, options, response)
-        unprepared = _UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
-        if dropped:
-            return response, self._restore(unprepared, dropped, context.caller_id(request.scope))
-        return response, self._prepare_in_thread(unprepared)
+        return response
 
     async def _reserve(
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
@@ -318,13 +331,13 @@ class ChatEndpoint(Generic[Parsed]):
             self._context.sharer_id(request.scope),
         )
 
-    async def _restore(self, unprepared: _UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
+    async def restore(self, unprepared: UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
         request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, caller)
         if warnings:
             unprepared.response.add_warnings(warnings)
-        return await self._prepare_in_thread(replace(unprepared, request=request))
+        return await self.prepare_in_thread(replace(unprepared, request=request))
 
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
@@ -334,7 +347,7 @@ class ChatEndpoint(Generic[Parsed]):
         assert response.answers is not None
         await kept.keep(source, response.answers, self._context.caller_id(scope), response.info.model)
 
-    async def _prepare_in_thread(self, unprepared: _UnpreparedReply) -> Reply:
+    async def prepare_in_thread(self, unprepared: UnpreparedReply) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
         gateway, options, response = unprepared.gateway, unprepared.options, unprepared.response
         media_requests = unprepared.media_requests
@@ -347,10 +360,14 @@ class ChatEndpoint(Generic[Parsed]):
         del unprepared, media_requests, media  # the wait for the model server may be long
         prepared = await preparing
         options.lease.change(prepared.size)
-        return await self._open_reply(gateway, prepared, options, response)
+        return await self.open_reply(gateway, prepared, options, response)
 
-    async def _open_reply(
-        self, gateway: Gateway, prepared: PreparedRequest, options: ReplyOptions, response: ReplyResponse
+    async def open_reply(
+        self,
+        gateway: Gateway,
+        prepared: PreparedRequest,
+        options: ReplyOptions,
+        response: "ReplyResponse | TurnOpening",
     ) -> Reply:
         """Open the reply. It can be resumed before the model server has answered."""
         if prepared.warnings:
@@ -362,7 +379,7 @@ class ChatEndpoint(Generic[Parsed]):
                 response.set_origin(Origin("miss"))
             raise
         joins = 1 + prepared.max_retries
-        self._set_source(response, found, found.origin, options)
+        self.set_source(response, found, found.origin, options)
         while True:
             try:
                 reply = await self._context.cache.open(found)
@@ -372,15 +389,17 @@ class ChatEndpoint(Generic[Parsed]):
                     raise
             joins -= 1
             found = gateway.find_again(prepared, options)
-            self._set_source(response, found, found.origin, options)
+            self.set_source(response, found, found.origin, options)
         origin = found.origin
         if reply.fallback_model is not None:
             origin = replace(origin, fallback_model=reply.fallback_model)
         if origin != response.info.origin:
-            self._set_source(response, found, origin, options)
+            self.set_source(response, found, origin, options)
         return reply
 
-    def _set_source(self, response: ReplyResponse, found: Found, origin: Origin, options: ReplyOptions) -> None:
+    def set_source(
+        self, response: "ReplyResponse | TurnOpening", found: Found, origin: Origin, options: ReplyOptions
+    ) -> None:
         response.set_origin(origin)
         response.source = found.source
         response.call = found.source if isinstance(found, New) else None

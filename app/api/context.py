@@ -10,6 +10,7 @@ from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
 from app.api.open_replies import OpenReplies, wait_for_disconnect
 from app.cache import Cache, InFlightCall
+from app.chat.server_tools import ToolServers
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage
 from app.config.registry import ModelRegistry
@@ -64,6 +65,8 @@ class AppContext:
     """Whether the spans of a recorded trace have the messages of requests and replies."""
     reloader: Reloader | None
     """None if the settings are not from a file and the environment."""
+    tools: ToolServers | None = None
+    """The servers of tools that the gateway runs; None if none is configured."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))

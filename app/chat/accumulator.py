@@ -141,6 +141,8 @@ class MessageAccumulator:
 
     def __init__(self) -> None:
         self.messages: list[ReplyMessage] = []
+        self.turn_ends: list[int] = []
+        """How many messages there were at the end of each turn but the last one."""
         self._open: ReplyMessage | None = None
         self._calls: dict[int, ReplyMessage] = {}
         self._held_blanks: list[str] = []
@@ -234,9 +236,13 @@ class MessageAccumulator:
         elif type(event) is CallEnd:
             self._end_call(event.index, steps)
         elif type(event) is TurnEnd:
+            if self._extra and self.messages:
+                self.messages[-1].extra.update(self._extra)
+                self._extra = {}
             self._end_turn(steps)
             self._held_blanks.clear()
             self._held_blank_thoughts.clear()
+            self.turn_ends.append(len(self.messages))
             steps.append(event)
         else:
             assert type(event) is ServerResult
@@ -342,6 +348,11 @@ class MessageAccumulator:
             _mark_invalid_arguments(call)
         steps += (MessageCompleted(call) for call in self._calls.values())
         self._calls = {}
+
+    @property
+    def has_results(self) -> bool:
+        """Whether the gateway has run calls of this reply."""
+        return any(message.result is not None for message in self.messages)
 
     @property
     def loose_extra(self) -> dict[str, Any]:

@@ -75,27 +75,48 @@ def refuse_call(message: str, code: int) -> ToolAnswer:
     return ToolAnswer((Text(text),), ToolError("protocol", code, message), "not_run", len(text.encode()))
 
 
+class ToolBounds(Struct, frozen=True):
+    """The bounds of one reply."""
+
+    max_rounds: int = 20
+    """Calls to the model."""
+    max_calls: int = 100
+    max_parallel_calls: int = 8
+    max_seconds: float = 600.0
+    max_tokens: int = 200_000
+    """Input and output of all calls to the model."""
+    max_result_bytes: int = 1024 * 1024
+    """Of all results together."""
+
+
 class ToolSession(Protocol):
     """The tools of one reply."""
 
-    servers: Sequence[ListedServer]
-    """In the order in which they are offered."""
-    warnings: Sequence[str]
-    """One sentence for each server or tool that is absent."""
+    @property
+    def servers(self) -> Sequence[ListedServer]:
+        """Those that are offered, in their order."""
 
-    async def call(self, tool: OfferedTool, arguments: dict[str, Any], seconds: float) -> ToolAnswer:
-        """Run a tool, for at most so long. It raises nothing but CancelledError: cancelling it cancels the call."""
+    @property
+    def warnings(self) -> Sequence[str]:
+        """One sentence for each server or tool that is absent."""
+
+    @property
+    def bounds(self) -> ToolBounds: ...
+
+    async def call(self, tool: OfferedTool, arguments: dict[str, Any], traceparent: bytes | None) -> ToolAnswer:
+        """Run a tool within the time of its server. A failure is an answer. The call is cancelled with its task."""
 
     def close(self) -> None:
-        """End connections that are only for this reply. Calls are over by then."""
+        """End connections that are only for this reply. No call is running then."""
 
 
 class ToolServers(Protocol):
     """The servers of tools that the operator configured."""
 
-    async def open(
-        self, asks: Sequence[ServerAsk], key: str, model: str, *, approvable: bool, traceparent: bytes | None
-    ) -> ToolSession:
+    def is_offered(self, model: str) -> bool:
+        """Whether the model's configuration offers tools with every request."""
+
+    async def open(self, asks: Sequence[ServerAsk], key: str, model: str, *, approvable: bool) -> ToolSession:
         """Connect the servers that a request names and those of the model, and list their tools.
 
         `key` is the name of the caller's API key, "" without one. If not `approvable`, the format has no words for an

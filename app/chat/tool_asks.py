@@ -74,7 +74,7 @@ class ToolApproval(Struct, frozen=True):
     approve: bool
     reason: str | None = None
     path: str = ""
-    """The JSON path in the request, for errors."""
+    """The JSON path of the id in the request, for errors."""
 
 
 class ServerTools(Struct, frozen=True):
@@ -84,3 +84,5 @@ class ServerTools(Struct, frozen=True):
     approvals: tuple[ToolApproval, ...] = ()
     max_calls: int | None = None
     """Further calls are answered with an error and not run."""
+    function_paths: tuple[str, ...] = ()
+    """The JSON paths of the caller's own functions (`ChatRequest.tools`), for errors."""

@@ -102,6 +102,11 @@ class ReplyInfo(Struct, frozen=True):
         return fields if self.origin.age_seconds is None else fields | {"age": self.origin.age_seconds}
 
 
+def is_cached(info: ReplyInfo, finish: Finish) -> bool:
+    """Whether a reply that has ended is from the cache: with tools of the gateway, each of its calls to the model."""
+    return info.cached if finish.server_tools is None else finish.server_tools.cached
+
+
 HEARTBEAT = b": heartbeat\n\n"
 """A comment, which clients ignore."""
 
@@ -220,6 +225,8 @@ class Format(Struct, frozen=True):
     """Content parts of this format can have `cache_control`."""
     policy: PromptPolicy = PLAIN
     """The changes that the framework of this format makes to a conversation."""
+    tells_approval: bool = True
+    """A reply in this format can say that a call waits for approval."""
     reply_stage: Callable[[], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
 

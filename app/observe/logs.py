@@ -14,11 +14,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
+from app.chat.server_tools import ToolCallSummary
 from app.chat.stream import Attempt
 from app.observe.log_queue import QueuedHandler
 from app.observe.request_record import RequestRecord
 
 log = logging.getLogger("parley.request")
+_tool_log = logging.getLogger("parley.tools")
 
 
 class _RequestLine(Struct, omit_defaults=True):
@@ -109,6 +111,19 @@ def log_late_failure(request_id: str, endpoint: str, model: str, attempt: Attemp
     """Log a failure in a call that continued after its request had ended, for other readers or to be resumed."""
     fields = {"request_id": request_id, "endpoint": endpoint, "model": model, **_attempt_fields(attempt)}
     log.warning("a call failed after its client had disconnected", extra={"fields": fields})
+
+
+def log_tool_call(request_id: str, call: ToolCallSummary) -> None:
+    """Log a call of a tool that the gateway ran: never its arguments or its result."""
+    fields = {
+        "request_id": request_id,
+        "server": call.server,
+        "tool": call.tool,
+        "outcome": call.outcome,
+        "ms": call.milliseconds,
+        "bytes": call.size,
+    }
+    _tool_log.log(logging.INFO if call.outcome == "ok" else logging.WARNING, "tool", extra={"fields": fields})
 
 
 def _attempt_fields(attempt: Attempt) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app import __version__
+from app.chat.server_tools import ToolCallSummary
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import find_responsible
 from app.observe.request_record import RequestRecord
@@ -53,6 +54,8 @@ DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 
 FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 OUTPUT_TOKEN_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
 OVERHEAD_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
+TOOL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
+ROUND_BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 50, 100)
 LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 FROM_OTHER_CALLS = frozenset(("hit", "shared"))
@@ -159,6 +162,23 @@ class Metrics:
             "Requests to model servers after the first one for the same reply.",
             ("model",),
         )
+        self._tool_calls = self._add_counter(
+            "parley_tool_calls_total",
+            "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
+            ("server", "tool", "outcome"),
+        )
+        self._tool_seconds = self._add_histogram(
+            "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
+        )
+        self._tool_bytes = self._add_counter(
+            "parley_tool_result_bytes_total", "Bytes of the results of tools.", ("server",)
+        )
+        self._rounds = Histogram(
+            "parley_reply_rounds",
+            "Calls to the model in a reply with tools of the gateway.",
+            registry=self._registry,
+            buckets=ROUND_BOUNDS,
+        )
         self._plain = self._add_counter(
             "parley_plain_requests_total",
             "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
@@ -223,6 +243,17 @@ class Metrics:
             self._output_token[endpoint, model].observe((record.duration - first) / (tokens.output - 1))
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
         self._count_tokens(answering, record.caller, tokens, record.cost)
+
+    def observe_tool_call(self, call: ToolCallSummary) -> None:
+        """Count a tool's call. A tool that nobody offered has a name that a model made up: it is not a label."""
+        server, tool = (call.server, call.tool) if call.server else (OTHER, OTHER)
+        self._tool_calls[server, tool, call.outcome].inc()
+        if call.outcome != "not_run":
+            self._tool_seconds[server, tool].observe(call.milliseconds / 1000)
+            self._tool_bytes[server,].inc(call.size)
+
+    def observe_rounds(self, rounds: int) -> None:
+        self._rounds.observe(rounds)
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER

@@ -69,6 +69,22 @@ class AttemptSpan(Struct, frozen=True):
     """Unix time."""
 
 
+class ToolSpan(Struct, frozen=True):
+    """A call of a tool that the gateway ran."""
+
+    span_id: int
+    call_id: str
+    server: str
+    tool: str
+    outcome: str
+    start_ns: int
+    """Unix time."""
+    end_ns: int
+    arguments: str | None = None
+    """None unless spans have the content of requests."""
+    result: str | None = None
+
+
 class RequestTrace(Struct, eq=False):
     """The spans of one request, while it runs: their ids are needed before they end."""
 
@@ -82,13 +98,17 @@ class RequestTrace(Struct, eq=False):
     start_ns: int = field(default_factory=time.time_ns)
     """Unix time."""
     attempts: list[AttemptSpan] = field(default_factory=list)
+    tools: list[ToolSpan] = field(default_factory=list)
 
     def begin_attempt(self, upstream: str) -> HeaderLines:
         """Begin the span of a request to a model server, and return its headers."""
         span = AttemptSpan(upstream, new_span_id(), time.time_ns())
         self.attempts.append(span)
-        header = b"00-%032x-%016x-%02x" % (self.trace_id, span.span_id, SAMPLED if self.sampled else 0)
-        return make_headers(header, self.tracestate)
+        return make_headers(self.write_traceparent(span.span_id), self.tracestate)
+
+    def write_traceparent(self, span_id: int) -> bytes:
+        """Return the header of what is called within a span."""
+        return b"00-%032x-%016x-%02x" % (self.trace_id, span_id, SAMPLED if self.sampled else 0)
 
 
 def begin_trace(

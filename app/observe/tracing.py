@@ -36,7 +36,7 @@ from app import __version__
 from app.chat.stream import Attempt
 from app.errors import find_responsible
 from app.observe.request_record import RequestRecord
-from app.observe.trace_context import AttemptSpan, RequestTrace, TraceParent
+from app.observe.trace_context import AttemptSpan, RequestTrace, ToolSpan, TraceParent
 
 log = logging.getLogger("parley.tracing")
 
@@ -104,9 +104,39 @@ class SpanWriter:
         context = set_span_in_context(span)
         for started, attempt in _match_attempts(trace.attempts, record):
             self._write_attempt(context, started, attempt, record, end_ns)
+        for called in trace.tools:
+            self._write_tool(context, called)
         if record.error is not None and _is_own_failure(record):
             span.set_status(Status(StatusCode.ERROR, record.error))
         span.end(end_ns)
+
+    def _write_tool(self, context: Context, called: ToolSpan) -> None:
+        """Write the span of a tool that the gateway ran, as the conventions have it:
+        https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/#execute-tool-span"""
+        self._ids.span_id = called.span_id
+        attributes: dict[str, AttributeValue] = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": called.tool,
+            "gen_ai.tool.call.id": called.call_id,
+            "gen_ai.tool.type": "extension",
+            "parley.tool.server": called.server,
+        }
+        if called.arguments is not None:
+            attributes["gen_ai.tool.call.arguments"] = called.arguments
+        if called.result is not None:
+            attributes["gen_ai.tool.call.result"] = called.result
+        if called.outcome != "ok":
+            attributes["error.type"] = "tool_error"
+        span = self._tracer.start_span(
+            f"execute_tool {called.tool}",
+            context=context,
+            kind=SpanKind.INTERNAL,
+            attributes=attributes,
+            start_time=called.start_ns,
+        )
+        if called.outcome != "ok":
+            span.set_status(Status(StatusCode.ERROR, called.outcome))
+        span.end(called.end_ns)
 
     def _write_attempt(
         self, context: Context, started: AttemptSpan, attempt: Attempt | None, record: RequestRecord, end_ns: int

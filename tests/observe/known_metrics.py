@@ -1,5 +1,6 @@
 """Every metric of a gateway, with its type and its labels, from what `/metrics` shows after requests of all kinds."""
 
+from app.chat.server_tools import ToolCallSummary
 from app.chat.stream import Attempt
 from app.chat.token_usage import TokenUsage
 from app.config.settings import Settings
@@ -19,6 +20,7 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     record.attempts = [Attempt("demo", "", 1.0, None, None)] * 2
     metrics.observe_request(record)
     metrics.observe_request(RequestRecord("f", "chat", model="demo", error="upstream_error"))
+    metrics.observe_tool_call(ToolCallSummary("c", "wx", "now", "ok", 3, 5))
     metrics.observe_plain_request("/healthz", 200, None)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (

@@ -59,5 +59,6 @@ ANTHROPIC = Format(
     error=WRITE_ERROR,
     keeps_marks=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
+    tells_approval=False,
     reply_stage=_ReplyStage,
 )

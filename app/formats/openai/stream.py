@@ -10,10 +10,11 @@ from typing import Any
 from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
-from app.chat.events import Finish, MediaOutput
+from app.chat.events import Finish, MediaOutput, TurnEnd
 from app.errors import find_code
 from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder, WholeEncoder
+from app.formats.openai.server_messages import FINISH_REASONS, ServerMessages, list_entries
 from app.formats.sse import encode_json as _json
 from app.formats.sse import encode_json_lines as _json_lines
 from app.formats.sse import escape_line_separators, write_frame
@@ -44,6 +45,7 @@ class ChunkEncoder(DeltaEncoder):
         self._calls: dict[int, int] = {}
         self._calls_with_extra: set[int] = set()
         """Calls whose opaque fields were sent."""
+        self._served = ServerMessages()
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":[' % (
             _json(info.response_id),
             info.created,
@@ -58,7 +60,7 @@ class ChunkEncoder(DeltaEncoder):
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
-        if message.kind != "function_call":
+        if message.kind != "function_call" or message.server is not None:
             return b""
         place = self._calls[message.index] = len(self._calls)
         call = {"index": place, **_write_call(message, "", self._info)}
@@ -71,15 +73,17 @@ class ChunkEncoder(DeltaEncoder):
         data = _json(text)
         if not data.isascii():
             data = escape_line_separators(data)
+        if message.kind == "function_result":
+            return b""
         if message.kind == "function_call":
-            if message.name in self._info.options.custom_tools:
-                return b""  # it is known only at the end whether this is the one text of a custom tool
+            if message.server is not None or message.name in self._info.options.custom_tools:
+                return b""  # known only at its end: the gateway runs it, or it is the one text of a custom tool
             return _ARGUMENTS % (self._head, self._calls[message.index], data)
         return (_REFUSAL if message.refusal else _TEXTS[message.kind]) % (self._head, data)
 
     @override
     def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
-        if message.kind == "function_call":
+        if message.kind == "function_call" or message.kind == "function_result":
             return super()._write_texts(message, texts)
         start, middle, after = (_REFUSAL if message.refusal else _TEXTS[message.kind]).split(b"%b")
         before = start + self._head + middle
@@ -93,8 +97,12 @@ class ChunkEncoder(DeltaEncoder):
             return self._delta(
                 escape_line_separators(_json(_write_media([message.media]) | _merge_extras([message.extra])))
             )
+        if message.result is not None:
+            return self._write_served(self._served.add_result(message))
         if message.kind != "function_call":
             return self._details(message.extra)
+        if message.server is not None:
+            return b""
         out = b""
         if message.name in self._info.options.custom_tools:
             call = {"index": self._calls[message.index], "custom": {"input": unwrap_input(message.text)}}
@@ -107,6 +115,14 @@ class ChunkEncoder(DeltaEncoder):
             )
         return out
 
+    @override
+    def _write_turn_end(self, turn: TurnEnd) -> bytes:
+        entry = self._served.add_turn(self._accumulator.messages)
+        return b"" if entry is None else self._write_served(entry)
+
+    def _write_served(self, entry: dict[str, Any]) -> bytes:
+        return self._delta(b"{}", suffix=b',"server_message":%b' % escape_line_separators(_json(entry)))
+
     def _details(self, extra: dict[str, Any]) -> bytes:
         fields = _merge_extras([extra])
         return self._delta(escape_line_separators(_json(fields))) if fields else b""
@@ -115,7 +131,14 @@ class ChunkEncoder(DeltaEncoder):
     def _write_finish(self, finish: Finish) -> bytes:
         warnings = self._info.warnings_with(finish)
         suffix = b',"warnings":%b' % escape_line_separators(_json(warnings)) if warnings else b""
-        out = self._details(self._accumulator.loose_extra) + self._delta(b"{}", _json(finish.reason), suffix)
+        reason: str = finish.reason
+        delta = b"{}"
+        if finish.server_tools is not None:
+            reason = FINISH_REASONS.get(finish.reason, reason)
+            suffix += b',"server_tools":%b' % escape_line_separators(_json(finish.server_tools.to_dict()))
+            if self._served.entries:
+                delta = escape_line_separators(_json({"server_messages": self._served.entries}))
+        out = self._details(self._accumulator.loose_extra) + self._delta(delta, _json(reason), suffix)
         if self._info.include_usage:
             out += b'%b],"usage":%b}\n\n' % (self._head, _json(_write_usage(finish.usage)))
         return out + b"data: [DONE]\n\n"
@@ -130,22 +153,35 @@ class CompletionEncoder(WholeEncoder):
 
     @override
     def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
-        return error_body(error)
+        served = self._list_served()
+        return error_body(error | {"partial": served} if served else error)
+
+    def _list_served(self) -> list[dict[str, Any]]:
+        return list_entries(self._accumulator.messages, self._accumulator.turn_ends)
 
     @override
     def _write_reply(self, finish: Finish) -> dict[str, Any]:
         info = self._info
         warnings = info.warnings_with(finish)
+        reason: str = finish.reason
+        tools: dict[str, Any] = {}
+        message = self._message()
+        if finish.server_tools is not None:
+            reason = FINISH_REASONS.get(finish.reason, reason)
+            tools = {"server_tools": finish.server_tools.to_dict()}
+            if served := self._list_served():
+                message["server_messages"] = served
         return {
             "id": info.response_id,
             "object": "chat.completion",
             "created": info.created,
             "model": info.model,
             "choices": [
-                {"index": 0, "message": self._message(), "logprobs": None, "finish_reason": finish.reason},
+                {"index": 0, "message": message, "logprobs": None, "finish_reason": reason},
             ],
             "usage": _write_usage(finish.usage),
             **({"warnings": warnings} if warnings else {}),
+            **tools,
         }
 
     def _message(self) -> dict[str, Any]:
@@ -160,12 +196,13 @@ class CompletionEncoder(WholeEncoder):
         reasoning = "".join(one.text for one in messages if one.kind == "reasoning_content")
         if reasoning:
             message["reasoning_content"] = reasoning
-        call_extras = [one.extra for one in messages if one.kind == "function_call"]
+        call_extras = [one.extra for one in messages if one.kind == "function_call" and one.server is None]
         extras = [one.extra for one in messages if one.kind != "function_call"]
         call_fields = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in call_extras]
         message |= _merge_extras([*extras, *call_fields, self._accumulator.loose_extra])
         message |= _write_media([one.media for one in messages if one.media is not None])
-        calls = [_write_call(one, one.text, self._info) for one in messages if one.kind == "function_call"]
+        own = [one for one in messages if one.kind == "function_call" and one.server is None]
+        calls = [_write_call(one, one.text, self._info) for one in own]
         if calls:
             message["tool_calls"] = calls
         return message

@@ -10,9 +10,10 @@ from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.event_runs import TextRun
-from app.chat.events import Event, Finish
+from app.chat.events import Event, Finish, ServerResult
+from app.chat.messages import Text
 from app.errors import UpstreamFailed
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, is_cached
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.snapshots import JsonText, SnapshotEncoder
 from app.formats.sse import MAX_TEXT_CHARS, escape_line_separators, split_text
@@ -26,9 +27,15 @@ _DELTAS = {
     "reasoning_content": (b'%d,"delta":{"reasoning_content":', b"}}\n\n"),
     "content": (b'%d,"delta":{"content":', b"}}\n\n"),
     "function_call": (b'%d,"delta":{"function_call":{"arguments":', b"}}}\n\n"),
+    "function_result": (b'%d,"delta":{"content":', b"}}\n\n"),
 }
 """What is before and after the JSON of a new text, by the kind of its message; the value is the message's index."""
-_TEXT_KEYS = {"reasoning_content": b'"reasoning_content":', "content": b'"content":', "function_call": b'"arguments":'}
+_TEXT_KEYS = {
+    "reasoning_content": b'"reasoning_content":',
+    "content": b'"content":',
+    "function_call": b'"arguments":',
+    "function_result": b'"content":',
+}
 """The key of a message's text; before it there is no other key that is equal."""
 
 
@@ -41,18 +48,32 @@ def write_message(message: ReplyMessage, *, text: bool = True) -> dict[str, Any]
         return item | {"extra": extra} if extra else item
     written, kind = message.text if text else "", message.kind
     if kind == "function_call":
+        waits = {"approval": "required"} if message.server is not None and message.server.approval else {}
         return {
             "role": "assistant",
             "content": "",
             "function_call": {"name": message.name, "arguments": written},
-            "extra": {"function_id": message.id, **message.extra},
+            "extra": {"function_id": message.id, **message.extra, **waits},
         }
+    if message.result is not None:
+        return _write_result(message.result, written)
     body: dict[str, Any] = {"role": "assistant", "content": written if kind == "content" else ""}
     if kind == "reasoning_content":
         body["reasoning_content"] = written
     if message.extra:
         body["extra"] = dict(message.extra)
     return body
+
+
+def _write_result(result: ServerResult, text: str) -> dict[str, Any]:
+    """Write the result of a call that the gateway ran, as Qwen-Agent writes those that it runs itself."""
+    content: Any = text
+    if result.plain_text is None:
+        content = [
+            {"text": part.text} if isinstance(part, Text) else {part.media: part.urls[0]} for part in result.content
+        ]
+    extra = {"function_id": result.id, **({"is_error": True} if result.is_error else {})}
+    return {"role": "function", "content": content, "name": result.name, "extra": extra}
 
 
 class _FrameWriter:
@@ -80,9 +101,11 @@ def write_finish(finish: Finish, accumulator: MessageAccumulator, info: ReplyInf
     body: dict[str, Any] = {
         "finish_reason": finish.reason,
         "usage": finish.usage,
-        "cached": info.cached,
+        "cached": is_cached(info, finish),
         "warnings": info.warnings_with(finish),
     }
+    if finish.server_tools is not None:
+        body["server_tools"] = finish.server_tools.to_dict()
     if accumulator.loose_extra or finish.native_reason is not None:
         native = {} if finish.native_reason is None else {"native_finish_reason": finish.native_reason}
         body["extra"] = {**accumulator.loose_extra, **native}
@@ -171,6 +194,10 @@ class QwenDeltaEncoder(DeltaEncoder):
         if message.kind == "function_call":
             head["function_call"] = {"name": message.name, "arguments": ""}
             head["extra"] = {"function_id": message.id}
+        elif message.kind == "function_result":
+            is_error = message.result is not None and message.result.is_error
+            extra = {"function_id": message.id, **({"is_error": True} if is_error else {})}
+            head = {"role": "function", "name": message.name, "extra": extra}
         kind = "content" if message.kind == "media" else message.kind
         fields = {"index": message.index, "kind": kind, "message": head}
         return self._frames.render("message.started", fields)
@@ -202,7 +229,7 @@ class QwenSnapshotEncoder(SnapshotEncoder):
 
     @override
     def _make_text(self, message: ReplyMessage) -> JsonText:
-        return JsonText(b"" if message.media is not None else b'""')
+        return JsonText(b"" if _has_no_text(message) else b'""')
 
     def _write_snapshot(self) -> bytes:
         if self._has_new_fields:
@@ -219,10 +246,14 @@ class QwenSnapshotEncoder(SnapshotEncoder):
     def _write_around_text(self, message: ReplyMessage) -> tuple[bytes, bytes]:
         """Write a comma and a message; return what is before and after its text. Media have none."""
         body = b"," + escape_line_separators(_json(write_message(message, text=False)))
-        if message.media is not None:
+        if _has_no_text(message):
             return body, b""
         text_at = body.index(_TEXT_KEYS[message.kind]) + len(_TEXT_KEYS[message.kind])
         return body[:text_at], body[text_at + len(b'""') :]
+
+
+def _has_no_text(message: ReplyMessage) -> bool:
+    return message.media is not None or (message.result is not None and message.result.plain_text is None)
 
 
 class QwenWholeEncoder(WholeEncoder):
@@ -235,6 +266,8 @@ class QwenWholeEncoder(WholeEncoder):
         messages = self._messages()
         if messages:
             body["messages"] = messages
+            if self._accumulator.has_results:
+                body["error"] = {**error, "partial": messages}
         return body
 
     def _messages(self) -> list[dict[str, Any]]:
