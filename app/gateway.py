@@ -22,7 +22,17 @@ from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
-from app.errors import BadRequest, CacheMiss, ContextTooLong, ParleyError, UnknownModel, UpstreamFailed
+from app.chat.tool_asks import ServerTools
+from app.errors import (
+    BadRequest,
+    CacheMiss,
+    ContextTooLong,
+    InvalidInput,
+    ParleyError,
+    UnknownModel,
+    UpstreamFailed,
+    Violation,
+)
 from app.params import merge_params
 from app.routing import (
     RETRY_SECONDS,
@@ -209,6 +219,8 @@ class Gateway:
         If none can, raises the first deployment's error: InvalidInput, or ContextTooLong if the messages are too long.
         If the model has fallbacks for messages that are too long, the result has that error and no body instead.
         """
+        if request.server_tools is not None:
+            _refuse_servers(request.server_tools)
         original = request if route.has_fallbacks else None
         params = request.params
         if params or route.defaults or route.passages is not None:
@@ -409,6 +421,13 @@ def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
     if api.system is not None:
         seen.append(body.get(api.system))
     return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
+
+
+def _refuse_servers(asked: ServerTools) -> None:
+    """Raise InvalidInput for servers of tools, which nobody offers at this point."""
+    text = "there is no server of tools {!r}: none is configured at this gateway"
+    if asked.asks:
+        raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asked.asks])
 
 
 def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:

@@ -7,6 +7,8 @@ lost when an endpoint reads the form of another one.
 from collections.abc import Mapping
 from typing import Any
 
+from app.chat.tool_asks import make_tool_name
+
 Json = dict[str, Any]
 
 _SCHEMA_KEYS = ("input_schema", "inputSchema")
@@ -54,6 +56,17 @@ def read_choice(choice: Any) -> str | Json | None:
     if (kind in ("function", "tool") or holder is function) and isinstance(holder.get("name"), str):
         return {"function": {"name": holder["name"]}}
     return _WORDS.get(kind) if isinstance(kind, str) and "name" not in choice else None
+
+
+def read_server_choice(choice: Any) -> str | Json | None:
+    """Return a choice of OpenAI's APIs that names a server of tools, or one of its tools, in the form of `read_choice`;
+    None for any other choice. That of a server alone becomes `required`."""
+    if not isinstance(choice, dict) or choice.get("type") != "mcp" or not isinstance(choice.get("server_label"), str):
+        return None
+    tool = choice.get("name")
+    if not isinstance(tool, str):
+        return "required"
+    return {"type": "function", "function": {"name": make_tool_name(choice["server_label"], tool)}}
 
 
 _WORDS = {"auto": "auto", "none": "none", "required": "required", "any": "required"}

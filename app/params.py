@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from app.chat.attachments import PassageSearch
-from app.other_apis import read_choice, read_response_format
+from app.other_apis import read_choice, read_response_format, read_server_choice
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -74,7 +74,7 @@ def _parse_choice(value: Any) -> Any:
     name = _find_name(value)
     if name is not None:
         return {"type": "function", "function": {"name": name}}
-    choice = read_choice(value)
+    choice = read_server_choice(value) or read_choice(value)
     if choice is None:
         raise ValueError(
             'must be "auto", "none", "required", the name of a function, {"function": {"name": "the name"}}, or an'

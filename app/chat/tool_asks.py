@@ -64,6 +64,14 @@ class ServerAsk(Struct, frozen=True):
     """None: the operator's."""
     path: str = ""
     """The JSON path in the request, for errors."""
+    url: str | None = None
+    """The address that the caller gave, which must be the configured one."""
+    url_path: str = ""
+    name_paths: tuple[str, ...] = ()
+    """The JSON paths of `tools.names`. A tool that the server does not have is refused there; without paths, it is
+    missing with a warning."""
+    approval_path: str = ""
+    """The JSON path of `approval`, where less than the operator's rule is refused."""
 
 
 class ToolApproval(Struct, frozen=True):

@@ -30,6 +30,8 @@ class ResponsesOptions(Struct, frozen=True):
     """(namespace, name) of functions that are tools of a namespace."""
     client_search: bool = False
     """Calls of `tool_search` are searches that the client runs."""
+    listed: tuple[str, ...] = ()
+    """The servers of tools that the conversation lists already."""
     compacts: bool = False
     """The reply is a summary of the conversation, which is written as one item of type `compaction`."""
 
@@ -133,6 +135,8 @@ class ParsedMessages(Struct, frozen=True):
     warnings: Sequence[str] = ()
     approvals: Sequence[ToolApproval] = ()
     """Answers to calls that wait for approval."""
+    has_waiting: bool = False
+    """A call is marked as waiting for approval. It may have a result."""
 
 
 class WrittenMessages(Struct, frozen=True):

@@ -8,14 +8,23 @@ from typing import Annotated, Any, Protocol, TypeAlias
 from msgspec.structs import replace
 from pydantic import BaseModel, Field, model_validator
 
-from app.chat.messages import ChatRequest, RequestPaths
+from app.chat.messages import ChatRequest, RequestPaths, Tool
+from app.chat.tool_asks import ServerAsk, ServerTools
 from app.errors import InvalidInput, Violation
 from app.formats.base import Format, Options, ParsedMessages
 from app.formats.body import CacheChoice, ParsedRequest, ReplySettings
-from app.formats.functions import choose_tools, find_unknown_tool_keys, parse_tools
+from app.formats.functions import choose_tools, find_unknown_tool_keys, list_paths, parse_tools
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import find_misspelt
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.server_asks import (
+    NOTHING_ASKED,
+    ToolApprovalBody,
+    list_function_paths,
+    make_server_tools,
+    read_approvals,
+    read_asks,
+)
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation.violations import MAX_SUGGESTED, json_path
@@ -38,6 +47,9 @@ class SharedFields(BaseModel):
     messages: list[Any] = Field(min_length=1)
     functions: list[Any] | None = None
     tools: list[Any] | None = Field(default=None, description="An alias of `functions`.")
+    tool_approvals: list[ToolApprovalBody] | None = Field(
+        default=None, description="The answers to calls of the gateway's tools that wait for approval."
+    )
     cache: CacheChoice = None
     cancel_on_disconnect: bool | Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] = Field(
         default=True,
@@ -72,6 +84,8 @@ class ConversationBody(Protocol):
     @property
     def tools(self) -> list[Any] | None: ...
     @property
+    def tool_approvals(self) -> list[ToolApprovalBody] | None: ...
+    @property
     def params(self) -> dict[str, Any]:
         """What the caller gave, under the names of `generate_cfg`."""
 
@@ -101,12 +115,15 @@ def parse_conversation(
     field, functions = ("tools", body.tools) if body.functions is None else ("functions", body.functions)
     tools, tool_violations = parse_tools(field, functions) if functions else ((), [])
     params: Mapping[str, Any] = body.params
+    found = read_asks(field, functions) if functions and len(tools) < len(functions) else NOTHING_ASKED
+    tool_violations += found.violations
     violations = [*_check_values(body, params, paths, limits), *more_violations, *parsed.violations, *tool_violations]
+    asks = found.asks
     if not tool_violations:
-        params, tools, choice_violations = choose_tools(params, tools, paths)
+        params, tools, asks, choice_violations = choose_tools(params, tools, asks, paths)
         violations += choice_violations
     if violations:
-        violations += _find_call_gaps(parsed, functions=bool(tools))
+        violations += _find_call_gaps(parsed, functions=bool(tools) and not body.tool_approvals)
     _raise_violations(violations)
     request = ChatRequest(
         model=settings.model or "",
@@ -117,8 +134,9 @@ def parse_conversation(
         policy=message_format.policy,
         stream=settings.stream,
         paths=paths,
+        server_tools=_make_server_tools(body, parsed, asks, tools, field, functions),
     )
-    warnings = [*parsed.warnings]
+    warnings = [*parsed.warnings, *found.warnings]
     if functions:
         warnings += find_unknown_tool_keys(field, functions)
     if params:
@@ -126,6 +144,21 @@ def parse_conversation(
     if custom := tuple([tool.name for tool in tools if tool.custom]):
         options = replace(options, custom_tools=custom)
     return ParsedRequest(settings, reply_format, request, limit_warnings(warnings), options)
+
+
+def _make_server_tools(
+    body: ConversationBody,
+    parsed: ParsedMessages,
+    asks: tuple[ServerAsk, ...],
+    tools: Sequence[Tool],
+    field: str,
+    functions: Sequence[Any] | None,
+) -> ServerTools | None:
+    if not asks and not body.tool_approvals and not parsed.approvals and not parsed.has_waiting:
+        return None
+    approvals = (*parsed.approvals, *read_approvals(body.tool_approvals))
+    function_paths = list_function_paths(tools, list_paths(field, functions or ()))
+    return make_server_tools(asks, approvals, parsed, function_paths=function_paths)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}
@@ -166,6 +199,7 @@ def _check_messages_and_tools(body: Mapping[str, Any], message_format: Format | 
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
             yield from parse_tools(field, body[field])[1]
+            yield from read_asks(field, body[field]).violations
 
 
 def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violation]:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.messages import CacheMark, RequestPaths, Tool
+from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.server_asks import is_ask, limit_asks
 from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_schema_tool
 from app.params import parse_allowed_tools
@@ -32,6 +34,7 @@ _TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, ty
 
 
 def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
+    """Return (functions, violations). Entries that name servers of tools are left out: `server_asks` reads them."""
     tools: list[Tool] = []
     violations: list[Violation] = []
     names: set[str] = set()
@@ -45,7 +48,7 @@ def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], lis
         if problem is None:
             names.add(schema["name"])
             tools.append(_parse_tool(item, schema, f"{field}[{index}]", path))
-        else:
+        elif not is_ask(item):
             violations.append(Violation(path + problem[0], problem[1]))
     return tuple(tools), violations
 
@@ -56,7 +59,7 @@ def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     for index, item in enumerate(map(read_schema_tool, items)):
         path = f"{field}[{index}]"
         wrapper = _find_wrapper(item)
-        if wrapper is None and item.keys() <= _FUNCTION_KEYS:
+        if is_ask(item) or (wrapper is None and item.keys() <= _FUNCTION_KEYS):
             continue
         ignored = [key for key in item if key not in ("type", wrapper, _MARK)] if wrapper else []
         warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in ignored)
@@ -120,7 +123,7 @@ def _check_tool(schema: Any, names: set[str], *, custom: bool) -> tuple[str, str
     if isinstance(schema.get("type"), str) and schema["type"] not in _TYPES:
         return (
             ".type",
-            f"must be function or custom, not {schema['type'][:_MAX_SHOWN]!r}: tools run in the client, none runs here",
+            f"must be function, custom or mcp, not {schema['type'][:_MAX_SHOWN]!r}: no provider's tool runs here",
         )
     if "name" not in schema:
         if "functionDeclarations" in schema or "function_declarations" in schema:
@@ -150,19 +153,33 @@ def _check_parameters(parameters: Any) -> tuple[str, str] | None:
     return None
 
 
+def list_paths(field: str, items: Sequence[Any]) -> dict[str, str]:
+    """Return the JSON path of each function in a valid list, by its name."""
+    paths: dict[str, str] = {}
+    for index, item in enumerate(map(read_schema_tool, items)):
+        if not is_ask(item):
+            wrapper = _find_wrapper(item)
+            schema = item[wrapper] if wrapper else item
+            paths[schema["name"]] = f"{field}[{index}]" + (f".{wrapper}" if wrapper else "")
+    return paths
+
+
 def choose_tools(
-    params: Mapping[str, Any], tools: tuple[Tool, ...], paths: RequestPaths
-) -> tuple[Mapping[str, Any], tuple[Tool, ...], list[Violation]]:
-    """Return (params, tools, violations): of a request whose choice allows only some tools, those and the choice's
-    mode."""
+    params: Mapping[str, Any], tools: tuple[Tool, ...], asks: tuple[ServerAsk, ...], paths: RequestPaths
+) -> tuple[Mapping[str, Any], tuple[Tool, ...], tuple[ServerAsk, ...], list[Violation]]:
+    """Return (params, tools, servers, violations): of a request whose choice allows only some tools, those and the
+    choice's mode."""
     field = "function_choice" if params.get("function_choice") is not None else "tool_choice"
     allowed = parse_allowed_tools(params.get(field))
     if allowed is None:
-        return params, tools, []
+        return params, tools, asks, []
+    asks, _ = limit_asks(asks, allowed.names)
+    heads = tuple(f"{ask.server}-" for ask in asks)
     known = {tool.name for tool in tools}
     violations = [
         Violation(f"{paths.param(field)}.{allowed.path}[{number}]", f"names no function of this request: {name!r}")
         for number, name in enumerate(allowed.names)
-        if name not in known
+        if name not in known and not name.startswith(heads)
     ]
-    return {**params, field: allowed.mode}, tuple(tool for tool in tools if tool.name in allowed.names), violations
+    chosen = tuple(tool for tool in tools if tool.name in allowed.names)
+    return {**params, field: allowed.mode}, chosen, asks, violations

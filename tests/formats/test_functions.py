@@ -23,7 +23,7 @@ def test_a_function_is_taken_where_qwen_agent_knows_a_tool_or_looser(case: Any) 
         ({"function": {"name": "f"}}, "tools[0].type", "is required"),
         ({"type": None, "function": {"name": "f"}}, "tools[0].type", "is required"),
         ({"type": "custom", "function": {"name": "f"}}, "tools[0].type", "must be function"),
-        ({"type": "web_search", "name": "f"}, "tools[0].type", "must be function or custom"),
+        ({"type": "web_search", "name": "f"}, "tools[0].type", "must be function, custom or mcp"),
         ({"type": "custom", "custom": None}, "tools[0].custom", "must be a custom object"),
         ({"type": "custom", "custom": {}}, "tools[0].custom.name", "is required"),
         ({"type": "custom"}, "tools[0].name", "is required"),
@@ -48,7 +48,7 @@ def test_a_tool_may_be_bare_or_wrapped() -> None:
 @each_case(
     ("tool", "path", "start"),
     [
-        ("f", "tools[0]", "must be a function object with a name"),
+        (1, "tools[0]", "must be a function object with a name"),
         ({"functionDeclarations": []}, "tools[0]", "has the form of Gemini's API"),
         ({"type": "function"}, "tools[0].function", "is required"),
         ({}, "tools[0].name", "is required"),
@@ -128,8 +128,8 @@ def test_a_choice_leaves_only_the_allowed_functions() -> None:
         "mode": "required",
         "tools": [{"type": "function", "name": "g"}, {"type": "function", "name": "h"}],
     }
-    params, left, [violation] = choose_tools({"tool_choice": allowed, "top_p": 1}, tools, CHAT_PATHS)
+    params, left, _, [violation] = choose_tools({"tool_choice": allowed, "top_p": 1}, tools, (), CHAT_PATHS)
     assert params == {"tool_choice": "required", "top_p": 1}
     assert [tool.name for tool in left] == ["g"]
     assert violation.message == "names no function of this request: 'h'"
-    assert choose_tools({"tool_choice": "auto"}, tools, CHAT_PATHS) == ({"tool_choice": "auto"}, tools, [])
+    assert choose_tools({"tool_choice": "auto"}, tools, (), CHAT_PATHS) == ({"tool_choice": "auto"}, tools, (), [])

@@ -29,8 +29,20 @@ def with_path(messages: Sequence[Message]) -> list[Message]:
     return [replace(one, path=f"messages[{at}]") for at, one in enumerate(messages)]
 
 
+_NEWER_FIELDS = {"server": None, "tool": "", "awaits_approval": False}
+"""Fields of a call that came later, with the values that no stored list gives another."""
+
+
 def describe(messages: Sequence[Message]) -> list[Any]:
-    return [json.loads(json.dumps(msgspec.to_builtins(one))) for one in messages]
+    return [_drop_newer_fields(json.loads(json.dumps(msgspec.to_builtins(one)))) for one in messages]
+
+
+def _drop_newer_fields(message: dict[str, Any]) -> dict[str, Any]:
+    parts = [
+        {key: value for key, value in part.items() if key not in _NEWER_FIELDS or value != _NEWER_FIELDS[key]}
+        for part in message["parts"]
+    ]
+    return {**message, "parts": parts}
 
 
 def edit(value: Any) -> Any:

@@ -5,13 +5,13 @@ warning where the request makes sense without it. Fields that this module does n
 ones appear every month, and refusing them would break clients.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from app.chat.messages import ChatRequest, RequestPaths, Tool
+from app.chat.messages import ChatRequest, RequestPaths
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
@@ -20,8 +20,10 @@ from app.formats.anthropic.tools import (
     AnthropicToolChoice,
     check_tool_choice,
     find_tools,
+    is_toolset,
     parse_tools,
     read_choice_form,
+    read_servers,
 )
 from app.formats.base import Options, ReplyMode
 from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings
@@ -29,6 +31,7 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.server_asks import make_server_tools
 from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation.violations import find_unknown_keys, to_violations
@@ -90,6 +93,7 @@ class MessagesRequest(CountTokensRequest):
 
 _DROPPED = frozenset(
     {
+        "mcp_servers",
         "cache_control",
         "service_tier",
         "speed",
@@ -99,11 +103,10 @@ _DROPPED = frozenset(
         "workspace_id",
         "context_management",
         "container",
-        "mcp_servers",
         "thread",
     }
 )
-"""Fields that are ignored silently, or that `_check_refused` and `_warn_of_edits` look at."""
+"""Fields that are ignored silently, or that are read as they are."""
 _NOT_PASSED = {
     *("extra_body", "stream_options", "stop", "max_tokens", "max_completion_tokens", "tool_choice", "function_choice"),
     *("parallel_tool_calls", "parallel_function_calls", "use_raw_api"),
@@ -186,15 +189,27 @@ def _parse_request(
         raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None, system_path)
     parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
-    tools, tool_violations, warnings = parse_tools(find_tools(body, tools_path))
-    violations += [*system.violations, *parsed.violations, *tool_violations]
-    for field in ("messages", "system", "tools", "output_config", "output_format", "chat_template_kwargs"):
+    found = find_tools(body, tools_path)
+    asks = read_servers(body.get("mcp_servers"), [one for one in found if is_toolset(one[1])])
+    functions = [one for one in found if not is_toolset(one[1])]
+    tools, tool_violations, warnings = parse_tools(functions)
+    warnings += asks.warnings
+    violations += [*system.violations, *parsed.violations, *tool_violations, *asks.violations]
+    for field in (
+        "messages",
+        "system",
+        "tools",
+        "mcp_servers",
+        "output_config",
+        "output_format",
+        "chat_template_kwargs",
+    ):
         violations += find_invalid_values(body.get(field), names.get(field, field), limits.max_nesting)
     if head is None:
         raise InvalidInput(violations)
-    violations += check_tool_choice(head.tool_choice, tools)
+    violations += check_tool_choice(head.tool_choice, tools, asks.asks)
     violations += _check_thinking(head.thinking)
-    params = _translate_params(head, body, tools, violations)
+    params = _translate_params(head, body, violations, has_tools=bool(tools or asks.asks))
     messages = (*system.messages, *parsed.messages)
     if violations:
         if tools and not parsed.violations:
@@ -211,6 +226,7 @@ def _parse_request(
         text_joiner=ANTHROPIC.text_joiner,
         policy=ANTHROPIC.policy,
         stream=given.stream,
+        server_tools=make_server_tools(asks.asks, (), parsed, function_paths=[path for path, _ in functions]),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
     )
     return ParsedRequest(
@@ -243,8 +259,6 @@ def _read_settings(given: MessagesRequest) -> ReplySettings:
 def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
     if body.get("container"):
         yield Violation("container", "is not supported: no code is run here")
-    if body.get("mcp_servers"):
-        yield Violation("mcp_servers", "is not supported: connect to MCP servers in the client, and send their tools")
     for key, message in NESTED_PARAMS.items():
         if body.get(key) is not None:
             yield Violation(key, message)
@@ -275,7 +289,7 @@ def _check_thinking(thinking: AnthropicThinking | None) -> Iterator[Violation]:
 
 
 def _translate_params(
-    head: CountTokensRequest, body: dict[str, Any], tools: Sequence[Tool], violations: list[Violation]
+    head: CountTokensRequest, body: dict[str, Any], violations: list[Violation], *, has_tools: bool
 ) -> Mapping[str, Any]:
     """Return the parameters of the request under the gateway's names, and add what is wrong with them."""
     given = {key: value for key, value in body.items() if key in _PASSED}
@@ -288,7 +302,7 @@ def _translate_params(
         params["max_tokens"] = head.max_tokens
         if head.stop_sequences:
             params["stop"] = head.stop_sequences
-    if head.tool_choice is not None and tools:
+    if head.tool_choice is not None and has_tools:
         choice = head.tool_choice
         params["tool_choice"] = _WORDS.get(choice.type) or {"function": {"name": choice.name}}
         if choice.disable_parallel_tool_use:

@@ -7,7 +7,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from app.chat.messages import CacheMark, Tool
+from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.server_asks import NOTHING_ASKED, AskReader, FoundAsks
 from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
 from app.validation.violations import json_path
 
@@ -32,7 +34,7 @@ class AnthropicToolChoice(BaseModel):
     disable_parallel_tool_use: bool | None = None
 
 
-_PROVIDER_TOOLS = (*("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_toolset", "advisor"),)
+_PROVIDER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_", "advisor")
 _TOOL_KEYS = frozenset(
     {
         *("type", "name", "description", "input_schema", "strict", "cache_control"),
@@ -42,6 +44,7 @@ _TOOL_KEYS = frozenset(
 _DATED = re.compile(r"_\d{8}$")
 """The end of a type of tools that Anthropic defines."""
 _MAX_SHOWN = 40
+_SERVERS_FORM = '[{"type": "url", "name": "…"}]'
 _TOOL_FORM = '{"name": "…", "description": "…", "input_schema": {…}}'
 
 
@@ -76,6 +79,40 @@ def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _get_name(tool: Any) -> Any:
     return tool.get("name") if isinstance(tool, dict) else None
+
+
+def is_toolset(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "mcp_toolset"
+
+
+def read_servers(servers: Any, toolsets: Sequence[tuple[str, Any]]) -> FoundAsks:
+    """Read `mcp_servers` and the toolsets, each with its path. A server without a toolset offers all of its tools, or
+    those of the older `tool_configuration`."""
+    if servers is None and not toolsets:
+        return NOTHING_ASKED
+    if not isinstance(servers, list | None) or not all(isinstance(server, dict) for server in servers or ()):
+        return FoundAsks(violations=[Violation("mcp_servers", f"must be a list of servers: write {_SERVERS_FORM}")])
+    reader = AskReader()
+    violations: list[Violation] = []
+    by_name: dict[Any, tuple[str, Any]] = {}
+    names = [server.get("name") for server in servers or ()]
+    for path, toolset in toolsets:
+        name = toolset.get("mcp_server_name")
+        if name not in names:
+            text = f"names no server of mcp_servers: {str(name)[:_MAX_SHOWN]!r}"
+            violations.append(Violation(f"{path}.mcp_server_name", text))
+        elif name in by_name:
+            violations.append(Violation(path, f"there are two toolsets of the server {name!r}"))
+        else:
+            by_name[name] = path, toolset
+    for place, server in enumerate(servers or ()):
+        path = f"mcp_servers[{place}]"
+        if server.get("type", "url") != "url":
+            violations.append(Violation(f"{path}.type", "must be url"))
+        toolset_path, toolset = by_name.get(server.get("name"), ("", None))
+        reader.add_toolset(server, path, toolset, toolset_path)
+    found = reader.found
+    return FoundAsks(found.asks, [*violations, *found.violations], found.warnings)
 
 
 def parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
@@ -145,7 +182,7 @@ def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
         return "", f"has no name, or not where OpenAI's tools have it: write {_TOOL_FORM}"
     if _DATED.search(kind):
         return ".type", f"{kind} has a schema that only Anthropic's models know: send a tool with an input_schema"
-    return ".type", f"must be custom, or left out, not {kind[:_MAX_SHOWN]!r}: tools run in the client, none runs here"
+    return ".type", f"must be custom, or left out, not {kind[:_MAX_SHOWN]!r}: no provider's tool runs here"
 
 
 def _parse_tool(item: dict[str, Any], path: str) -> Tool:
@@ -159,15 +196,18 @@ def _parse_tool(item: dict[str, Any], path: str) -> Tool:
     return Tool(item["name"], schema, mark)
 
 
-def check_tool_choice(choice: AnthropicToolChoice | None, tools: Sequence[Tool]) -> Iterator[Violation]:
+def check_tool_choice(
+    choice: AnthropicToolChoice | None, tools: Sequence[Tool], asks: Sequence[ServerAsk]
+) -> Iterator[Violation]:
     if choice is None or choice.type in ("auto", "none"):
         return
     names = [tool.name for tool in tools]
-    if not tools:
+    heads = tuple(f"{ask.server}-" for ask in asks)
+    if not tools and not asks:
         yield Violation("tool_choice", "needs tools to choose from, but the request has none")
     elif choice.type == "tool" and choice.name is None:
         yield Violation("tool_choice.name", "is required")
-    elif choice.type == "tool" and choice.name not in names:
+    elif choice.type == "tool" and choice.name not in names and not str(choice.name).startswith(heads):
         yield Violation(
             "tool_choice.name", f"must be one of the tools ({', '.join(sorted(names))}), not {choice.name!r}"
         )

@@ -160,9 +160,10 @@ def _make_change(base: Message | None, message: Message) -> dict[str, Any]:
 
 
 def _without_marks(part: dict[str, Any]) -> dict[str, Any]:
-    """Return the part without cache marks and the path of a call, which belong to one request only."""
+    """Return the part without cache marks and the path of a call, which belong to one request only, and without what
+    says of a call that the gateway runs it."""
     kind = part.pop("kind")  # it is written last
-    omitted = {"mark", "path"} if kind == "tool_call" else {"mark"}
+    omitted = {"path", "server", "tool", "awaits_approval"} if kind == "tool_call" else {"mark"}
     fields = {key: value for key, value in part.items() if key not in omitted}
     if "content" in fields:
         fields["content"] = [_without_marks(item) for item in fields["content"]]

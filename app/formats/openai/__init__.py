@@ -30,7 +30,7 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", OpenAIMessages))
-    return ParsedMessages(*parse_messages(wire))
+    return parse_messages(wire)
 
 
 def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:

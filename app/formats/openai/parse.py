@@ -1,12 +1,13 @@
 """Parses OpenAI messages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
+from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
 from app.validation.violations import find_unknown_keys
 
@@ -14,8 +15,7 @@ _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
 _KNOWN_CALL_KEYS = {"index", "approval"}
 
 
-def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """Return (messages, violations, warnings)."""
+def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> ParsedMessages:
     parser = _OpenAIParser()
     roles = ["", *[message.role for message in messages], ""]
     parsed: list[Message] = []
@@ -26,13 +26,16 @@ def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> tuple[tuple[Messag
             parsed += parser.add_server_messages(message, item.server_messages)
         else:
             parsed.append(message)
-    return tuple(parsed), parser.violations, parser.warnings
+    has_waiting = parser.has_waiting
+    return ParsedMessages(tuple(parsed), parser.violations, parser.warnings, has_waiting=has_waiting)
 
 
 class _OpenAIParser:
     def __init__(self) -> None:
         self.violations: list[Violation] = []
         self.warnings: list[str] = []
+        self.has_waiting = False
+        """A call is marked as waiting for approval."""
 
     def parse(self, number: int, item: wire.OpenAIMessage, *, turn: bool) -> Message:
         path = f"messages[{number}]"
@@ -82,28 +85,32 @@ class _OpenAIParser:
         rest, has_thoughts = _cut_start(content, Reasoning, "".join([turn.reasoning_content or "" for turn in turns]))
         known = {call.id for entry in turns for call in entry.tool_calls or ()}
         rest = tuple(part for part in rest if not isinstance(part, ToolCall) or part.id not in known)
-        extra = message.extra
+        extra, has_details = _cut_details(
+            message.extra, [one for turn in turns for one in turn.reasoning_details or ()]
+        )
         for place, entry in enumerate(entries):
             path = f"{message.path}.server_messages[{place}]"
             if entry.role == "tool":
                 result = ToolResult(_parse_parts(entry.content, path), None, entry.tool_call_id, entry.is_error)
                 yield Message("tool", (result,), path=path)
                 continue
+            calls = _read_calls(entry.tool_calls, path)
+            self.has_waiting = self.has_waiting or any(call.awaits_approval for call in calls)
             is_last = not rest and entry is turns[-1]
             yield Message(
                 "assistant",
                 (
                     *((Reasoning(entry.reasoning_content),) if entry.reasoning_content and has_thoughts else ()),
                     *(_parse_parts(entry.content, path) if has_texts else ()),
-                    *_read_calls(entry.tool_calls, path),
+                    *calls,
                 ),
                 message.name,
                 path,
                 path,
-                extra if is_last else {},
+                _merge_details(extra if is_last else {}, entry.reasoning_details if has_details else None),
             )
         if rest or (extra and not turns):
-            yield replace(message, parts=rest, turn=message.path)
+            yield replace(message, parts=rest, turn=message.path, extra=extra)
 
     def _misplaced(self, item: wire.OpenAIMessage, path: str) -> None:
         """Warn of fields that only a message of another role can have."""
@@ -162,6 +169,20 @@ def _cut_start(parts: tuple[Part, ...], kind: type[Text | Reasoning], start: str
                 continue
         out.append(part)
     return (parts, False) if left else (tuple(out), True)
+
+
+def _cut_details(extra: Mapping[str, Any], start: list[Any]) -> tuple[dict[str, Any], bool]:
+    """Return the fields of a message without these `reasoning_details` at the beginning of its own, and whether it has
+    them."""
+    details = extra.get("reasoning_details") or []
+    if details[: len(start)] != start:
+        return dict(extra), False
+    rest = {key: value for key, value in extra.items() if key != "reasoning_details"}
+    return _merge_details(rest, details[len(start) :]), True
+
+
+def _merge_details(extra: dict[str, Any], details: list[Any] | None) -> dict[str, Any]:
+    return extra | {"reasoning_details": [*details, *extra.get("reasoning_details", ())]} if details else extra
 
 
 def _is_refusal(item: wire.OpenAIMessage) -> bool:

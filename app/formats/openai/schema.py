@@ -191,6 +191,7 @@ class ServerMessage(BaseModel):
     tool_calls: list[ToolCallWire] | None = None
     tool_call_id: str | None = None
     is_error: bool | None = None
+    reasoning_details: list[Any] | None = None
 
     @model_validator(mode="after")
     def _check_result_is_named(self) -> "ServerMessage":

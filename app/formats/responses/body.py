@@ -37,6 +37,7 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
+from app.formats.server_asks import list_function_paths, make_server_tools
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
@@ -135,6 +136,8 @@ class ResponsesBody(BaseModel):
     """Answer at once, and go on without the client."""
     stream: bool | None = False
     parallel_tool_calls: bool | None = None
+    max_tool_calls: Annotated[int | None, Field(ge=1, lt=2**63)] = None
+    """How many tools the gateway runs at most. Further calls are answered with an error."""
     metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = None
     cache: CacheChoice = None
     """An extension of Parley: how to use the cache."""
@@ -237,6 +240,7 @@ class _BodyReader:
             raise InvalidInput(self._violations)
         background, streamed, store = head.background is True, head.stream is True, head.store is not False
         stream, input_items = streamed or background, [*context, *items]
+        listed = _find_listed(input_items) if tools.asks else ()
         mode: ReplyMode = "delta" if stream else "whole"
         return ResponsesRequest(
             ReplySettings(
@@ -257,9 +261,16 @@ class _BodyReader:
                 policy=RESPONSES.policy,
                 stream=stream,
                 paths=RequestPaths("", "", "input", self._param_names),
+                server_tools=make_server_tools(
+                    tools.asks,
+                    parsed.approvals,
+                    parsed,
+                    max_calls=head.max_tool_calls,
+                    function_paths=list_function_paths(tools.tools, tools.paths),
+                ),
             ),
             limit_warnings([*self._warnings, *parsed.warnings]),
-            Options(responses=self._make_options(tools, store=store, background=background, compacts=compacts)),
+            Options(responses=self._make_options(tools, listed, store=store, background=background, compacts=compacts)),
             input_items,
             len(context),
             len(msgspec.json.encode(input_items)) if store else 0,
@@ -271,7 +282,9 @@ class _BodyReader:
     def _refuse(self, path: str, message: str) -> None:
         self._violations.append(Violation(path, message))
 
-    def _make_options(self, tools: OfferedTools, *, store: bool, background: bool, compacts: bool) -> ResponsesOptions:
+    def _make_options(
+        self, tools: OfferedTools, listed: tuple[str, ...], *, store: bool, background: bool, compacts: bool
+    ) -> ResponsesOptions:
         body = self._body
         fields = {key: body[key] for key in _ECHOED if body.get(key) is not None}
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
@@ -286,6 +299,7 @@ class _BodyReader:
             namespaces=tools.namespaces,
             client_search=tools.client_search,
             compacts=compacts,
+            listed=listed,
         )
 
     # The parts of the body.
@@ -362,10 +376,11 @@ class _BodyReader:
         found = parse_tools([ToolSource(self._tools_path, tools or []), *brought])
         self._violations += (one for one in found.violations if not one.path.startswith(_STORED))
         self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
-        allowed = parse_tool_choice(self._body.get("tool_choice"), found).allowed
+        choice = parse_tool_choice(self._body.get("tool_choice"), found)
+        allowed = choice.allowed
         if allowed is None:
             return found
-        return replace(found, tools=tuple(tool for tool in found.tools if tool.name in allowed))
+        return replace(found, tools=tuple(tool for tool in found.tools if tool.name in allowed), asks=choice.asks)
 
     def _parse_conversation(self, context: list[Any], items: list[Any], tools: OfferedTools) -> ParsedMessages:
         instructions = self._body.get("instructions")
@@ -390,11 +405,11 @@ class _BodyReader:
             params["max_tokens"] = body["max_output_tokens"]
         choice = parse_tool_choice(body.get("tool_choice"), tools)
         self._violations += choice.violations
-        if compacts and tools.tools:
+        if compacts and (tools.tools or tools.asks):
             params["function_choice"] = "none"
         elif choice.value is not None:
             params["function_choice"] = choice.value
-        if not tools.tools:
+        if not tools.tools and not tools.asks:
             params.pop("parallel_tool_calls", None)
         self._read_reasoning(params, settings)
         self._read_text(params, settings, compacts=compacts)
@@ -485,6 +500,16 @@ class _BodyReader:
         unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *_REFUSED) and body[key] is not None]
         self._violations += find_misspelt_fields(unknown, [sorted(_KNOWN | _OTHER_NAMES.keys())], body)
         self._warnings += warn_of_unknown_fields(body, _KNOWN | _REFUSED.keys(), instead=_INSTEAD)
+
+
+def _find_listed(items: list[Any]) -> tuple[str, ...]:
+    """Return the labels of the servers whose tools the conversation lists already."""
+    return tuple(
+        item["server_label"]
+        for item in items
+        if isinstance(item, dict) and item.get("type") == "mcp_list_tools" and not item.get("error")
+        if isinstance(item.get("server_label"), str)
+    )
 
 
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:

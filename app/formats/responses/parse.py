@@ -48,7 +48,7 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     violations += parser.violations
     if violations:
         return ParsedMessages((), violations)
-    return ParsedMessages(parser.finish(), (), parser.warnings, parser.approvals)
+    return ParsedMessages(parser.finish(), (), parser.warnings, parser.approvals, has_waiting=parser.has_waiting)
 
 
 class _ItemParser:
@@ -77,6 +77,10 @@ class _ItemParser:
     def finish(self) -> tuple[Message, ...]:
         self._close()
         return tuple(self._messages)
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._approval_requests)
 
     @property
     def approvals(self) -> tuple[ToolApproval, ...]:

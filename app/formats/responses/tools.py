@@ -14,9 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.messages import Tool
+from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.server_asks import AskReader, limit_asks
 from app.openai_messages.custom_tools import make_function
-from app.other_apis import read_choice, read_function_tool, read_schema_tool
+from app.other_apis import read_choice, read_function_tool, read_schema_tool, read_server_choice
 
 SEARCH_NAME = "tool_search"
 """The function that stands for a search which the client runs."""
@@ -57,6 +59,10 @@ class OfferedTools(Struct, frozen=True):
     """(namespace, name) by the name of the function."""
     client_search: bool = False
     """The function `tool_search` stands for a search that the client runs."""
+    asks: tuple[ServerAsk, ...] = ()
+    """The servers whose tools the gateway runs."""
+    paths: dict[str, str] = {}
+    """The JSON paths of the tools, by the names of the functions."""
     warnings: list[str] = []
     violations: list[Violation] = []
 
@@ -79,14 +85,16 @@ def parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
     parser = _ToolParser()
     for source in sources:
         parser.add_source(source)
-    offered = parser.offered
+    offered, asked = parser.offered, parser.asks.found
     return OfferedTools(
         tuple(one.tool for one in offered.values()),
         frozenset(name for name, one in offered.items() if one.kind == "custom"),
         {name: (one.namespace, one.name) for name, one in offered.items() if one.namespace},
         any(one.kind == "tool_search" for one in offered.values()),
-        parser.warnings,
-        parser.violations,
+        asked.asks,
+        parser.paths,
+        [*parser.warnings, *asked.warnings],
+        [*parser.violations, *asked.violations],
     )
 
 
@@ -105,6 +113,8 @@ class _ToolParser:
     def __init__(self) -> None:
         self.offered: dict[str, _OfferedTool] = {}
         """By the names of the functions."""
+        self.paths: dict[str, str] = {}
+        self.asks = AskReader()
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
         self._names: set[str] = set()
@@ -130,6 +140,8 @@ class _ToolParser:
                 self._add_namespace(tool, path)
             case "tool_search" if tool.get("execution") == "client" and not namespace:
                 self._add_search(tool, path)
+            case "mcp" if not namespace and not self._source.found and not self._source.stored:
+                self.asks.add(tool, path)
             case str(kind) if kind.startswith(_LEFT_OUT):
                 text = f"{kind} runs on OpenAI's servers and was not offered to the model"
                 self.warnings.append(f"{path}: {text}")
@@ -141,8 +153,8 @@ class _ToolParser:
             case kind if self._source.found:
                 self.warnings.append(f"{path}: no tool of type {kind!r} runs at Parley, so it was not offered")
             case kind:
-                text = f"is not supported here: {kind!r} is not function, custom or namespace, and no tool runs here"
-                self._refuse(f"{path}.type", text)
+                text = f"is not supported here: {kind!r} is not function, custom, namespace or mcp"
+                self._refuse(f"{path}.type", f"{text}, and no provider's tool runs here")
 
     def _refuse(self, path: str, message: str) -> None:
         self.violations.append(Violation(path, message))
@@ -153,6 +165,8 @@ class _ToolParser:
         if name is not None and join_name(namespace, name) in self._names:
             self._refuse(f"{path}.name", f"must be unique: there are two tools named {join_name(namespace, name)!r}")
             return None
+        if name is not None:
+            self.paths[join_name(namespace, name)] = path
         return name
 
     def _read_name(self, tool: dict[str, Any], path: str) -> str | None:
@@ -233,12 +247,16 @@ class ToolChoice(Struct, frozen=True):
     """`tool_choice` of OpenAI's chat completions."""
     allowed: frozenset[str] | None = None
     """The only functions that are offered; None: all of them."""
+    asks: tuple[ServerAsk, ...] = ()
+    """The only servers that are offered beside, if `allowed` is not None."""
     violations: list[Violation] = []
 
 
 def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
     names = {tool.name for tool in tools.tools}
     choice = _read_choice_form(given, names)
+    if tools.asks and (served := _choose_served(choice, tools)) is not None:
+        return served
     match choice:
         case None:
             return ToolChoice()
@@ -262,6 +280,22 @@ def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
             return _refuse_choice("tool_choice.type", text)
         case _:
             return _refuse_choice("tool_choice", "must be auto, none, required or an object with a type")
+
+
+def _choose_served(choice: Any, tools: OfferedTools) -> ToolChoice | None:
+    """Return a choice that the servers of the request allow; None if it is not about them."""
+    if isinstance(choice, str) and choice in _CHOICES:
+        return ToolChoice(choice)
+    served = read_server_choice(choice)
+    if served is not None:
+        label = choice["server_label"]
+        if all(ask.server != label for ask in tools.asks):
+            return _refuse_choice("tool_choice.server_label", f"names no server of this request: {label!r}")
+        return ToolChoice(served)
+    name = choice.get("name") if isinstance(choice, dict) and choice.get("type") == "function" else None
+    if isinstance(name, str) and name.startswith(tuple(f"{ask.server}-" for ask in tools.asks)):
+        return ToolChoice({"type": "function", "function": {"name": name}})
+    return None
 
 
 def _read_choice_form(choice: Any, names: set[str]) -> Any:
@@ -302,15 +336,34 @@ def _parse_allowed(mode: Any, allowed: list[Any], tools: OfferedTools, names: se
     if mode not in ("auto", "required"):
         return _refuse_choice("tool_choice.mode", "must be auto or required")
     found = [_find_names(tool, tools, names) for tool in allowed]
+    asks = _find_servers(allowed, tools)
+    labels = {ask.server for ask in asks}
     violations = [
         Violation(f"tool_choice.tools[{number}].name", "names no tool of this request")
         for number, (tool, some) in enumerate(zip(allowed, found, strict=True))
-        if not some and not _is_left_out(tool)
+        if not some and not _is_left_out(tool) and not (_is_server(tool) and tool.get("server_label") in labels)
     ]
     kept = frozenset(name for some in found for name in some)
+    if asks and not violations:
+        return ToolChoice(mode, kept, asks)
     if not kept and not violations:
         violations = [Violation("tool_choice.tools", "names no tool that this request can offer to the model")]
-    return ToolChoice(mode, kept, violations)
+    return ToolChoice(mode, kept, violations=violations)
+
+
+def _is_server(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("type") == "mcp"
+
+
+def _find_servers(allowed: list[Any], tools: OfferedTools) -> tuple[ServerAsk, ...]:
+    """Return the servers that `allowed_tools` names, with the tools that it names."""
+    found: list[ServerAsk] = []
+    for ask in tools.asks:
+        entries = [tool for tool in allowed if _is_server(tool) and tool.get("server_label") == ask.server]
+        names = [f"{ask.server}-{tool['name']}" for tool in entries if isinstance(tool.get("name"), str)]
+        if entries:
+            found += limit_asks([ask], names)[0] if len(names) == len(entries) else [ask]
+    return tuple(found)
 
 
 def _find_names(tool: Any, tools: OfferedTools, names: set[str]) -> list[str]:

@@ -90,7 +90,8 @@ def test_a_schema_of_the_output_is_a_response_format() -> None:
     ("body", "places"),
     [
         ({"container": "c"}, ["container"]),
-        ({"mcp_servers": [{}]}, ["mcp_servers"]),
+        ({"mcp_servers": [{}]}, ["mcp_servers[0].name"]),
+        ({"mcp_servers": {}}, ["mcp_servers"]),
         ({"generate_cfg": {}}, ["generate_cfg"]),
         ({"chat_template_kwargs": 5}, ["chat_template_kwargs"]),
         ({"thinking": {"type": "enabled"}}, ["thinking.budget_tokens"]),

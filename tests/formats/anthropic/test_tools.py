@@ -141,4 +141,4 @@ def test_a_choice_names_one_of_the_tools(
     choice: Json | None, tools: tuple[Tool, ...], found: list[tuple[str, str]]
 ) -> None:
     parsed = None if choice is None else AnthropicToolChoice.model_validate(choice)
-    assert [(one.path, one.message) for one in check_tool_choice(parsed, tools)] == found
+    assert [(one.path, one.message) for one in check_tool_choice(parsed, tools, ())] == found
