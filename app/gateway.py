@@ -260,7 +260,7 @@ class Gateway:
         """Return the deployments that can serve the request, each with its body. Those with the same name of the model,
         the same profile and the same API share one. A deployment that must be sent old media as words is used only if
         all are such. Raises the first error if there are none."""
-        deployments, hash_prefix = route.deployments, route.strategy == "prefix"
+        deployments, hash_prefix = route.deployments, route.strategy in ("prefix", "session")
         if len(deployments) == 1:
             return [(deployments[0], self._build(request, deployments[0], media))]
         if pipeline.has_media(request):
@@ -321,7 +321,7 @@ class Gateway:
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
             bool(prepared.params) and is_deterministic(body, profile),
-            _hash_prefix(body, api) if hash_prefix else b"",
+            (request.session or _hash_prefix(body, api)) if hash_prefix else b"",
         )
 
     async def open(

@@ -36,6 +36,7 @@ from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownMo
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
+from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
 from app.observe.logs import log_late_failure
@@ -96,6 +97,15 @@ class RequestInProgress:
         """The reply goes on without the client, and the request is reported at its end."""
         self.record = RequestRecord(self.id, endpoint, self.caller.name, trace=context.begin_trace(scope))
         self.attempts = AttemptLog(self.record.trace)
+
+
+def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
+    conversation, settings = parsed.request, parsed.settings
+    extra = conversation.params.get("extra_body") or {}
+    session = find_session(request.scope["state"]["headers"], extra, settings.metadata, settings.session)
+    if not session:
+        return parsed
+    return replace(parsed, request=replace(conversation, session=hash_session(caller, session)))
 
 
 class UnpreparedReply(Struct, frozen=True):
@@ -257,6 +267,8 @@ class ChatEndpoint(Generic[Parsed]):
         whatever the request says of caches. Raises ParleyError if the request can be refused before anything is sent
         upstream."""
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
+        if route.reads_sessions:
+            parsed = _with_session(parsed, request, context.caller_id(request.scope))
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,

@@ -127,6 +127,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         lambda: [((state.name,), state.outstanding) for state in context.upstreams],
     )
     metrics.add_gauge(
+        "parley_upstream_sessions_moved",
+        "Requests so far that another upstream took than the one which has their session in its cache.",
+        ("upstream",),
+        lambda: [((state.name,), state.moved_away) for state in context.upstreams],
+    )
+    metrics.add_gauge(
         "parley_redis_connected",
         "1 while Redis answers; 0 while requests are served without it, and limits are counted for this process alone.",
         ("use",),

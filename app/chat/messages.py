@@ -181,6 +181,8 @@ class ChatRequest(Struct, frozen=True):
     paths: RequestPaths = CHAT_PATHS
     passages: PassageSearch | None = None
     """How long files are searched; None: each is put in from its beginning, up to a limit."""
+    session: bytes = b""
+    """A hash of the session's id, 16 bytes; empty if it has none or the model's servers do not need it."""
     server_tools: ServerTools | None = None
     """The tools that the gateway runs; None if the request names none."""
 

@@ -10,6 +10,7 @@ from app.chat.messages import MediaKind
 from app.config.settings import DEMO, Model, Settings, SettingsError, Upstream
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
+from app.routing.strategies import Strategy
 from app.runtime.token_counting import TokenCounters, TokenizersError
 from app.upstream.api import find_api
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
@@ -67,7 +68,7 @@ class ModelRegistry:
                 row.defaults.given_params(),
                 row.max_retries,
                 self._seconds(row),
-                row.strategy,
+                _find_strategy(row, deployments),
                 row.fallbacks,
                 row.fallbacks_on_context_length,
                 row.fallbacks_on_content_filter,
@@ -75,6 +76,7 @@ class ModelRegistry:
                 _hedge_delay(row),
                 None if row.price is None else row.price.to_price(),
                 None if row.rag_cfg is None else row.rag_cfg.to_search(),
+                _reads_sessions(row, deployments),
             )
             for alias in (name, *row.aliases):
                 self._routes[alias] = route
@@ -143,7 +145,8 @@ class ModelRegistry:
     def _make_passthrough_route(self, model: str) -> ModelRoute:
         assert self._settings.passthrough is not None
         deployment = self._deployment(model, self._settings.passthrough, model)
-        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds)
+        told = deployment.profile.session_header is not None
+        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds, reads_sessions=told)
 
     def find_abilities(self, model: str) -> ModelAbilities | None:
         route = self.find(model)
@@ -177,6 +180,17 @@ def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "pro
     if not all(profile.native_tools for profile in profiles):
         return "prompt"
     return "text" if any(profile.text_tools for profile in profiles) else "native"
+
+
+def _find_strategy(row: Model, deployments: Collection[Deployment]) -> Strategy:
+    caches = any(deployment.profile.caches_prefixes for deployment in deployments)
+    return row.strategy or ("session" if caches else "least_busy")
+
+
+def _reads_sessions(row: Model, deployments: Collection[Deployment]) -> bool:
+    if len(deployments) > 1 and _find_strategy(row, deployments) == "session":
+        return True
+    return any(deployment.profile.session_header is not None for deployment in deployments)
 
 
 def _hedge_delay(row: Model) -> HedgeDelay | None:

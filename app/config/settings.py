@@ -385,7 +385,8 @@ class ModelPrice(_Section):
 
 class Model(_Section):
     upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(_upstream_rows)] = Field(min_length=1)
-    strategy: Strategy = "least_busy"
+    strategy: Strategy | None = None
+    """Without it, `session` where a server caches prefixes, else `least_busy`."""
     name: str | None = None
     aliases: tuple[str, ...] = ()
     defaults: GenerateCfg = GenerateCfg()

@@ -61,6 +61,8 @@ class ReplySettings(Struct, frozen=True):
     """How long the call goes on after its last client has disconnected, up to infinity: `cancel_on_disconnect`."""
     cache: CacheControl | None = None
     metadata: Mapping[str, str] | None = None
+    session: str | None = None
+    """What a Responses body calls the conversation: `prompt_cache_key`, else `user`."""
 
 
 class ParsedRequest(Struct, frozen=True):

@@ -144,6 +144,11 @@ class Metrics:
             "input, reasoning a part of output.",
             ("model", "key", "kind"),
         )
+        self._prompt_tokens = self._add_counter(
+            "parley_upstream_prompt_tokens_total",
+            "Tokens of prompts, by whether the model server had them in its own cache.",
+            ("upstream", "cached"),
+        )
         self._cost = self._add_counter(
             "parley_cost_total", "Cost of the replies, in the currency of the configured prices.", ("model", "key")
         )
@@ -241,6 +246,8 @@ class Metrics:
             return
         if first is not None and tokens.output > 1 and record.error is None:
             self._output_token[endpoint, model].observe((record.duration - first) / (tokens.output - 1))
+        if record.attempts:
+            self._count_prompt(record.attempts[-1].upstream, tokens)
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
         self._count_tokens(answering, record.caller, tokens, record.cost)
 
@@ -254,6 +261,13 @@ class Metrics:
 
     def observe_rounds(self, rounds: int) -> None:
         self._rounds.observe(rounds)
+
+    def _count_prompt(self, name: str, tokens: TokenUsage) -> None:
+        upstream = name if name in self._upstreams else OTHER
+        if tokens.cached_input:
+            self._prompt_tokens[upstream, "true"].inc(tokens.cached_input)
+        if tokens.input > tokens.cached_input:
+            self._prompt_tokens[upstream, "false"].inc(tokens.input - tokens.cached_input)
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER

@@ -72,6 +72,11 @@ def _make_facts(**facts: Fact) -> dict[str, Fact]:
 FACTS: dict[str, dict[str, Fact]] = {
     "openai_compatible": {},
     "vllm": _make_facts(
+        caches_prefixes=Fact(
+            True,
+            "automatic prefix caching is on by default",
+            "docs.vllm.ai/en/latest/features/automatic_prefix_caching",
+        ),
         system=_MERGED,
         thinking_switch=Fact("chat_template_kwargs", "the switch is a variable of the model's chat template", _VLLM),
         thinking_budget=Fact(
@@ -93,6 +98,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         image_formats=_IMAGES_BY_PILLOW,
     ),
     "sglang": _make_facts(
+        caches_prefixes=Fact(
+            True,
+            "RadixAttention keeps the prefixes of earlier requests",
+            "sglang 0.5.23, srt/mem_cache/radix_cache.py",
+        ),
         system=_MERGED,
         thinking_switch=Fact("chat_template_kwargs", "the switch is a variable of the model's chat template", _SGLANG),
         thinking_budget=Fact(
@@ -110,6 +120,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         image_formats=Fact(_PILLOW, "images are opened with Pillow", "sglang 0.5.23, srt/utils/common.py"),
     ),
     "llamacpp": _make_facts(
+        caches_prefixes=Fact(True, "`cache_prompt` is true by default", "ggml-org/llama.cpp, tools/server/README.md"),
         system=_MERGED,
         thinking_switch=Fact("chat_template_kwargs", "`enable_thinking` in it must be a boolean", _LLAMACPP),
         thinking_budget=Fact(
@@ -233,6 +244,9 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
     ),
     "dashscope": _make_facts(
+        caches_prefixes=Fact(
+            True, "the implicit cache is on for its models", "help.aliyun.com/zh/model-studio/context-cache"
+        ),
         max_thinking_budget=Fact(
             38912,
             '"must be a positive integer and not greater than 38912"',
@@ -258,6 +272,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
     ),
     "deepseek": _make_facts(
+        caches_prefixes=Fact(True, "context caching on disk is on for all", "api-docs.deepseek.com/guides/kv_cache"),
         thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _DEEPSEEK_THINKING),
         thinks_by_default=Fact(True, "thinking is on unless a request switches it off", _DEEPSEEK_THINKING),
         thinking_budget=Fact("none", "thinking has no budget", _DEEPSEEK_THINKING),
@@ -394,6 +409,16 @@ FACTS: dict[str, dict[str, Fact]] = {
         audio=Fact("audio_url", "a URL or data URI", _SILICONFLOW_MEDIA),
     ),
     "openrouter": _make_facts(
+        session_header=Fact(
+            "x-session-id",
+            "requests with the same value go to the same provider",
+            "openrouter.ai/docs/guides/best-practices/prompt-caching; BerriAI/litellm issue 39153",
+        ),
+        caches_prefixes=Fact(
+            True,
+            "providers cache, and a session stays at one of them",
+            "openrouter.ai/docs/guides/best-practices/prompt-caching",
+        ),
         thinking_switch=Fact("reasoning_object", "`reasoning.enabled`", _OPENROUTER_REASONING),
         thinking_budget=Fact("reasoning_max_tokens", "`reasoning.max_tokens`", _OPENROUTER_REASONING),
         effort_excludes=Fact(
@@ -480,6 +505,14 @@ FACTS: dict[str, dict[str, Fact]] = {
         stream_usage=Fact(False, "`stream_options` is refused; the usage comes anyway", "dnakov/anon-kode issue 53"),
     ),
     "xai": _make_facts(
+        session_header=Fact(
+            "x-grok-conv-id",
+            "requests with the same value go to the same server",
+            "docs.x.ai/developers/advanced-api-usage/prompt-caching/maximizing-cache-hits",
+        ),
+        caches_prefixes=Fact(
+            True, "prompts are cached by server", "docs.x.ai/developers/advanced-api-usage/prompt-caching"
+        ),
         thinking_switch=Fact(
             "none",
             'most models refuse an effort, although they reason: "does not support parameter reasoningEffort"',
@@ -532,6 +565,9 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
     ),
     "openai": _make_facts(
+        caches_prefixes=Fact(
+            True, "prompts from 1024 tokens are cached", "platform.openai.com/docs/guides/prompt-caching"
+        ),
         inline_think=Fact(
             "off", "reasoning is never a part of the content", "platform.openai.com/docs/guides/reasoning"
         ),

@@ -253,6 +253,11 @@ class Profile(BaseModel):
     valid_arguments: bool = True
     """The server refuses a history with arguments that are not a JSON object: they are wrapped as `{"_raw": "…"}`."""
 
+    caches_prefixes: bool = False
+    """The server keeps the beginnings of conversations that it has read, so the next turn is cheaper there. With
+    several upstreams a session then stays at one, unless the model has another `strategy`."""
+    session_header: str | None = None
+    """The header in which the server is told a hash of the session's id, so that it finds the session in its cache."""
     cache_control: bool = False
     """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic). If
     false, it is left out, with a warning."""
@@ -347,6 +352,8 @@ SHAPES_REQUESTS = frozenset(
         "text_parts",
         "call_ids",
         "valid_arguments",
+        "caches_prefixes",
+        "session_header",
         "cache_control",
         "stream",
         "obfuscation_option",

@@ -22,7 +22,7 @@ from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
 from app.errors import ParleyError, UpstreamFailed
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
-from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad
+from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move
 from app.routing.retry_budget import RetryBudget
 from app.routing.route import Deployment, ModelRoute, PreparedRequest
 from app.routing.upstream_state import LatencyWindow
@@ -224,8 +224,13 @@ class UpstreamCaller:
         if len(members) == 1:
             return members[0]
         route, now = call.route, _loop_time()
-        chosen = choose_available(members, route.strategy, call.prepared.prefix, now, random.random())
-        return chosen or choose_least_bad(members, now)
+        prefix = call.prepared.prefix
+        chosen = choose_available(members, route.strategy, prefix, now, random.random())
+        if chosen is None:
+            return choose_least_bad(members, now)
+        if prefix:
+            count_move(call.members, chosen, prefix)
+        return chosen
 
     def _retry_wait_seconds(
         self, call: _Call, failure: UpstreamFailed, failed: PoolMember, retries: int
@@ -344,8 +349,10 @@ class UpstreamCaller:
         self, exchange: Exchange, prepared: PreparedRequest, index: int, target: Target, reply_id: str, wait: bool
     ) -> None:
         trace = exchange.attempts.trace
-        headers = () if trace is None else trace.begin_attempt(target.name)
+        headers = [] if trace is None else [*trace.begin_attempt(target.name)]
         profile = prepared.route.deployments[index].profile
+        if profile.session_header is not None and prepared.request.session:
+            headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
         stages = pipeline.reply_stages(prepared.request, profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))

@@ -5,7 +5,7 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from app.routing.route import Deployment, ModelRoute
-from app.routing.strategies import STRATEGIES, Strategy
+from app.routing.strategies import STRATEGIES, Strategy, find_favourite
 from app.routing.upstream_state import UpstreamState
 from app.upstream.http.client import Target
 
@@ -83,6 +83,15 @@ def choose_available(
     priority = min(member.deployment.priority for member in available)
     best = [member for member in available if member.deployment.priority == priority]
     return best[0] if len(best) == 1 else cast(PoolMember, STRATEGIES[strategy](best, prefix, roll))
+
+
+def count_move(members: Sequence[PoolMember], chosen: PoolMember, prefix: bytes) -> None:
+    """Count a request that another upstream takes than the one which has its session or beginning in its cache."""
+    priority = min(member.deployment.priority for member in members)
+    best = [member for member in members if member.deployment.priority == priority]
+    favourite = cast(PoolMember, find_favourite(best, prefix))
+    if favourite is not chosen:
+        favourite.state.moved_away += 1
 
 
 def choose_least_bad(members: Sequence[PoolMember], now: float) -> PoolMember:

@@ -57,6 +57,8 @@ class ModelRoute(Struct, frozen=True):
     price: Price | None = None
     passages: PassageSearch | None = None
     """How long files are searched, where a request does not say."""
+    reads_sessions: bool = False
+    """The session of a request chooses the server, or is told to it."""
 
     @property
     def has_fallbacks(self) -> bool:
@@ -103,7 +105,7 @@ class PreparedRequest(Struct, frozen=True):
     prompt_tokens: int = 0
     """An estimate, for a server that does not count them."""
     prefix: bytes = b""
-    """A hash of the beginning of the conversation, for the strategy `prefix`."""
+    """A hash of the session or of the beginning of the conversation, for the strategies that need one."""
     original: ChatRequest | None = None
     """The caller's whole request, if another model may have to answer it."""
     error: ParleyError | None = None

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
-Strategy: TypeAlias = Literal["least_busy", "weighted", "prefix"]
+Strategy: TypeAlias = Literal["least_busy", "weighted", "prefix", "session"]
 
 LOAD_FACTOR = 1.25
-"""With `prefix`, an upstream takes at most this multiple of its share of the outstanding requests."""
+"""With `prefix` and `session`, an upstream takes at most this multiple of its share of the outstanding requests."""
 
 
 class Member(Protocol):
@@ -42,7 +42,8 @@ def choose_weighted(members: Sequence[Member], prefix: bytes, roll: float) -> Me
 
 
 def choose_by_prefix(members: Sequence[Member], prefix: bytes, roll: float) -> Member:
-    """Return the same member for each conversation with this beginning, so that the server's prefix cache holds it.
+    """Return the same member for each conversation with this beginning, or of this session, so that the server's prefix
+    cache holds it.
 
     It is weighted rendezvous hashing: when a member is added or removed, only its own conversations move. A member that
     has too much to do is left out ("consistent hashing with bounded loads", https://arxiv.org/abs/1608.01350)."""
@@ -51,6 +52,11 @@ def choose_by_prefix(members: Sequence[Member], prefix: bytes, roll: float) -> M
         (member for member in members if member.outstanding < math.ceil(limit * member.weight)),
         key=lambda member: _distance(member, prefix),
     )
+
+
+def find_favourite(members: Sequence[Member], prefix: bytes) -> Member:
+    """Return the member that has the conversation unless it is lost or has too much to do."""
+    return min(members, key=lambda member: _distance(member, prefix))
 
 
 def _distance(member: Member, prefix: bytes) -> float:
@@ -62,5 +68,7 @@ STRATEGIES: dict[Strategy, Callable[[Sequence[Member], bytes, float], Member]] =
     "least_busy": choose_least_busy,
     "weighted": choose_weighted,
     "prefix": choose_by_prefix,
+    "session": choose_by_prefix,
 }
-"""Each takes the members that are available, the hash of the conversation's beginning, and a random number below 1."""
+"""Each takes the members that are available, the hash of the session or of the conversation's beginning, and a random
+number below 1."""

@@ -87,6 +87,7 @@ class UpstreamState:
         "first_token",
         "healthy",
         "last_fault",
+        "moved_away",
         "name",
         "open_until",
         "outstanding",
@@ -97,6 +98,8 @@ class UpstreamState:
         self.address = address
         self.outstanding = 0
         """The requests that have not ended."""
+        self.moved_away = 0
+        """The requests of its sessions that another upstream took."""
         self.failures = 0
         """The failures since the last reply that ended well."""
         self.open_until: float | None = None

@@ -143,6 +143,11 @@ class ResponsesBody(BaseModel):
     """An extension of Parley: how to use the cache."""
 
 
+def _find_session(extra: Mapping[str, Any]) -> str | None:
+    """Return what the client calls the conversation."""
+    return next((value for name in ("prompt_cache_key", "user") if isinstance(value := extra.get(name), str)), None)
+
+
 class ResponsesRequest(ParsedRequest, frozen=True):
     """A valid request of `POST /v1/responses`."""
 
@@ -250,6 +255,7 @@ class _BodyReader:
                 unread_seconds=math.inf if background else 0.0,
                 cache=head.cache,
                 metadata=head.metadata,
+                session=_find_session(head.model_extra or {}),
             ),
             RESPONSES,
             ChatRequest(
