@@ -45,22 +45,22 @@ CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/respons
 @each_case(
     ("path", "fields", "headers"),
     [
-        (MESSAGES, {}, {"x-claude-code-session-id": "s{}"}),
-        (MESSAGES, {"metadata": {"user_id": "user_1_account__session_{}"}}, {}),
-        (RESPONSES, {}, {"session_id": "s{}"}),
-        (RESPONSES, {"prompt_cache_key": "k{}"}, {}),
-        (RESPONSES, {"user": "u{}"}, {}),
-        (CHAT, {"prompt_cache_key": "k{}"}, {}),
-        (CHAT, {"user": "u{}"}, {}),
-        (CHAT, {}, {"x-session-affinity": "s{}"}),
-        ("/v1/chat", {"prompt_cache_key": "k{}"}, {}),
+        (MESSAGES, {}, {"x-claude-code-session-id": "s#"}),
+        (MESSAGES, {"metadata": {"user_id": "user_1_account__session_#"}}, {}),
+        (RESPONSES, {}, {"session_id": "s#"}),
+        (RESPONSES, {"prompt_cache_key": "k#"}, {}),
+        (RESPONSES, {"user": "u#"}, {}),
+        (CHAT, {"prompt_cache_key": "k#"}, {}),
+        (CHAT, {"user": "u#"}, {}),
+        (CHAT, {}, {"x-session-affinity": "s#"}),
+        ("/v1/chat", {"generate_cfg": {"extra_body": {"prompt_cache_key": "k#"}}}, {}),
     ],
 )
 def test_a_session_has_one_server_and_sessions_have_several(
     gateway: Running, models: ModelServer, path: str, fields: dict[str, Any], headers: dict[str, str]
 ) -> None:
     def fill(value: Any, session: int) -> Any:
-        return json.loads(json.dumps(value).replace("{}", str(session)))
+        return json.loads(json.dumps(value).replace("#", str(session)))
 
     used: list[set[str]] = []
     for session in range(20):
@@ -68,6 +68,8 @@ def test_a_session_has_one_server_and_sessions_have_several(
         for turn in ("a", "b", "c"):  # the beginning differs, so it is not the beginning that decides
             text = f"{session} {turn}"
             body = {"input": text} if path == RESPONSES else turns(text)
+            if path == "/v1/chat":
+                del body["max_tokens"]
             ask(gateway, path, body | fill(fields, session), fill(headers, session))
         used.append({request.url.host for request in models.requests})
     assert all(len(hosts) == 1 for hosts in used)
