@@ -25,6 +25,7 @@ from pydantic import (
     SecretStr,
     ValidationError,
     field_validator,
+    model_validator,
 )
 
 from app.access.addresses import TrustedProxies, is_loopback
@@ -314,6 +315,7 @@ class Upstream(_Section):
     base_url: Annotated[str, AfterValidator(_server_url)]
     api: ApiName = "chat_completions"
     kind: str = "openai_compatible"
+    """Without it, `anthropic_compatible` for the API `messages`."""
     auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
     headers: dict[Annotated[str, AfterValidator(_header_name)], Secret] = Field(default_factory=dict)
@@ -333,6 +335,13 @@ class Upstream(_Section):
     client_key: str | None = None
     connection_idle_seconds: Seconds = IDLE_SECONDS
     connection_max_seconds: Seconds = MAX_AGE_SECONDS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_kind(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("api") == "messages" and given.get("kind") is None:
+            return {**given, "kind": "anthropic_compatible"}
+        return given
 
     @property
     def url(self) -> str:

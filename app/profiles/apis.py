@@ -46,9 +46,51 @@ _XAI: dict[str, Fact] = {
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
 }
 
-API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {"responses": {"": _RESPONSES, "openai": _OPENAI, "xai": _XAI}}
+_MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
+_SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-thinking (November 2026)"
+
+_MESSAGES: dict[str, Fact] = {
+    "native_tools": Fact(True, "`tools` is a field of the API", _MESSAGES_API),
+    "replay_details": Fact(True, "signed thinking comes back unchanged", _SIGNED_THINKING),
+    "replay_extra_content": Fact(True, "calls of server tools have a `caller`", _MESSAGES_API),
+    "missing_signature": Fact("none", "calls have no signature", _MESSAGES_API),
+    "thinking_switch": Fact("budget", "the older form, which most servers know", _SIGNED_THINKING),
+    "thinking_budget": Fact("thinking_budget", "the budget is a field of `thinking`", _MESSAGES_API),
+    "system": Fact(
+        "then_user", "of roles, most servers know `user` and `assistant` only", "ollama/ollama, anthropic/anthropic.go"
+    ),
+    "continuation": Fact("fold", "many models refuse a last assistant message", _SIGNED_THINKING),
+    "media": Fact(("image", "file"), "blocks `image` and `document`", _MESSAGES_API),
+    "max_temperature": Fact(1.0, "`temperature: range: 0..1`", _MESSAGES_API),
+    "response_formats": Fact(
+        ("json_object", "json_schema"),
+        "`output_config.format`; `json_object` is left out with a warning",
+        _MESSAGES_API,
+    ),
+}
+
+_ANTHROPIC: dict[str, Fact] = {
+    "inline_think": Fact("off", "thinking has blocks of its own", _MESSAGES_API),
+    "inline_media": Fact((), "images and PDF files may be URLs", _MESSAGES_API),
+    "thinking_switch": Fact(
+        "adaptive",
+        "Claude 4.6 and later decide themselves; older ones need `budget`",
+        "platform.claude.com/docs/en/build-with-claude/adaptive-thinking (November 2026)",
+    ),
+    "unsigned_thinking": Fact("drop", "a thinking block without a valid signature is refused", _SIGNED_THINKING),
+    "restore_reasoning": Fact(True, "a turn of calls without its signed thinking is refused", _SIGNED_THINKING),
+    "system": Fact(
+        "anywhere", "Opus 4.8 and Fable 5 take the role `system` in the conversation", "recorded, Anthropic"
+    ),
+    "cache_control": Fact(True, "marks the end of a cached prefix", _MESSAGES_API),
+}
+
+API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
+    "responses": {"": _RESPONSES, "openai": _OPENAI, "xai": _XAI},
+    "messages": {"": _MESSAGES, "anthropic": _ANTHROPIC},
+}
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
-WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",)}
+WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}
 """The media that an API has no place for, whatever the kind of server accepts elsewhere."""
 
 

@@ -601,8 +601,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "xlinx/sd-webui-decadetw-auto-prompt-llm issue 29",
         ),
     ),
+    "anthropic": {},
+    "anthropic_compatible": {},
 }
-"""By kind of server and field of its profile. `openai_compatible` is an unknown server: parameters keep their names."""
+"""By kind of server and field of its profile. `openai_compatible` is an unknown server: parameters keep their names.
+`anthropic` and `anthropic_compatible` differ only by what `apis` says of the API `messages`."""
 
 KINDS: dict[str, Profile] = {
     kind: Profile(**{field: fact.value for field, fact in facts.items()}) for kind, facts in FACTS.items()

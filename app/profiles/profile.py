@@ -104,6 +104,11 @@ class Profile(BaseModel):
     replay_details: bool = False
     """`extra.reasoning_details` of a turn are sent with it, unchanged and in order (OpenRouter): a signature is refused
     without the text that it signs."""
+    unsigned_thinking: Literal["send", "drop"] = "send"
+    """With the API `messages`: whether reasoning that no server has signed is sent, with an empty signature."""
+    thinking_binding: Literal["drop_block"] | None = None
+    """With the API `messages`: the server drops thinking that is bound to another prefix or account, instead of
+    refusing the request (Claude 5.1 and later)."""
     replay_extra_content: bool = True
     """Texts and calls of the history keep their `extra_content`, in which Gemini needs each `thought_signature`
     again."""
@@ -112,9 +117,17 @@ class Profile(BaseModel):
     whose first call has no signature, and skips the check of this value. `"none"`: nothing is sent."""
 
     thinking_switch: Literal[
-        "enable_thinking", "chat_template_kwargs", "thinking_type", "reasoning_effort", "reasoning_object", "none"
+        "enable_thinking",
+        "chat_template_kwargs",
+        "thinking_type",
+        "reasoning_effort",
+        "reasoning_object",
+        "adaptive",
+        "budget",
+        "none",
     ] = "enable_thinking"
-    """How `enable_thinking` is sent to this server."""
+    """How `enable_thinking` is sent to this server. With the API `messages`: `adaptive` lets the model decide how much
+    it thinks, with the effort beside it; any other value but `none` sends a budget."""
     thinks_by_default: bool = False
     """The model thinks if a request does not switch thinking off."""
     efforts: tuple[str, ...] | dict[str, str] | None = None
@@ -146,9 +159,10 @@ class Profile(BaseModel):
     default_system: dict[Literal["en", "zh"], str] = Field(default_factory=dict)
     """The system message of a conversation that has none, by language. If the conversation's language is missing, the
     other language is used."""
-    system: Literal["anywhere", "leading", "merged", "none"] = "anywhere"
+    system: Literal["anywhere", "leading", "merged", "then_user", "none"] = "anywhere"
     """Which system messages the server accepts: `anywhere`, `leading` only before all other messages, `merged` only one
-    before all other messages, `none` no system messages, so that the first user message starts with their text."""
+    before all other messages, `then_user` only before all others, so that later ones become text of the user at their
+    place (API `messages`), `none` no system messages, so that the first user message starts with their text."""
     alternate: bool = False
     """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False
@@ -211,6 +225,10 @@ class Profile(BaseModel):
     that a client that always asks for 32,000 tokens can use a model of 32,768."""
     min_output_tokens: int | None = Field(default=None, ge=1)
     """The smallest limit of output tokens that the server takes. A smaller one is raised to it, with a warning."""
+    default_max_tokens: int = Field(default=8192, ge=1)
+    """The limit of output tokens where a request has none and the API needs one (`messages`)."""
+    max_temperature: float | None = Field(default=None, gt=0)
+    """With the API `messages`: a higher temperature is lowered to it, with a warning."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name under which the limit of output tokens is sent, whichever name the caller used."""
     max_stop_words: int = Field(default=16, ge=1, le=256)
@@ -304,6 +322,8 @@ SHAPES_REQUESTS = frozenset(
         "thought_only_turns",
         "restore_reasoning",
         "replay_details",
+        "unsigned_thinking",
+        "thinking_binding",
         "replay_extra_content",
         "missing_signature",
         "thinking_switch",
@@ -335,6 +355,8 @@ SHAPES_REQUESTS = frozenset(
         "video_frames",
         "max_output_tokens",
         "min_output_tokens",
+        "default_max_tokens",
+        "max_temperature",
         "max_tokens_field",
         "max_stop_words",
         "renamed",

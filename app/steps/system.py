@@ -19,7 +19,7 @@ def add_default_system(request: ChatRequest, profile: Profile, language: Languag
 
 def place_system(request: ChatRequest, profile: Profile) -> ChatRequest:
     systems = [message for message in request.messages if message.role == "system"]
-    if profile.system == "anywhere" or not systems:
+    if profile.system in ("anywhere", "then_user") or not systems:
         return request
     others = [message for message in request.messages if message.role != "system"]
     if profile.system == "leading":

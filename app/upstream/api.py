@@ -12,7 +12,7 @@ from app.chat.messages import NOTHING, ChatRequest
 from app.profiles import Profile
 from app.upstream.reply.reader import ReplyReader
 
-ApiName: TypeAlias = Literal["chat_completions", "responses"]
+ApiName: TypeAlias = Literal["chat_completions", "responses", "messages"]
 """Each is also the name of its package, whose module `api` has its `API`."""
 
 BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any], list[str]]]

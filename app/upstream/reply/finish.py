@@ -25,7 +25,7 @@ _WORDS: tuple[tuple[Ending, str], ...] = (
     (
         STOP,
         "stop stop_sequence stop_sequences stop_word stop_words stop_string stop_string_found stop_token stopped "
-        "end ended end_turn turn_end turn_complete message_stop pause_turn eos eos_token eos_found eog "
+        "end ended end_turn turn_end turn_complete message_stop pause_turn compaction eos eos_token eos_found eog "
         "end_of_text end_of_sequence end_of_stream "
         "complete completed finish finished done normal success ok",
     ),

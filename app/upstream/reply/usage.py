@@ -36,6 +36,7 @@ _PARTS: dict[tuple[str, str], tuple[str, ...]] = {
     ("completion_tokens_details", "reasoning_tokens"): (
         "completion_tokens_details.reasoning_tokens",
         "output_tokens_details.reasoning_tokens",
+        "output_tokens_details.thinking_tokens",
         "reasoning_tokens",
         "thoughtsTokenCount",
         "thoughts_token_count",

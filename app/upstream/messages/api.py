@@ -1,0 +1,25 @@
+"""Anthropic's Messages API, which several other model servers speak, too."""
+
+from app.upstream.api import Api
+from app.upstream.messages.assembler import MessageAssembler
+from app.upstream.messages.decoder import decode
+from app.upstream.messages.request import build
+from app.upstream.reply.reader import ReplyReader
+from app.upstream.reply.sse import EventReader
+
+
+def make_reader(reply_id: str) -> ReplyReader:
+    return ReplyReader(EventReader(decode), MessageAssembler(reply_id))
+
+
+API = Api(
+    "/messages",
+    build,
+    make_reader,
+    system="system",
+    key_header="x-api-key",
+    key_prefix="",
+    # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).
+    headers={"anthropic-version": "2023-06-01"},
+    needs_v1=True,
+)

@@ -1,0 +1,507 @@
+"""Turn the events of Anthropic's Messages API into the gateway's events, for streamed and whole replies alike.
+
+The API: platform.claude.com/docs/en/build-with-claude/streaming; the servers that speak it differ, so every rule here
+holds for events that are late, missing, repeated or unknown. A reply is a list of content blocks, each with an index.
+Several may be open at once. What a block has for the client (text, thinking, a call) is passed on as it comes. Whatever
+the server wants back unchanged becomes an item of `reasoning_details` at its place: the signature of a thinking block,
+redacted thinking, and every block that is not for the client (server tools and their results, compaction).
+
+A reply is whole with a stop reason, or with `message_stop` after a block. Anything else is an incomplete reply.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.upstream import faults
+from app.upstream.causes import NOT_A_REPLY
+from app.upstream.messages import FORMAT
+from app.upstream.messages.decoder import RaggedObject, join_surrogates
+from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
+from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
+from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
+from app.upstream.reply.usage import normalize_usage
+
+MAX_BLOCKS = 10_000
+"""The limit of one reply."""
+_BLOCK_OF_DELTA = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+}
+_ANY_TEXT = "."
+_DIRECT = "direct"
+"""The `caller` of a call that the model itself makes."""
+
+
+class _Block:
+    """A content block of the reply."""
+
+    __slots__ = ("call", "citations", "half", "item", "parts", "signature", "type")
+
+    def __init__(self, item: dict[str, Any]) -> None:
+        self.item = item
+        """The block as it began."""
+        self.type = item.get("type")
+        self.parts: list[str] = []
+        """The pieces of its thinking, or of the JSON of its input."""
+        self.half = ""
+        """The first half of a character outside the basic plane, whose second half comes with the next delta."""
+        self.signature = ""
+        self.citations: list[Any] = []
+        self.call = -1
+        """The number of the call among those of the reply."""
+
+
+class MessageAssembler:
+    """Takes the items of each read and returns events, the last of them exactly one `Finish` or `Failed`."""
+
+    started = False
+    ended = False
+    _id: str | None = None
+    _usage: dict[str, Any] | None = None
+    _reason: str | None = None
+    _stopped_by: str | None = None
+    _ending: Ending = STOP
+    _cacheable = True
+    _has_block = False
+    _foreign: Mapping[str, Any] | None = None
+    """The first object that is not an event of this API."""
+    _received = 0
+    _last_received = 0
+    _call_count = 0
+    _block_count = 0
+    _has_thought_text = False
+    """Whether the thoughts that are held have any text, so that a message holds them."""
+
+    def __init__(self, reply_id: str) -> None:
+        self._calls = ToolCallAssembler(reply_id)
+        self._blocks: dict[int, _Block] = {}
+        """The blocks that are open, by index."""
+        self._thoughts: list[_Block] = []
+        """The thinking blocks that have ended, in a row: they are one message."""
+        self._opaque: list[dict[str, Any]] = []
+        """The items that stand before the next message."""
+        self._warnings: list[str] = []
+
+    @property
+    def finishing(self) -> bool:
+        return self._reason is not None
+
+    def check_progress(self) -> bool:
+        before, self._last_received = self._last_received, self._received
+        return self._received != before
+
+    def read_usage(self) -> dict[str, Any] | None:
+        return normalize_usage(self._usage)
+
+    def feed(self, items: Sequence[dict[str, Any] | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+        out: list[Event] = []
+        for item in items:
+            if self.ended:
+                break
+            if isinstance(item, dict):
+                self._feed_object(item, out)
+            elif type(item) is ErrorEvent:
+                self._on_error(faults.from_body(item.data, None), out)
+            elif type(item) is MalformedData:
+                self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
+        return out
+
+    def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
+        type_ = value.get("type")
+        if not isinstance(type_, str):
+            type_ = _infer_type(value)
+        match type_:
+            case "content_block_delta":
+                self._feed_delta(value, out)
+            case "content_block_start":
+                self._start_block(value, out)
+            case "content_block_stop":
+                self._stop_block(self._blocks.pop(_read_index(value), None), out)
+            case "message_start":
+                self._start_message(value.get("message"), out)
+            case "message_delta":
+                self._feed_message_delta(value, out)
+            case "message_stop":
+                self._stop_message(out)
+            case "message":
+                self._feed_whole(value, out)
+            case "error":
+                self._on_error(faults.from_object(value, None), out)
+            case _:
+                self._feed_unknown(value, type_, out)
+
+    def _feed_unknown(self, value: dict[str, Any], type_: str | None, out: list[Event]) -> None:
+        """Take an object that is no event of this API: a failure in another shape, or one that is skipped."""
+        if type_ is None and faults.reports_failure(value):
+            self._on_error(faults.from_object(value, None), out)
+        elif type_ is None and value:
+            self._foreign = self._foreign or value
+
+    # The message.
+
+    def _start_message(self, message: Any, out: list[Event]) -> None:
+        self.started = True
+        if not isinstance(message, dict):
+            return
+        id_ = message.get("id")
+        if self._has_block and isinstance(id_, str) and self._id is not None and id_ != self._id:
+            text = "the model server began a second reply within the first one"
+            self._fail(faults.make_fault("upstream_protocol", text), out)
+            return
+        if isinstance(id_, str) and id_:
+            self._id = id_
+        self._add_usage(message)
+        self._add_transformations(message)
+
+    def _feed_message_delta(self, value: dict[str, Any], out: list[Event]) -> None:
+        self.started = True
+        self._add_usage(value)
+        self._add_transformations(value)
+        delta = value.get("delta")
+        if isinstance(delta, dict):
+            self._set_stop_reason(delta, out)
+
+    def _feed_whole(self, value: dict[str, Any], out: list[Event]) -> None:
+        """Take a reply that was not streamed. Without a stop reason it is whole, too: it is one document."""
+        self._start_message(value, out)
+        content = value.get("content")
+        for index, block in enumerate(content if isinstance(content, list) else ()):
+            if self.ended:
+                return
+            if isinstance(block, dict):
+                self._start_block({"index": index, "content_block": block}, out)
+                self._stop_block(self._blocks.pop(index, None), out)
+        if not self.ended:
+            self._set_stop_reason(value, out)
+        if not self.ended:
+            self._finish(out)
+
+    def _set_stop_reason(self, holder: Mapping[str, Any], out: list[Event]) -> None:
+        word = holder.get("stop_reason")
+        if not isinstance(word, str) or not is_reason(word) or self._reason is not None:
+            return
+        sequence = holder.get("stop_sequence")
+        self._stopped_by = sequence if isinstance(sequence, str) and sequence else None
+        ending = find_ending(word)
+        if ending.fault is not None:
+            self._fail(faults.make_fault(ending.fault, f"the model server ended the reply with {word[:200]!r}"), out)
+            return
+        self._reason, self._ending = word, ending
+        if not ending.known:
+            self._cacheable = False
+            self._warn(f"the model server's stop reason {word[:200]!r} is not known: it was read as end_turn")
+        elif word == "pause_turn":
+            self._warn("the model server paused this turn of its own tools: send the conversation again as it is")
+
+    def _add_usage(self, holder: Mapping[str, Any]) -> None:
+        """Each number that is not null replaces the earlier one, also by 0: servers estimate at the start of a reply,
+        and GLM and Vercel's gateway tell the input only at its end."""
+        usage = holder.get("usage")
+        if isinstance(usage, dict):
+            self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
+        metadata = holder.get("provider_metadata")
+        if isinstance(metadata, dict) and self._usage is not None:
+            self._usage = {**self._usage, "provider_metadata": metadata}
+
+    def _add_transformations(self, holder: Mapping[str, Any]) -> None:
+        """Warn of what the server left out of the request itself, such as thinking that is bound to another prefix."""
+        changes = holder.get("input_transformations")
+        for change in changes if isinstance(changes, list) else ():
+            text = change.get("type") if isinstance(change, dict) else change
+            self._warn(f"the model server changed the conversation before it read it: {str(text)[:200]}")
+
+    def _stop_message(self, out: list[Event]) -> None:
+        if self._reason is not None or self._has_block:
+            self._finish(out)
+
+    # Blocks.
+
+    def _start_block(self, value: dict[str, Any], out: list[Event]) -> None:
+        item = value.get("content_block")
+        if not isinstance(item, dict):
+            return
+        self.started = self._has_block = True
+        self._received += 1
+        self._block_count += 1
+        if self._block_count > MAX_BLOCKS:
+            text = f"the model server's reply has more than {MAX_BLOCKS} content blocks"
+            self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
+            return
+        index = _read_index(value)
+        earlier = self._blocks.pop(index, None)
+        if earlier is not None:
+            self._stop_block(earlier, out)
+        block = self._blocks[index] = _Block(item)
+        match block.type:
+            case "text":
+                self._add_text(block, item.get("text"), out, ragged=True)
+                citations = item.get("citations")
+                block.citations += citations if isinstance(citations, list) else []
+            case "thinking":
+                self._add_thinking(block, item.get("thinking"), out, ragged=True)
+                signature = item.get("signature")
+                block.signature = signature if isinstance(signature, str) else ""
+            case "tool_use":
+                self._open_call(block, out)
+
+    def _feed_delta(self, value: dict[str, Any], out: list[Event]) -> None:
+        delta = value.get("delta")
+        if not isinstance(delta, dict):
+            return
+        self._received += 1
+        block = self._blocks.get(_read_index(value))
+        if block is None:
+            block = self._blocks[_read_index(value)] = _Block(_infer_block(delta))
+            self.started = self._has_block = True
+            if block.type == "tool_use":
+                self._open_call(block, out)
+        ragged = type(value) is RaggedObject
+        match delta.get("type"):
+            case "text_delta" if block.type == "text":
+                self._add_text(block, delta.get("text"), out, ragged=ragged)
+            case "thinking_delta" if block.type == "thinking":
+                self._add_thinking(block, delta.get("thinking"), out, ragged=ragged)
+            case "input_json_delta":
+                self._add_input(block, delta.get("partial_json"), out)
+            case "signature_delta" if block.type == "thinking":
+                signature = delta.get("signature")
+                block.signature += signature if isinstance(signature, str) else ""
+            case "citations_delta" if block.type == "text":
+                block.citations.append(delta.get("citation"))
+            case _:
+                _extend_item(block, delta)
+
+    def _add_text(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+        if not isinstance(text, str):
+            return
+        if ragged or block.half:
+            text, block.half = join_surrogates(block.half + text)
+        if text:
+            self._begin_content(text, out)
+            out.append(TextDelta(text))
+
+    def _add_thinking(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+        if not isinstance(text, str):
+            return
+        if ragged or block.half:
+            text, block.half = join_surrogates(block.half + text)
+        if text:
+            block.parts.append(text)
+            self._has_thought_text = True
+            if self._opaque:
+                self._place_opaque(NEXT_MESSAGE, out)
+            self._calls.seal_last_call(text, out)
+            out.append(ReasoningDelta(text))
+
+    def _open_call(self, block: _Block, out: list[Event]) -> None:
+        block.call, self._call_count = self._call_count, self._call_count + 1
+        self._begin_content("", out)
+        item = block.item
+        id_, name, caller = item.get("id"), item.get("name"), item.get("caller")
+        is_direct = not isinstance(caller, dict) or caller.get("type") == _DIRECT
+        self._feed_call(
+            ToolCallFragment(
+                block.call,
+                id_ if isinstance(id_, str) else None,
+                FunctionFragment(name if isinstance(name, str) else None),
+                None if is_direct else {"anthropic": {"caller": caller}},
+            ),
+            out,
+        )
+
+    def _add_input(self, block: _Block, text: Any, out: list[Event]) -> None:
+        if not isinstance(text, str) or not text:
+            return
+        block.parts.append(text)
+        if block.call >= 0:
+            self._feed_call(ToolCallFragment(block.call, function=FunctionFragment(arguments=text)), out)
+
+    def _feed_call(self, fragment: ToolCallFragment, out: list[Event]) -> None:
+        if not self._calls.add_arguments(fragment, out):
+            self._calls.feed([fragment], out)
+        if self._calls.too_many and not self.ended:
+            text = f"the model server's reply has more than {MAX_CALLS} tool calls"
+            self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
+
+    def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
+        if block is None:
+            return
+        half, block.half = block.half, ""
+        match block.type:
+            case "text":
+                if half:
+                    out.append(TextDelta("\ufffd"))
+                if block.citations:
+                    out.append(Extra({"annotations": block.citations}))
+            case "thinking":
+                self._thoughts.append(block)
+            case "tool_use":
+                self._complete_input(block, out)
+            case "redacted_thinking":
+                item = {"type": "reasoning.encrypted", "data": block.item.get("data"), "format": FORMAT}
+                self._add_opaque(item, out)
+            case _:
+                self._add_opaque({"type": "provider.item", "item": _complete_item(block), "format": FORMAT}, out)
+
+    def _complete_input(self, block: _Block, out: list[Event]) -> None:
+        """The input in the start of the block is the arguments, if no delta came."""
+        given = block.item.get("input")
+        if given and not block.parts:
+            text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+            self._add_input(block, text, out)
+
+    def _add_opaque(self, item: dict[str, Any], out: list[Event]) -> None:
+        """Add what must come back before the next message. At the end of the reply it belongs to the last one."""
+        self._close_thoughts(out)
+        self._calls.seal_last_call(_ANY_TEXT, out)
+        self._opaque.append(item)
+
+    def _place_opaque(self, index: int, out: list[Event]) -> None:
+        items, self._opaque = self._opaque, []
+        if items:
+            out.append(Extra({"reasoning_details": items}, index))
+
+    def _begin_content(self, text: str, out: list[Event]) -> None:
+        """Add what stands before a text or a call."""
+        if self._thoughts:
+            self._close_thoughts(out)
+        if self._opaque:
+            self._place_opaque(NEXT_MESSAGE, out)
+        if text:
+            self._calls.seal_last_call(text, out)
+
+    def _close_thoughts(self, out: list[Event]) -> None:
+        """Add the signatures of thinking blocks to their message, each with the text that it signs where the message
+        does not tell it: one of several blocks, or one without text."""
+        thoughts, self._thoughts = self._thoughts, []
+        if thoughts and self._opaque:
+            self._place_opaque(NEXT_MESSAGE, out)
+        has_text, self._has_thought_text = self._has_thought_text, False
+        items = []
+        for block in thoughts:
+            if not block.signature:
+                continue
+            item = {"type": "reasoning.text", "signature": block.signature, "format": FORMAT}
+            text = "".join(block.parts)
+            items.append(item if len(thoughts) == 1 and text and has_text else {**item, "text": text})
+        if items:
+            out.append(Extra({"reasoning_details": items}, -1 if has_text else NEXT_MESSAGE))
+
+    # The end.
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def _on_error(self, fault: Fault, out: list[Event]) -> None:
+        if self._reason is None:
+            self._fail(fault, out)
+            return
+        self._cacheable = False
+        self._warn(f"the model server sent an error after the end of its reply: {fault.message}")
+        self._finish(out)
+
+    def _finish(self, out: list[Event]) -> None:
+        for index in sorted(self._blocks):
+            self._stop_block(self._blocks.pop(index), out)
+        self._close_thoughts(out)
+        self._place_opaque(-1, out)
+        self._calls.close(out)
+        if self._calls.nameless:
+            self._cacheable = False
+            self._warn("a tool call of the model server's reply has no name: its arguments became text")
+        native, reason = self._reason, self._ending.reason
+        if reason in ("stop", "tool_calls"):
+            reason = "tool_calls" if self._calls else "stop"
+        out.append(
+            Finish(
+                reason,
+                self.read_usage(),
+                None if native == reason else native,
+                tuple(self._warnings),
+                cacheable=self._cacheable,
+                stopped_by=self._stopped_by if reason == "stop" else None,
+            )
+        )
+        self.ended = True
+
+    def _fail(self, fault: Fault, out: list[Event]) -> None:
+        """End with a fault. A block that is open is not completed, so that a thought that was cut has no signature."""
+        self._close_thoughts(out)
+        self._place_opaque(-1, out)
+        self._calls.flush(out)
+        out.append(Failed(msgspec.structs.replace(fault, status=200)))
+        self.ended = True
+
+    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
+        out: list[Event] = []
+        if self.ended:
+            return out
+        if self._reason is not None:
+            self._finish(out)
+        elif fault is not None:
+            self._fail(fault, out)
+        elif junk and not self.started and self._foreign is None:
+            self._fail(faults.make_protocol_fault(junk), out)
+        else:
+            self._fail(self._make_incomplete_fault(), out)
+        return out
+
+    def _make_incomplete_fault(self) -> Fault:
+        foreign = self._foreign
+        if foreign is None or self.started:
+            return faults.make_fault("upstream_incomplete", "the model server's reply ended before it was finished")
+        keys = ", ".join(repr(key[:40]) for key in list(foreign)[:3])
+        text = f"the model server sent no reply of the Messages API but an object with the keys {keys}"
+        return faults.make_fault(
+            "upstream_incomplete", f"{text}; are its base_url and its api right?", cause=NOT_A_REPLY.word
+        )
+
+
+def _infer_type(value: Mapping[str, Any]) -> str | None:
+    """Return the type of an event that does not name it."""
+    if isinstance(value.get("content_block"), dict):
+        return "content_block_start"
+    if isinstance(value.get("delta"), dict):
+        return "content_block_delta" if "index" in value else "message_delta"
+    if isinstance(value.get("message"), dict):
+        return "message_start"
+    return "message" if isinstance(value.get("content"), list) and "error" not in value else None
+
+
+def _infer_block(delta: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the block that a delta belongs to whose start has not come."""
+    return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), "unknown")}
+
+
+def _read_index(value: Mapping[str, Any]) -> int:
+    index = value.get("index")
+    return index if type(index) is int else 0
+
+
+def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:
+    """Add a delta to a block that is not for the client: texts grow, other values replace (`compaction_delta`)."""
+    item = dict(block.item)
+    for key, value in delta.items():
+        if key != "type":
+            before = item.get(key)
+            item[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
+    block.item = item
+
+
+def _complete_item(block: _Block) -> dict[str, Any]:
+    """Return a block that is not for the client as it is at its end. Input that is no JSON stays a text."""
+    if not block.parts:
+        return block.item
+    text = "".join(block.parts)
+    try:
+        return {**block.item, "input": msgspec.json.decode(text)}
+    except (ValueError, RecursionError):
+        return {**block.item, "input": text}

@@ -1,0 +1,286 @@
+"""Build the request body for a server of Anthropic's Messages API. Identical requests give identical bytes.
+
+The parameters are those of anthropic 2.14.0, types/message_create_params.py. `extra_body` is merged last; it cannot
+replace the fields of `_RESERVED`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.chat.messages import ChatRequest, Tool
+from app.errors import InvalidInput, Violation
+from app.openai_messages.tool_schemas import complete_function
+from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
+from app.profiles import Profile
+from app.upstream.api import should_stream
+from app.upstream.messages.conversation import write_conversation
+from app.upstream.messages.thinking import Thinking, choose_thinking
+from app.validation.violations import json_path
+
+MAX_MARKS = 4
+"""How many cache marks a request may have (platform.claude.com/docs/en/build-with-claude/prompt-caching)."""
+_RESERVED = ("model", "messages", "stream")
+_OWN_FIELDS = frozenset(("thinking", "system"))
+"""Parameters of other servers, too, that the API has."""
+_TRANSLATED = frozenset(
+    ("max_tokens", "max_completion_tokens", "function_choice", "tool_choice", "parallel_function_calls")
+    + ("parallel_tool_calls", "enable_thinking", "thinking_budget", "reasoning_effort", "extra_body", PREFERRED_EFFORT)
+    + ("temperature", "top_p", "top_k", "stop", "response_format", "stream_options")
+)
+_NO_PARAMETER = "this model's server has no such parameter"
+_ORDER = (
+    *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
+    *("top_p", "top_k", "stop_sequences", "stream"),
+)
+
+
+def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
+    """Return the body to send, and a warning for each option that is not sent as given.
+
+    Raises InvalidInput with every violation.
+    """
+    return _BodyBuilder(request, model, profile).build()
+
+
+class _BodyBuilder:
+    def __init__(self, request: ChatRequest, model: str, profile: Profile) -> None:
+        self._request = request
+        self._model = model
+        self._profile = profile
+        self._params = request.params
+        self._paths = request.paths
+        self._warnings: list[str] = []
+        self._violations: list[Violation] = []
+        self._body: dict[str, Any] = {}
+
+    def build(self) -> tuple[dict[str, Any], list[str]]:
+        written = write_conversation(self._request, self._profile)
+        self._violations += written.violations
+        self._warnings += written.warnings
+        self._body = {"model": self._model, "messages": written.messages}
+        if written.system is not None:
+            self._body["system"] = written.system
+        self._add_tools()
+        self._add_thinking()
+        self._add_sampling()
+        self._add_format()
+        self._body["stream"] = should_stream(self._request, self._profile)
+        self._warn_of_other_options()
+        self._add_extra_body()
+        if self._violations:
+            raise InvalidInput(self._violations)
+        self._limit_marks()
+        first = {name: self._body[name] for name in _ORDER if name in self._body}
+        return first | self._body, self._warnings
+
+    def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
+        self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")
+
+    def _refuse(self, path: str, why: str) -> None:
+        self._violations.append(Violation(path, why))
+
+    def _first_given(self, *names: str) -> tuple[str, Any]:
+        found = ((name, value) for name in names if (value := self._params.get(name)) is not None)
+        return next(found, (names[0], None))
+
+    # Functions.
+
+    def _add_tools(self) -> None:
+        name, choice = self._first_given("function_choice", "tool_choice")
+        tools = self._request.tools
+        if not tools:
+            if choice not in (None, "auto", "none"):
+                self._refuse(self._paths.param(name), "needs functions to choose from, but the request has none")
+            return
+        if choice == "none" and not self._profile.tool_choice_none:
+            return
+        self._body["tools"] = [_write_tool(tool) for tool in tools]
+        written = self._write_choice(name, choice)
+        parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
+        if parallel is False and self._profile.parallel_tool_calls:
+            if written is None or written["type"] != "none":
+                written = {**(written or {"type": "auto"}), "disable_parallel_tool_use": True}
+        elif parallel is False:
+            self._warn_unsent(parallel_name)
+        if written is not None:
+            self._body["tool_choice"] = written
+
+    def _write_choice(self, name: str, choice: Any) -> dict[str, Any] | None:
+        if choice is None:
+            return None
+        named = _find_chosen_name(choice)
+        if named is None and choice in ("auto", "none"):
+            return {"type": choice}
+        if named is not None and named not in {tool.name for tool in self._request.tools}:
+            names = ", ".join(sorted(tool.name for tool in self._request.tools))
+            text = f"must be auto, none, required or one of the functions ({names}), not {named!r}"
+            self._refuse(self._paths.param(name), text)
+            return None
+        if named is not None and self._profile.named_tool_choice:
+            return {"type": "tool", "name": named}
+        if self._profile.tool_choice_required is None:
+            self._warn_unsent(name, "this model's server cannot be forced to call a function")
+            return None
+        if named is not None:
+            self._body["tools"] = [_write_tool(tool) for tool in self._request.tools if tool.name == named]
+        return {"type": "any"}
+
+    # Thinking, and what it excludes.
+
+    def _add_thinking(self) -> None:
+        thinking = choose_thinking(self._params, self._profile, self._find_max_tokens(), self._paths)
+        self._warnings += thinking.warnings
+        if thinking.field is not None and thinking.thinks:
+            why = self._find_conflict(thinking)
+            if why is not None:
+                self._warnings.append(f"thinking was left out of this request: {why}")
+                thinking = Thinking(None, thinking.effort, self._find_max_tokens() or self._profile.default_max_tokens)
+        self._body["max_tokens"] = thinking.max_tokens
+        if thinking.field is not None:
+            self._body["thinking"] = thinking.field
+        if thinking.effort is not None:
+            self._body["output_config"] = {"effort": thinking.effort}
+
+    def _find_conflict(self, thinking: Thinking) -> str | None:
+        """Return why the server would refuse thinking in this request; None if it would not."""
+        choice = self._body.get("tool_choice")
+        if choice is not None and choice["type"] in ("any", "tool"):
+            return "this model's server cannot be forced to call a function while the model thinks"
+        if thinking.field is not None and thinking.field["type"] == "enabled" and self._lacks_thought():
+            return "the turn with the last tool calls has no signed reasoning, which this model's server wants back"
+        return None
+
+    def _lacks_thought(self) -> bool:
+        """Whether the conversation ends with results of calls whose turn does not begin with a thought."""
+        messages: list[dict[str, Any]] = self._body["messages"]
+        if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
+            return False
+        if messages[-1]["content"][0]["type"] != "tool_result":
+            return False
+        turn = messages[-2]["content"]
+        return isinstance(turn, str) or turn[0]["type"] not in ("thinking", "redacted_thinking")
+
+    def _find_max_tokens(self) -> int | None:
+        """Return the caller's limit of output tokens, no larger than the model takes; None if there is none."""
+        most, largest = find_max_tokens({}, self._params), self._profile.max_output_tokens
+        if most is not None and largest is not None and most > largest:
+            name = self._first_given("max_tokens", "max_completion_tokens")[0]
+            text = (
+                f"{self._paths.param(name)} was lowered from {most} to {largest}, the maximum of this model's profile"
+            )
+            if text not in self._warnings:
+                self._warnings.append(text)
+            return largest
+        return most
+
+    # Other options.
+
+    def _add_sampling(self) -> None:
+        thinking = self._body.get("thinking")
+        thinks = thinking is not None and thinking["type"] != "disabled"
+        temperature, most = self._params.get("temperature"), self._profile.max_temperature
+        if temperature is not None and thinks and temperature != 1:
+            self._warn_unsent("temperature", "the model thinks, and its server then takes no other than 1")
+        elif temperature is not None and "temperature" in self._profile.lacks:
+            self._warn_unsent("temperature")
+        elif temperature is not None:
+            if most is not None and temperature > most:
+                text = f"was lowered from {temperature:g} to {most:g}, the maximum of this model's server"
+                self._warnings.append(f"{self._paths.param('temperature')} {text}")
+                temperature = int(most) if most == int(most) else most
+            self._body["temperature"] = temperature
+        for name in ("top_p", "top_k"):
+            value = self._params.get(name)
+            if value is None:
+                continue
+            if name in self._profile.lacks:
+                self._warn_unsent(name)
+            elif name == "top_k" and thinks:
+                self._warn_unsent(name, "the model thinks, and its server then takes none")
+            else:
+                self._body[name] = value
+        self._add_stop_words()
+
+    def _add_stop_words(self) -> None:
+        """The API refuses blank stop words. The gateway itself stops at them."""
+        stop = self._params.get("stop")
+        words = [stop] if isinstance(stop, str) else list(stop or ())
+        words = [word for word in words if isinstance(word, str) and word.strip()]
+        if words and "stop" not in self._profile.lacks:
+            self._body["stop_sequences"] = words
+
+    def _add_format(self) -> None:
+        given = self._params.get("response_format")
+        if not isinstance(given, dict):
+            return
+        type_ = given.get("type")
+        if type_ == "json_schema":
+            holder = given.get("json_schema")
+            schema = holder.get("schema") if isinstance(holder, dict) else None
+            written = {"type": "json_schema", "schema": schema if schema is not None else {"type": "object"}}
+            self._body["output_config"] = {**self._body.get("output_config", {}), "format": written}
+        elif type_ == "json_object":
+            self._warn_unsent("response_format", "this model's server knows json_schema only")
+
+    def _warn_of_other_options(self) -> None:
+        for name in sorted(self._params):
+            value = self._params[name]
+            if name not in _TRANSLATED and name not in UNSENT and value is not None and value != []:
+                self._warn_unsent(name)
+
+    def _add_extra_body(self) -> None:
+        extra: Mapping[str, Any] = self._params.get("extra_body") or {}
+        for name in sorted(extra):
+            path, value = json_path([name], self._paths.extra_body), extra[name]
+            if name in _RESERVED:
+                self._refuse(path, "is set by the gateway: leave it out of extra_body")
+            elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
+                self._refuse(path, "is not a field that this model's server accepts")
+            elif name in SERVER_PARAMS and name not in _OWN_FIELDS:
+                if value is not None:
+                    self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
+            elif name == "tools" and isinstance(value, list):
+                self._body["tools"] = [*self._body.get("tools", ()), *value]
+            else:
+                ours = self._body.get(name)
+                self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+
+    def _limit_marks(self) -> None:
+        """Leave only the last cache marks, as many as the API takes: those save the most."""
+        holders = [*self._body.get("tools", ())]
+        system = self._body.get("system")
+        holders += system if isinstance(system, list) else []
+        for message in self._body["messages"]:
+            for block in message["content"] if isinstance(message["content"], list) else ():
+                inner = block.get("content")
+                holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []
+                holders.append(block)
+        marked = [holder for holder in holders if "cache_control" in holder]
+        for holder in marked[:-MAX_MARKS]:
+            del holder["cache_control"]
+        if len(marked) > MAX_MARKS:
+            text = f"cache_control was sent with the last {MAX_MARKS} of {len(marked)} places: the server takes no more"
+            self._warnings.append(text)
+
+
+def _write_tool(tool: Tool) -> dict[str, Any]:
+    function = complete_function(tool.schema)
+    given = tool.schema.get("parameters")
+    schema = function["parameters"]
+    if not isinstance(given, dict) or "type" not in given:
+        schema = {"type": schema["type"], **schema}
+    written: dict[str, Any] = {"name": tool.name}
+    if tool.schema.get("description") is not None:
+        written["description"] = tool.schema["description"]
+    written["input_schema"] = schema
+    if tool.schema.get("strict") is not None:
+        written["strict"] = tool.schema["strict"]
+    return written | {"cache_control": dict(tool.mark.value)} if tool.mark else written
+
+
+def _find_chosen_name(choice: Any) -> str | None:
+    """Return the function that must be called; None for `auto`, `none` and `required`."""
+    if isinstance(choice, dict):
+        function = choice.get("function")
+        return str(function.get("name")) if isinstance(function, dict) else ""
+    return None if choice in ("auto", "none", "required") else str(choice)
