@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from app.api.response_writer import Headers, ResponseWriter
 from app.cache import InFlightCall, ReplaySource
-from app.calls.call import LOST
+from app.calls.call import is_lost
 from app.chat.event_runs import EventRuns
 from app.chat.events import Event, Failed, Finish, is_end
 from app.chat.stage import Pipe, Stage, feed_to_end
@@ -427,7 +427,7 @@ class SkipFrames:
     def feed(self, events: list[Event]) -> bytes:
         data = self.encoder.feed(events)
         if is_end(events):
-            return self._skip_end(data, unread=self._keep_last or events[-1] == Failed(LOST))
+            return self._skip_end(data, unread=self._keep_last or is_lost(events[-1]))
         return self._skip_read(data)
 
     def fail(self, error: dict[str, Any]) -> bytes:

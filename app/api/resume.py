@@ -10,7 +10,7 @@ from app.api.asgi import Receive, Scope, send_json, send_no_content
 from app.api.context import AppContext
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
-from app.calls.call import LOST
+from app.calls.call import is_lost
 from app.calls.read_reply import read_reply
 from app.chat.events import Event, Failed, Fault
 from app.chat.stage import feed_to_end
@@ -39,7 +39,7 @@ class ResumeEndpoint:
                 is_remote = context.replies.resumable.find(_id(scope)) is None
                 if after < frames:
                     await self._stream_rest(resumable, after, scope, receive, send)
-                elif isinstance(last, Failed) and (after > frames or (is_remote and last.fault == LOST)):
+                elif isinstance(last, Failed) and (after > frames or (is_remote and is_lost(last))):
                     raise _make_lost_error(_id(scope))
                 else:
                     await send_no_content(send)

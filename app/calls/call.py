@@ -26,6 +26,19 @@ LOST = Fault(
     transient=True,
 )
 """The end of a reply here, of which more may be in another process."""
+LOST_WITH_TOOLS = Fault(
+    "upstream_incomplete",
+    "the gateway that received this reply stopped, or can no longer be followed, after it had run tools: "
+    "the same request would run them again",
+    transient=False,
+)
+"""The same for a reply whose tools the gateway has run."""
+_LOST_ENDS = (Failed(LOST), Failed(LOST_WITH_TOOLS))
+
+
+def is_lost(event: Event) -> bool:
+    """Whether an event ends a reply of which more may be in another process."""
+    return event in _LOST_ENDS
 
 
 OpenUpstream: TypeAlias = Callable[[], Awaitable[Reply]]

@@ -1,7 +1,7 @@
 """What the descriptions of all formats in the OpenAPI document share, and the errors (docs/reference/errors.md)."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict
@@ -70,6 +70,38 @@ def event_stream(*names: str) -> Json:
     event = {"type": "object", "description": "One event.", "properties": properties, "required": ["data"]}
     text = {"type": "string", "description": "The whole stream, for clients that read it at once."}
     return {"text/event-stream": {"schema": {"anyOf": [event, text]}}}
+
+
+class ModelCallNumbers(Described):
+    """One call to the model."""
+
+    finish_reason: str
+    usage: dict[str, Any] | None
+    cached: bool
+    cost: float | None = None
+
+
+class ToolCallNumbers(Described):
+    """One call of a tool that the gateway ran."""
+
+    id: str
+    server: str
+    """Empty if nobody offered the tool."""
+    tool: str
+    outcome: Literal["ok", "error", "not_run"]
+    """`not_run`: no server was asked."""
+    ms: int
+    bytes: int
+    """Of its result."""
+
+
+class ServerToolNumbers(Described):
+    """What a reply did with tools that the gateway runs."""
+
+    model_calls: list[ModelCallNumbers]
+    calls: list[ToolCallNumbers]
+    limit: Literal["rounds", "calls", "seconds", "tokens", "bytes"] | None = None
+    """The bound at which the reply ended."""
 
 
 class TokenNumbers(Described):

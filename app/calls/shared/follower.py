@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
-from app.calls.call import CANCELLED, LOST
+from app.calls.call import CANCELLED, LOST, LOST_WITH_TOOLS, is_lost
 from app.calls.shared.call_store import CallKeys, State
 from app.calls.shared.records import BatchesWritten, CallFailed, CallStarted, LeaseReleased, Record
 from app.calls.shared.tailer import StreamTailer
-from app.chat.events import Event, Failed, Fault, is_end
+from app.chat.events import Event, Failed, Fault, ServerResult, TurnEnd, is_end
 from app.chat.stream import Receiver
 from app.errors import UpstreamFailed
 
+_TOOL_EVENTS = (TurnEnd, ServerResult)
+"""Those after which tools run, or have run."""
 UNAVAILABLE_GRACE_SECONDS = 0.1
 """How long Redis may be down before a reply that has not begun counts as lost."""
 
@@ -31,6 +33,8 @@ class Follower:
         self._held: list[list[Event]] = []
         """The events that came before there was a receiver."""
         self._over = self._paused = False
+        self._runs_tools = False
+        """The leader has begun to run tools."""
         self._leaderless_since: float | None = None
         self._idle = False
         tailer.add(self)
@@ -38,7 +42,7 @@ class Follower:
     @property
     def is_lost(self) -> bool:
         """Whether the reply was lost before it had a receiver."""
-        return self._held[-1:] == [[Failed(LOST)]]
+        return bool(self._held) and len(self._held[-1]) == 1 and is_lost(self._held[-1][0])
 
     # The methods of a source.
 
@@ -75,6 +79,8 @@ class Follower:
     def _fail(self, fault: Fault) -> None:
         """Report a failure: to the code that waits for the beginning, or, after that, as the end of the reply."""
         if self.started.done():
+            if fault is LOST and self._runs_tools:
+                fault = LOST_WITH_TOOLS
             self._append([[Failed(fault)]])
         else:
             self._end()
@@ -103,7 +109,10 @@ class Follower:
                 self.mark_started()
             case BatchesWritten(batches):
                 self.mark_started()
-                self._append([batch.events for batch in batches])
+                told = [batch.events for batch in batches]
+                if not self._runs_tools:
+                    self._runs_tools = any(type(event) in _TOOL_EVENTS for events in told for event in events)
+                self._append(told)
             case CallFailed(fault):
                 self._fail(fault)
             case LeaseReleased():

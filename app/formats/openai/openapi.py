@@ -11,6 +11,7 @@ from app.formats.openapi import (
     ErrorDetail,
     FormatPart,
     Json,
+    ServerToolNumbers,
     TokenNumbers,
     event_stream,
     json_content,
@@ -43,6 +44,19 @@ class CompletionCustomCall(Described):
     custom: CustomInput
 
 
+class ToldServerMessage(Described):
+    """A turn with calls that the gateway runs, or the result of one."""
+
+    index: int
+    role: Literal["assistant", "tool"]
+    content: str | list[dict[str, Any]]
+    reasoning_content: str | None = None
+    tool_calls: list[dict[str, Any]] | None = None
+    """All calls of the turn, the client's own too. One that waits for approval has `approval: "required"`."""
+    tool_call_id: str | None = None
+    is_error: bool | None = None
+
+
 class CompletionMessage(Described):
     """It may have more of the server's own fields, such as `reasoning_details` and `annotations`."""
 
@@ -51,6 +65,9 @@ class CompletionMessage(Described):
     refusal: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[CompletionCall | CompletionCustomCall] | None = None
+    """The client's own."""
+    server_messages: list[ToldServerMessage] | None = None
+    """An extension of Parley: the turns and results of tools that the gateway ran. Send them back with the message."""
 
 
 class CompletionChoice(Described):
@@ -71,6 +88,8 @@ class ChatCompletion(Described):
     usage: TokenNumbers | None
     warnings: list[str] | None = None
     """An extension of Parley."""
+    server_tools: ServerToolNumbers | None = None
+    """An extension of Parley: only of a reply that offered tools which the gateway runs."""
 
 
 class FunctionDelta(Described):
@@ -100,6 +119,8 @@ class CompletionDelta(Described):
     refusal: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[CallDelta] | None = None
+    server_messages: list[ToldServerMessage] | None = None
+    """All of them, in the chunk with the finish reason."""
 
 
 class ChunkChoice(Described):
@@ -120,6 +141,10 @@ class ChatCompletionChunk(Described):
     """Only in the last chunk, and only with `stream_options.include_usage` or `POST /v1/chat`."""
     warnings: list[str] | None = None
     """An extension of Parley, in the chunk with the finish reason."""
+    server_message: ToldServerMessage | None = None
+    """An extension of Parley: a turn of a reply with tools that the gateway runs, or a result, as it comes."""
+    server_tools: ServerToolNumbers | None = None
+    """In the chunk with the finish reason."""
 
 
 class OpenAIErrorDetail(ErrorDetail):

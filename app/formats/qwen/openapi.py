@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from app.chat.events import FinishReason
-from app.formats.openapi import Described, ErrorBody, ErrorDetail, FormatPart, TokenNumbers
+from app.formats.openapi import Described, ErrorBody, ErrorDetail, FormatPart, ServerToolNumbers, TokenNumbers
 from app.formats.qwen.schema import QwenMessage
 
-Kind: TypeAlias = Literal["reasoning_content", "content", "function_call"]
+Kind: TypeAlias = Literal["reasoning_content", "content", "function_call", "function_result"]
 
 
 class ChatReply(Described):
@@ -30,6 +30,8 @@ class ChatReply(Described):
     """What was not sent as requested, or was lost."""
     extra: dict[str, Any] | None = None
     """What the server sent beside the messages."""
+    server_tools: ServerToolNumbers | None = None
+    """Only of a reply that offered tools which the gateway runs."""
 
 
 class StartedCall(Described):
@@ -40,10 +42,13 @@ class StartedCall(Described):
 class StartedMessage(Described):
     """A message without its text."""
 
-    role: Literal["assistant"]
+    role: Literal["assistant", "function"]
+    """`function` is the result of a call that the gateway ran."""
+    name: str | None = None
+    """Of the function whose result it is."""
     function_call: StartedCall | None = None
     extra: dict[str, Any] | None = None
-    """`function_id` of a call."""
+    """`function_id` of a call or a result; of a result that is an error also `is_error`."""
 
 
 class ArgumentsDelta(Described):
@@ -121,6 +126,7 @@ class ResponseCompletedFrame(Frame):
     cached: bool
     warnings: list[str]
     extra: dict[str, Any] | None = None
+    server_tools: ServerToolNumbers | None = None
 
 
 class ResponseFailedFrame(Frame):

@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from app.calls.call import LOST
-from app.chat.events import Failed, Fault, TextDelta
+from app.calls.call import LOST, LOST_WITH_TOOLS
+from app.chat.events import Failed, Fault, TextDelta, TurnEnd
 from app.errors import UpstreamFailed
 
 from tests.calls.shared.coordinators import (
@@ -205,6 +205,21 @@ def test_the_followers_of_a_gateway_that_shuts_down_fail_at_once(shared_redis: R
                 await late.reach(len(flat(REPLY[:3])))
             assert await late.end() == [*flat(REPLY[:3]), Failed(LOST)]
             assert not other.calls
+
+    play(scene())
+
+
+def test_a_reply_that_is_lost_after_it_ran_tools_must_not_be_asked_for_again(shared_redis: RedisServer) -> None:
+    async def scene() -> None:
+        async with gateway(shared_redis.url, lease_seconds=30) as two:
+            model, other = Model(), Model(own=True)
+            async with gateway(shared_redis.url, lease_seconds=30) as one:
+                listen((await one.claim_or_follow("q", model.lead))[0])
+                late = listen((await two.claim_or_follow("q", other.lead))[0])
+                model.calls[0].left.insert(0, [TurnEnd("tool_calls")])
+                model.calls[0].push(1)
+                await late.reach(1)
+            assert await late.end() == [TurnEnd("tool_calls"), Failed(LOST_WITH_TOOLS)]
 
     play(scene())
 

@@ -1,0 +1,313 @@
+"""Replies with tools of the gateway, over HTTP: limits, cache, equal requests, cancellation, resume, ends."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from app.access import hash_key
+from app.chat.server_tools import ToolBounds
+
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer
+
+Json = dict[str, Any]
+CHAT: Json = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}], "stream": False}
+NOW, SET = make_tool("wx", "now"), make_tool("wx", "set", approval=True)
+KEY = "key-of-alice-0001"
+HEADERS = {"authorization": f"Bearer {KEY}"}
+
+
+def chunk(delta: Json, finish: str | None = None, cost: float | None = None) -> bytes:
+    body: Json = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+    if finish is not None:
+        body["usage"] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+        body["usage"] |= {} if cost is None else {"cost": cost}
+    return f"data: {json.dumps(body)}\n\n".encode()
+
+
+def calls(*names: str, text: str = "I look.", cost: float | None = None, finish: str = "tool_calls") -> httpx.Response:
+    called = [
+        {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": name, "arguments": "{}"}}
+        for at, name in enumerate(names)
+    ]
+    pieces = [chunk({"content": text}), chunk({"tool_calls": called}), chunk({}, finish, cost), b"data: [DONE]\n\n"]
+    return streamed(*pieces)
+
+
+def says(text: str = "Sunny.", cost: float | None = None) -> httpx.Response:
+    return streamed(chunk({"content": text}), chunk({}, "stop", cost), b"data: [DONE]\n\n")
+
+
+class Model(ModelServer):
+    """Calls `wx-now` in the first rounds of a conversation, and then answers."""
+
+    def __init__(self, rounds: int = 1, *names: str, cost: float | None = None) -> None:
+        self._rounds, self._names, self._cost = rounds, names or ("wx-now",), cost
+        super().__init__(self._reply)
+
+    def _reply(self, request: httpx.Request) -> httpx.Response:
+        messages = json.loads(request.content)["messages"]
+        asked = sum("tool_calls" in message for message in messages)
+        return calls(*self._names, cost=self._cost) if asked < self._rounds else says(cost=self._cost)
+
+
+def gateway(model: ModelServer, servers: FakeServers | None = None, **settings: Any) -> Running:
+    tree = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["local"]}}}
+    running = Running({**tree, "cache": {"url": "memory:"}, **settings}, model)
+    running.context.tools = servers or FakeServers([NOW])
+    return running
+
+
+def test_the_cache_answers_model_calls_and_tools_run_again() -> None:
+    model, servers = Model(), FakeServers([NOW], {"wx-now": text_answer("12")})
+    with gateway(model, servers) as running:
+        first = running.post("/v1/chat", CHAT)
+        again = running.post("/v1/chat", CHAT)
+        servers.answers["wx-now"] = text_answer("13")
+        changed = running.post("/v1/chat", CHAT)
+    assert (first.headers["x-parley-cache"], first.json["cached"]) == ("miss", False)
+    assert (again.headers["x-parley-cache"], again.json["cached"]) == ("hit", True)
+    assert changed.json["cached"] is False
+    assert [call["cached"] for call in changed.json["server_tools"]["model_calls"]] == [True, False]
+    assert (len(model.requests), len(servers.calls)) == (3, 3)
+    assert again.json["messages"] == first.json["messages"]
+
+
+def test_a_stream_says_at_its_end_whether_all_of_it_was_from_the_cache() -> None:
+    with gateway(Model()) as running:
+        running.post("/v1/chat", CHAT)
+        frames = running.post("/v1/chat", CHAT | {"stream": True}).frames
+    assert (frames[0]["cached"], frames[-1]["cached"]) == (False, True)
+
+
+def test_equal_requests_at_once_share_model_calls_and_run_their_own_tools() -> None:
+    model, servers = Model(), FakeServers([NOW])
+    gate = servers.gates["wx-now"] = asyncio.Event()
+
+    async def both(running: Running) -> list[Answer]:
+        body = [json.dumps(CHAT).encode()]
+        asked = [asyncio.create_task(running.ask_async("POST", "/v1/chat", body)) for _ in range(2)]
+        while len(servers.calls) < 2:
+            await asyncio.sleep(0)
+        gate.set()
+        return list(await asyncio.gather(*asked))
+
+    with gateway(model, servers) as running:
+        answers = running.loop.run_until_complete(both(running))
+    assert [answer.status for answer in answers] == [200, 200]
+    assert answers[0].json["messages"] == answers[1].json["messages"]
+    assert (len(model.requests), len(servers.calls)) == (2, 2)
+
+
+def test_usage_and_cost_are_the_sum_of_the_calls_that_were_paid_for() -> None:
+    model = Model(2, cost=0.5)
+    with gateway(model) as running:
+        first = running.post("/v1/chat", CHAT).json
+        cached = running.post("/v1/chat", CHAT).json
+        usage = running.get("/v1/usage").json
+    assert first["usage"] == {"prompt_tokens": 30, "completion_tokens": 15, "total_tokens": 45, "cost": 1.5}
+    assert [call["cost"] for call in first["server_tools"]["model_calls"]] == [0.5, 0.5, 0.5]
+    assert cached["usage"]["cost"] == 0.0
+    shown = json.dumps(usage)
+    assert '"requests": 2' in shown
+    assert '"cost": 1.5' in shown
+
+
+def limited(model: ModelServer, limits: Json) -> Running:
+    return gateway(model, keys={"alice": {"sha256": hash_key(KEY), "limits": limits}}, cache={"url": "null:"})
+
+
+def test_each_call_to_the_model_counts_for_the_limits_of_requests() -> None:
+    model = Model(4)
+    with limited(model, {"requests_per_minute": 3}) as running:
+        whole = running.post("/v1/chat", CHAT, HEADERS)
+    assert len(model.requests) == 3
+    assert (whole.status, whole.json["error"]["code"], whole.json["error"]["retryable"]) == (429, "rate_limit", True)
+    assert len(whole.json["error"]["partial"]) == 9
+    with limited(Model(4), {"requests_per_minute": 3}) as running:
+        frames = running.post("/v1/chat", CHAT | {"stream": True}, HEADERS).frames
+    assert (frames[-1]["type"], frames[-1]["error"]["code"]) == ("response.failed", "rate_limit")
+
+
+def test_the_tokens_of_each_call_are_given_back_by_what_it_used() -> None:
+    with limited(Model(2), {"tokens_per_minute": 5000}) as running:
+        running.post("/v1/chat", CHAT, HEADERS)
+        after = running.post("/v1/chat", CHAT, HEADERS)
+    used = 5000 - int(after.headers["x-ratelimit-remaining-tokens"])
+    assert 45 + 1000 < used < 45 + 1100
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/v1/chat", "tool_limit"), ("/v1/chat/completions", "length")])
+def test_a_bound_is_told_in_each_format(path: str, reason: str) -> None:
+    for stream in (False, True):
+        with gateway(Model(9), FakeServers([NOW], bounds=ToolBounds(max_rounds=2))) as running:
+            answer = running.post(path, CHAT | {"stream": stream})
+            last = answer.json if not stream else find_end(answer)
+        found = last.get("finish_reason") or last["choices"][0]["finish_reason"]
+        assert (found, last["server_tools"]["limit"]) == (reason, "rounds")
+
+
+@pytest.mark.parametrize(("path", "reason"), [("/v1/chat", "tool_approval"), ("/v1/chat/completions", "stop")])
+def test_a_call_that_waits_for_approval_is_told_in_each_format(path: str, reason: str) -> None:
+    for stream in (False, True):
+        with gateway(Model(1, "wx-set"), FakeServers([NOW, SET])) as running:
+            answer = running.post(path, CHAT | {"stream": stream})
+            last = answer.json if not stream else find_end(answer)
+        assert (last.get("finish_reason") or last["choices"][0]["finish_reason"]) == reason
+        assert b'"approval":"required"' in answer.body
+
+
+def find_end(answer: Answer) -> Json:
+    lines = [line[6:] for line in answer.body.decode().split("\n") if line.startswith("data: {")]
+    found: Json = next(frame for line in reversed(lines) if "server_tools" in (frame := json.loads(line)))
+    return found
+
+
+def test_a_later_call_to_the_model_that_fails_is_the_status_of_a_whole_reply_with_what_was_said_before() -> None:
+    replies = [calls("wx-now"), httpx.Response(500, json={"error": {"message": "no"}})]
+    for path, partial in [("/v1/chat", 3), ("/v1/chat/completions", 2)]:
+        with gateway(ModelServer(lambda _, left=list(replies): left.pop(0))) as running:  # type: ignore[misc]
+            answer = running.post(path, CHAT)
+        assert answer.status >= 500
+        assert answer.json["error"]["code"] == "server_error"
+        assert len(answer.json["error"]["partial"]) == partial
+
+
+def start_stream(running: Running, body: Json) -> "asyncio.Task[Answer]":
+    return running.loop.create_task(
+        running.ask_async("POST", "/v1/chat", [json.dumps(body | {"stream": True}).encode()])
+    )
+
+
+async def wait_for(check: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not check():
+            await asyncio.sleep(0.001)
+
+
+def test_delete_cancels_running_tools_and_the_reply_ends_as_cancelled() -> None:
+    model, servers = Model(), FakeServers([NOW])
+    servers.gates["wx-now"] = asyncio.Event()
+
+    async def check(running: Running) -> Answer:
+        task = start_stream(running, CHAT)
+        await wait_for(lambda: servers.running == 1)
+        [response] = running.context.replies.active
+        deleted = await running.ask_async("DELETE", f"/v1/chat/{response.info.response_id}")
+        assert deleted.json["cancelled"] is True
+        await wait_for(lambda: servers.cancelled == ["wx-now"] and servers.closed == 1)
+        return await task
+
+    with gateway(model, servers) as running:
+        answer = running.loop.run_until_complete(check(running))
+        assert running.context.cache.calls == 0
+    assert answer.frames[-1]["error"]["code"] == "cancelled"
+    assert len(model.requests) == 1
+
+
+def test_a_caller_who_leaves_cancels_the_tools_and_no_model_is_asked_any_more() -> None:
+    model, servers = Model(), FakeServers([NOW])
+    servers.gates["wx-now"] = asyncio.Event()
+
+    async def check(running: Running) -> None:
+        start_stream(running, CHAT)
+        await wait_for(lambda: servers.running == 1)
+        [response] = running.context.replies.active
+        response.disconnect()
+        await wait_for(lambda: servers.cancelled == ["wx-now"])
+
+    with gateway(model, servers) as running:
+        running.loop.run_until_complete(check(running))
+    assert (len(model.requests), servers.closed) == (1, 1)
+
+
+def test_a_reply_is_resumed_in_the_middle_of_a_tool_and_both_streams_are_equal() -> None:
+    model, servers = Model(), FakeServers([NOW])
+    gate = servers.gates["wx-now"] = asyncio.Event()
+
+    async def check(running: Running) -> tuple[Answer, Answer, Answer, Answer]:
+        task = start_stream(running, CHAT)
+        await wait_for(lambda: servers.running == 1)
+        [response] = running.context.replies.active
+        path = f"/v1/chat/{response.info.response_id}"
+        waiting = await running.ask_async("GET", path)
+        resumed = running.loop.create_task(running.ask_async("GET", f"{path}/events"))
+        await asyncio.sleep(0.01)
+        gate.set()
+        first, second = await task, await resumed
+        return waiting, first, second, await running.ask_async("GET", path)
+
+    with gateway(model, servers) as running:
+        waiting, first, second, whole = running.loop.run_until_complete(check(running))
+    assert waiting.status == 202
+    assert first.frames == second.frames
+    assert first.frames[-1]["type"] == "response.completed"
+    assert [message["role"] for message in whole.json["messages"]] == [
+        "assistant",
+        "assistant",
+        "function",
+        "assistant",
+    ]
+    assert len(servers.calls) == 1
+
+
+def test_a_call_that_goes_on_without_its_caller_finishes_its_tools() -> None:
+    model, servers = Model(), FakeServers([NOW])
+    gate = servers.gates["wx-now"] = asyncio.Event()
+
+    async def check(running: Running) -> Answer:
+        start_stream(running, CHAT | {"cancel_on_disconnect": False})
+        await wait_for(lambda: servers.running == 1)
+        [response] = running.context.replies.active
+        response.disconnect()
+        gate.set()
+        await wait_for(lambda: len(model.requests) == 2 and running.context.cache.calls == 0)
+        return await running.ask_async("GET", f"/v1/chat/{response.info.response_id}")
+
+    with gateway(model, servers) as running:
+        answer = running.loop.run_until_complete(check(running))
+    assert answer.json["finish_reason"] == "stop"
+    assert servers.cancelled == []
+
+
+def test_the_model_sees_the_same_bytes_as_if_the_client_sent_the_history() -> None:
+    model = Model()
+    with gateway(model, cache={"url": "null:"}) as running:
+        reply = running.post("/v1/chat", CHAT).json
+        history = [*CHAT["messages"], *reply["messages"][:-1]]
+        running.post("/v1/chat", CHAT | {"messages": history})
+    assert model.requests[2].content == model.requests[1].content
+
+
+@pytest.mark.parametrize("end", [b"", b"data: [DO", None])
+def test_no_tool_runs_for_a_turn_that_was_cut(end: bytes | None) -> None:
+    whole = b"".join(asyncio.run(_read(calls("wx-now"))))
+    servers = FakeServers([NOW])
+    cut_at = whole.index(b'"finish_reason": "tool_calls"') if end is None else len(whole) // 2
+    with gateway(ModelServer(lambda _: streamed(whole[:cut_at] + (end or b""))), servers) as running:
+        answer = running.post("/v1/chat", CHAT)
+    assert answer.status >= 500
+    assert servers.calls == []
+
+
+async def _read(response: httpx.Response) -> list[bytes]:
+    return [piece async for piece in response.aiter_raw()]
+
+
+def test_without_servers_of_tools_a_reply_is_as_before() -> None:
+    with gateway(Model()) as running:
+        running.context.tools = None
+        answer = running.post("/v1/chat", CHAT)
+    assert answer.status == 200
+    assert "server_tools" not in answer.json
+
+
+def test_warnings_of_servers_are_told() -> None:
+    with gateway(Model(), FakeServers([NOW], warnings=["wx2 cannot be reached"])) as running:
+        for body in (CHAT, CHAT | {"stream": True}):
+            answer = running.post("/v1/chat", body)
+            assert b"wx2 cannot be reached" in answer.body
+            assert "wx2 cannot be reached" in answer.headers["x-parley-warnings"]
