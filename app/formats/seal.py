@@ -29,6 +29,8 @@ class Seal(Struct, frozen=True, omit_defaults=True):
     """`reasoning_details` of OpenRouter and others, which must return unchanged: with the text of a signed item."""
     calls: dict[str, Any] = {}
     """`extra_content` of the calls after this reasoning, by their ids (Gemini's `thought_signature`)."""
+    texts: list[Any] = []
+    """`extra_content` of the texts after this reasoning, in their order (the phase of a text)."""
 
 
 def write_seal(contents: Seal) -> str:
@@ -47,7 +49,7 @@ def read_seal(text: str) -> Seal | None:
         found = msgspec.json.decode(data, type=Seal)
     except (ValueError, binascii.Error, RecursionError, msgspec.MsgspecError):
         return None
-    return None if _is_too_deep([found.details, found.calls]) else found
+    return None if _is_too_deep([found.details, found.calls, found.texts]) else found
 
 
 def _is_too_deep(value: Any) -> bool:

@@ -45,8 +45,9 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
         message[profile.replay_reasoning] = reasoning
     if details:
         message["reasoning_details"] = details
-    if group.extra_content is not None and profile.replay_extra_content:
-        message["extra_content"] = group.extra_content
+    extra_content = drop_other_apis(group.extra_content) if profile.replay_extra_content else None
+    if extra_content is not None:
+        message["extra_content"] = extra_content
     if content or not group.calls:
         message["content"] = content
     elif profile.empty_content != "omit":
@@ -80,7 +81,7 @@ def _call_extras(group: MessageGroup, profile: Profile) -> list[Mapping[str, Any
     """Return the opaque fields that are sent with each call of a turn."""
     if not profile.replay_extra_content:
         return [{} for _ in group.calls]
-    extras: list[Mapping[str, Any]] = [grouped.call.extra for grouped in group.calls]
+    extras: list[Mapping[str, Any]] = [drop_from_call(grouped.call.extra) for grouped in group.calls]
     if profile.missing_signature is not None and not has_signature(extras[0]):
         extras[0] = sign(extras[0], profile.missing_signature)
     return extras
@@ -180,6 +181,27 @@ def write_openai_messages(
 def _sort_key(path: str) -> tuple[int, str]:
     digits = path.partition("[")[2].partition("]")[0]
     return (int(digits) if digits.isdigit() else 0, path)
+
+
+_OTHER_APIS = frozenset(("openai", "anthropic"))
+"""The parts of `extra_content` that belong to the Responses API and to Messages: strict servers refuse them."""
+
+
+def drop_other_apis(extra_content: Any) -> Any:
+    """Return the `extra_content` of a text or call as chat completions take it; None if nothing is left."""
+    if not isinstance(extra_content, dict) or _OTHER_APIS.isdisjoint(extra_content):
+        return extra_content
+    return {name: value for name, value in extra_content.items() if name not in _OTHER_APIS} or None
+
+
+def drop_from_call(extra: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the opaque fields of a call as chat completions take them."""
+    content = extra.get("extra_content")
+    left = drop_other_apis(content)
+    if left is content:
+        return extra
+    rest = {name: value for name, value in extra.items() if name != "extra_content"}
+    return rest if left is None else {**rest, "extra_content": left}
 
 
 _KEY = "thought_signature"

@@ -24,6 +24,7 @@ _RESPONSES: dict[str, Fact] = {
     "continuation": Fact("fold", "no item marks a message that is to be continued", _INPUT_ITEMS),
     "audio": Fact("base64", "`input_audio` with its format", _INPUT_ITEMS),
     "cache_control": Fact(False, "items have no cache marks", _INPUT_ITEMS),
+    "replay_extra_content": Fact(False, "only the fields of this API return, which are always sent", _INPUT_ITEMS),
     "missing_signature": Fact("none", "calls have no signature", _INPUT_ITEMS),
 }
 """What is the same for every kind of server."""
@@ -31,6 +32,7 @@ _RESPONSES: dict[str, Fact] = {
 _OPENAI: dict[str, Fact] = {
     "inline_think": Fact("off", "reasoning is never a part of the text", _REPLAYED),
     "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", _REPLAYED),
+    "restore_reasoning": Fact(False, "the text of the reasoning is not taken back", _REPLAYED),
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
     "inline_media": Fact((), "`file_url` is fetched by the server", _INPUT_ITEMS),
     "tool_media": Fact(True, "`output` of a result may be a list of texts, images and files", _INPUT_ITEMS),
@@ -43,6 +45,7 @@ _OPENAI: dict[str, Fact] = {
 
 _XAI: dict[str, Fact] = {
     "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", "docs.x.ai/docs/guides/reasoning"),
+    "restore_reasoning": Fact(False, "the text of the reasoning is not taken back", "docs.x.ai/docs/guides/reasoning"),
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
 }
 

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
+from app.openai_messages.messages import drop_from_call, drop_other_apis
 from app.profiles import Profile
 
 
@@ -42,7 +43,8 @@ def _strip_part_mark(part: Part) -> Part:
 
 
 def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_text: bool) -> list[str]:
-    """Return a warning for each field that is not sent. `calls_as_text`: the prompt has the calls as text."""
+    """Return a warning for each field that is not sent. `calls_as_text`: the prompt has the calls as text. What is for
+    another API is left out without a warning: clients send it back always."""
     sent = profile.replay_extra_content
     if sent and not calls_as_text:
         return []
@@ -52,7 +54,8 @@ def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_te
         for call in message.parts:
             if isinstance(call, ToolCall) and call.extra:
                 # The path of a call is empty in formats with one call per message.
-                paths += [f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in call.extra]
+                keys = drop_from_call(call.extra)
+                paths += [f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in keys]
     if not sent:
         paths += [f"{message.path}: extra_content" for message in request.messages if _has_own_field(message)]
     return [f"{path} was not sent: {reason}" for path in paths]
@@ -60,6 +63,6 @@ def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_te
 
 def _has_own_field(message: Message) -> bool:
     """Whether `extra_content` belongs to the message itself and not to its calls."""
-    if message.extra.get("extra_content") is None:
+    if drop_other_apis(message.extra.get("extra_content")) is None:
         return False
     return not message.parts or any(not isinstance(part, ToolCall) for part in message.parts)

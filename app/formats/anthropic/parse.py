@@ -194,18 +194,23 @@ class _AnthropicParser:
         parts: list[Part] = []
         details: list[Any] = []
         call_fields: dict[str, Any] = {}
+        text_fields: list[Any] = []
+        extra: dict[str, Any] = {}
 
         def add_turn() -> None:
-            extra = {"reasoning_details": list(details)} if details else {}
+            found = extra | ({"reasoning_details": list(details)} if details else {})
             turn = path if _needs_turn(parts) else None
-            self._add_message(Message("assistant", tuple(parts), turn=turn, path=path, extra=extra))
+            self._add_message(Message("assistant", tuple(parts), turn=turn, path=path, extra=found))
             parts.clear()
             details.clear()
+            extra.clear()
 
         for place, block in enumerate(blocks):
             place_path = f"{path}.content[{place}]"
             if isinstance(block, wire.AnthropicTextBlock):
                 if block.text:
+                    if text_fields:
+                        extra["extra_content"] = text_fields.pop(0)
                     parts.append(Text(block.text, _read_mark(block, place_path)))
             elif isinstance(block, wire.AnthropicToolUseBlock):
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
@@ -221,7 +226,10 @@ class _AnthropicParser:
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
                 thought = self._read_thought(block, place_path)
+                if (thought.details or thought.texts) and any(part.kind != "reasoning" for part in parts):
+                    add_turn()  # what is opaque keeps its place
                 details += thought.details
+                text_fields += thought.texts
                 call_fields |= thought.calls
                 if thought.text:
                     parts.append(Reasoning(thought.text))

@@ -52,6 +52,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._written_details: dict[int, int] = {}
         """How many items of `reasoning_details` of each message were written before its block."""
         self._sealed_calls: set[int] = set()
+        self._sealed_texts: set[int] = set()
 
     def open(self) -> bytes:
         usage = {"input_tokens": self._info.options.input_tokens, "output_tokens": 0}
@@ -68,9 +69,10 @@ class AnthropicStreamEncoder(DeltaEncoder):
         out = self._end_open(message)
         if message.kind == "reasoning_content":
             return out + self._start({"type": "thinking", "thinking": "", "signature": ""}, message)
-        if details := message.extra.get("reasoning_details"):
+        details, texts = message.extra.get("reasoning_details", []), self._take_text_fields(message)
+        if details or texts:
             self._written_details[message.index] = len(details)
-            out += self._write_redacted(Seal(details=details))
+            out += self._write_redacted(Seal(details=details, texts=texts))
         if message.kind == "content":
             return out + self._start({"type": "text", "text": ""}, message)
         if message.index not in self._sealed_calls and (fields := _get_call_fields(message)):
@@ -78,6 +80,13 @@ class AnthropicStreamEncoder(DeltaEncoder):
             out += self._write_redacted(Seal(calls=fields))
         self._call = message
         return out + self._start({"type": "tool_use", "id": message.id, "name": message.name, "input": {}}, message)
+
+    def _take_text_fields(self, message: ReplyMessage) -> list[Any]:
+        """Return the opaque fields that a text begins with, unless they are in the seal of the thought before it."""
+        if message.index in self._sealed_texts:
+            return []
+        self._sealed_texts.add(message.index)
+        return _get_text_fields(message)
 
     def _start(self, block: Json, message: ReplyMessage) -> bytes:
         index = self._count
@@ -122,7 +131,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
         fields: Json = {}
         if following is not None and following.kind == "function_call" and (fields := _get_call_fields(following)):
             self._sealed_calls.add(following.index)
-        signature = write_seal(_seal_thought(thought, fields, hidden=self._info.options.hide_thinking))
+        texts = self._take_text_fields(following) if following is not None and following.kind == "content" else []
+        signature = write_seal(_seal_thought(thought, fields, texts, hidden=self._info.options.hide_thinking))
         delta = b'{"type":"signature_delta","signature":%b}' % encode_json(signature)
         return _DELTA % (self._count - 1, delta) + _STOP % (self._count - 1)
 
@@ -193,13 +203,16 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json
         before = messages[place - 1] if place else None
         if message.kind == "reasoning_content":
             calls = _get_call_fields(following) if following is not None else {}
-            seal = write_seal(_seal_thought(message, calls, hidden=hidden))
+            texts = _get_text_fields(following) if following is not None else []
+            seal = write_seal(_seal_thought(message, calls, texts, hidden=hidden))
             blocks.append({"type": "thinking", "thinking": "" if hidden else message.text, "signature": seal})
             continue
         if message.kind == "media":
             continue
-        if details := message.extra.get("reasoning_details"):
-            blocks.append(_redacted(Seal(details=details)))
+        details = message.extra.get("reasoning_details", [])
+        texts = _get_text_fields(message) if before is None or before.kind != "reasoning_content" else []
+        if details or texts:
+            blocks.append(_redacted(Seal(details=details, texts=texts)))
         if message.kind == "content":
             blocks.append({"type": "text", "text": message.text})
             continue
@@ -216,9 +229,15 @@ def _redacted(contents: Seal) -> Json:
     return {"type": "redacted_thinking", "data": write_seal(contents)}
 
 
-def _seal_thought(thought: ReplyMessage, call_fields: Json, *, hidden: bool) -> Seal:
+def _seal_thought(thought: ReplyMessage, call_fields: Json, texts: list[Any], *, hidden: bool) -> Seal:
     details = thought.extra.get("reasoning_details", [])
-    return Seal(text=thought.text if hidden else None, details=details, calls=call_fields)
+    return Seal(thought.text if hidden else None, details, call_fields, texts)
+
+
+def _get_text_fields(message: ReplyMessage) -> list[Any]:
+    """Return the opaque fields of a text, as a seal has them."""
+    fields = message.extra.get("extra_content") if message.kind == "content" else None
+    return [] if fields is None else [fields]
 
 
 def _get_call_fields(message: ReplyMessage) -> Json:

@@ -21,7 +21,7 @@ from app.formats.seal import Seal, write_seal
 from app.openai_messages.grouping import MessageGroup, group_messages
 
 Json = dict[str, Any]
-_WRITTEN_KEYS = frozenset({"reasoning_details", "arguments_valid"})
+_WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid"})
 _NO_FIELD = "cannot be written in Anthropic's format"
 _MEDIA_TYPES = {"image": "image/png", "file": "application/octet-stream"}
 """The media types of data URIs that name none."""
@@ -67,6 +67,7 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
         thoughts.details = list(details) if isinstance(details, list) else []
         if thoughts.details and not any(isinstance(part, Reasoning) and part.text for part in message.parts):
             thoughts.add("")
+        fields = message.extra.get("extra_content")
         for part in message.parts:
             if isinstance(part, Reasoning):
                 if part.text:
@@ -79,6 +80,9 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
                 found = {"_raw": part.arguments} if arguments is None else arguments
                 blocks.append({"type": "tool_use", "id": grouped.id, "name": part.name, "input": found})
             elif isinstance(part, Text | Media):
+                if fields is not None and isinstance(part, Text) and part.text:
+                    thoughts.add_text(fields)
+                    fields = None
                 blocks += _write_part(part)
     return blocks
 
@@ -103,7 +107,15 @@ class _Thoughts:
     def add_call(self, id_: str, fields: Any) -> None:
         if self._last is None:
             self.add("")
-        self._seal(Seal(details=self._contents.details, calls={**self._contents.calls, id_: fields}))
+        contents = self._contents
+        self._seal(Seal(None, contents.details, {**contents.calls, id_: fields}, contents.texts))
+
+    def add_text(self, fields: Any) -> None:
+        """Seal the opaque fields of the next text: in the block before it, or in one of their own."""
+        if self._last is None or self._blocks[-1] is not self._last:
+            self.add("")
+        contents = self._contents
+        self._seal(Seal(None, contents.details, contents.calls, [*contents.texts, fields]))
 
     def _seal(self, contents: Seal) -> None:
         assert self._last is not None

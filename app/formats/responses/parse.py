@@ -209,7 +209,11 @@ class _ItemParser:
             self._close()
         if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
             self._turn.append(Message("assistant", (), path=path))
-        extra: dict[str, Any] = {"extra_content": item.extra_content} if item.extra_content else {}
+        fields = dict(item.extra_content or {})
+        if item.phase is not None:
+            known = fields.get("openai")
+            fields["openai"] = {**(known if isinstance(known, dict) else {}), "phase": item.phase}
+        extra: dict[str, Any] = {"extra_content": fields} if fields else {}
         if isinstance(item.content, list) and item.content and isinstance(item.content[-1], wire.Refusal):
             extra["refusal"] = True
         self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
@@ -337,6 +341,8 @@ class _ItemParser:
             return
         if self._held_results:
             self._close()
+        if details and self._turn and any(not isinstance(part, Reasoning) for part in self._turn[-1].parts):
+            self._turn.append(Message("assistant", (), path=path))  # what is opaque keeps its place
         known = self._turn[-1].extra.get("reasoning_details", ()) if self._turn else ()
         extra = {"reasoning_details": [*known, *details]} if details else {}
         self._say(path, *([Reasoning(text)] if text else ()), **extra)

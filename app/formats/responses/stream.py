@@ -398,8 +398,7 @@ class ResponseEventEncoder(DeltaEncoder):
                     "status": status,
                     "content": [_make_part(message, text)],
                 }
-                extra = message.extra.get("extra_content")
-                return head | item | ({"extra_content": extra} if extra else {})
+                return head | item | _write_text_fields(message.extra.get("extra_content"))
             case "function_call":
                 return head | self._write_call(message, status, text)
             case "media":
@@ -510,6 +509,21 @@ class ResponseEncoder(ResponseEventEncoder):
 def write_event(body: dict[str, Any]) -> bytes:
     """Return the frame of an event."""
     return b"event: %b\ndata: %b\n\n" % (body["type"].encode(), escape_line_separators(_json(body)))
+
+
+def _write_text_fields(extra_content: Any) -> dict[str, Any]:
+    """Return the opaque fields of a text: its phase has a field of this API."""
+    if not isinstance(extra_content, dict) or not extra_content:
+        return {"extra_content": extra_content} if extra_content else {}
+    own = extra_content.get("openai")
+    own = own if isinstance(own, dict) else {}
+    phase = own.get("phase")
+    if not isinstance(phase, str):
+        return {"extra_content": extra_content}
+    rest = {name: value for name, value in own.items() if name != "phase"}
+    others = {name: value for name, value in extra_content.items() if name != "openai"}
+    extra = others | ({"openai": rest} if rest else {})
+    return {"phase": phase} | ({"extra_content": extra} if extra else {})
 
 
 def _make_part(message: ReplyMessage, text: str) -> dict[str, Any]:

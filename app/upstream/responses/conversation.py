@@ -6,6 +6,7 @@ understands, stands right before the item that followed it: OpenAI refuses a rea
 """
 
 import hashlib
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -30,6 +31,8 @@ _CLIENT_ITEMS = frozenset(
 _FETCHED = frozenset(("image_url", "file_url", "server_url"))
 """Fields with a URL that a server fetches."""
 _NO_ARGUMENTS = ("", "null", "[]", '""')
+
+_KINDS = {"reasoning": "reasoning", "text": "text", "media": "text", "tool_call": "call", "tool_result": "result"}
 
 Json = dict[str, Any]
 
@@ -76,6 +79,8 @@ class _Writer:
         self._warnings = written.warnings
         self._thoughts: list[Json] = []
         """Reasoning items whose following item has not come yet."""
+        self._is_encrypted = False
+        """Whether the reasoning of the message is among them."""
 
     def add(self, group: MessageGroup) -> None:
         if group.role == "assistant":
@@ -91,16 +96,19 @@ class _Writer:
         customs: set[str] = set()
         for message in group.sources:
             self._add_reasoning(message, texts)
-            run = tuple(part for part in message.parts if isinstance(part, Text | Media))
-            content = self._write_content([run]) if run else ""
-            if content:
-                texts += (*self._take_thoughts(), _write_answer(content, message.extra))
-            for part in message.parts:
-                if isinstance(part, ToolCall):
-                    id_ = next(grouped).id
-                    item = _write_call(id_, part)
-                    customs.update([id_] if item["type"] == "custom_tool_call" else [])
-                    calls += (*self._take_thoughts(), item)
+            for kind, run in itertools.groupby(message.parts, lambda part: _KINDS[part.kind]):
+                parts = tuple(run)
+                if kind == "reasoning":
+                    self._add_thought("".join(part.text for part in parts if isinstance(part, Reasoning)), len(texts))
+                elif kind == "text":
+                    run_of_texts = tuple(part for part in parts if isinstance(part, Text | Media))
+                    if content := self._write_content([run_of_texts]):
+                        texts += (*self._take_thoughts(), _write_answer(content, message.extra))
+                for part in parts:
+                    if isinstance(part, ToolCall):
+                        item = _write_call(next(grouped).id, part)
+                        customs.update([item["call_id"]] if item["type"] == "custom_tool_call" else [])
+                        calls += (*self._take_thoughts(), item)
         self._items += texts
         self._items += calls
         self._add_results(group, customs)
@@ -110,7 +118,7 @@ class _Writer:
         return thoughts
 
     def _add_reasoning(self, message: Message, items: list[Json]) -> None:
-        """Take the opaque items of a message, and its reasoning: as text only if nothing of it is encrypted."""
+        """Take the opaque items of a message. Its own reasoning is sent as text only if nothing of it is encrypted."""
         given = message.extra.get("reasoning_details")
         details = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
         own = [detail for detail in details if detail.get("format") in FORMATS]
@@ -123,11 +131,12 @@ class _Writer:
                 self._thoughts.append(item)
             else:
                 items += (*self._take_thoughts(), item)
-        encrypted = len(self._thoughts) > thoughts or any(detail.get("data") for detail in own)
-        text = "".join(part.text for part in message.parts if isinstance(part, Reasoning))
-        if text and not encrypted and self._profile.replay_reasoning == "item_text":
+        self._is_encrypted = len(self._thoughts) > thoughts or any(detail.get("data") for detail in own)
+
+    def _add_thought(self, text: str, place: int) -> None:
+        if text and not self._is_encrypted and self._profile.replay_reasoning == "item_text":
             content = [{"type": "reasoning_text", "text": text}]
-            id_ = _make_id(len(self._items) + len(items) + len(self._thoughts), text)
+            id_ = _make_id(len(self._items) + place + len(self._thoughts), text)
             self._thoughts.append({"type": "reasoning", "id": id_, "summary": [], "content": content})
 
     def _read_detail(self, detail: Mapping[str, Any]) -> Json | None:

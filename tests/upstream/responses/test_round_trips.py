@@ -1,0 +1,137 @@
+"""Two turns with tools through every client format: the server gets back what it sent, at its place."""
+
+import json
+from typing import Any
+
+import httpx
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running, streamed
+from tests.upstream.responses.reader import write_stream
+
+Json = dict[str, Any]
+
+SETTINGS = {
+    "upstreams": {"s": {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}},
+    "models": {"m": {"upstreams": ["s"]}},
+}
+FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
+FIRST: list[Json] = [
+    {
+        "type": "reasoning",
+        "id": "rs_1",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+        "encrypted_content": "E1",
+    },
+    {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    | {"phase": "commentary"},
+    {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "E2" * 4000},
+    {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"a":1}'}
+    | {"namespace": "eyes", "caller": {"type": "program", "caller_id": "p_1"}},
+    {"type": "reasoning", "id": "rs_3", "summary": [], "encrypted_content": "E3"},
+    {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_2", "name": "shell", "input": "ls é"},
+]
+SECOND: list[Json] = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+    {"type": "reasoning", "id": "rs_4", "summary": [], "encrypted_content": "E4"},
+    {"type": "message", "id": "msg_2", "role": "assistant", "content": [{"type": "output_text", "text": "Done."}]}
+    | {"phase": "final_answer"},
+]
+
+
+def answer(items: list[Json]) -> httpx.Response:
+    events = [
+        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+    ]
+    return streamed(write_stream(*events, {"type": "response.completed", "response": {"output": items}}))
+
+
+def sent_back(items: list[Json]) -> list[Json]:
+    """The items as the writer sends them."""
+    written: list[Json] = []
+    for item in items:
+        if item["type"] == "message":
+            item = item | {"content": item["content"][0]["text"]}
+        if item["type"] == "reasoning":
+            item = item | {"summary": []}
+        keep_id = item["type"] not in ("message", "function_call", "custom_tool_call")
+        written.append({key: value for key, value in item.items() if key != "id" or keep_id})
+    return written
+
+
+def results(format_: str) -> list[Json]:
+    """The results of the two calls, as a client of the format writes them."""
+    calls = (("call_1", "look", "seen"), ("call_2", "shell", "total 0"))
+    if format_ == "qwen":
+        return [
+            {"role": "function", "name": name, "content": text, "extra": {"function_id": id_}}
+            for id_, name, text in calls
+        ]
+    if format_ == "openai":
+        return [{"role": "tool", "tool_call_id": id_, "content": text} for id_, _, text in calls]
+    if format_ == "anthropic":
+        blocks = [{"type": "tool_result", "tool_use_id": id_, "content": text} for id_, _, text in calls]
+        return [{"role": "user", "content": blocks}]
+    if format_ == "responses":
+        return [
+            {"type": "function_call_output", "call_id": "call_1", "output": "seen"},
+            {"type": "custom_tool_call_output", "call_id": "call_2", "output": "total 0"},
+        ]
+    if format_ == "autogen":
+        content = [{"call_id": id_, "name": name, "content": text, "is_error": False} for id_, name, text in calls]
+        return [{"type": "ToolCallExecutionEvent", "source": "assistant", "content": content}]
+    kind = "tool_result"
+    fields = {"state": "success"} if format_ == "agentscope2" else {}
+    parts: list[Json] = [
+        {"type": kind, "id": id_, "name": name, "output": [{"type": "text", "text": text}]} | fields
+        for id_, name, text in calls
+    ]
+    role = "assistant" if format_ == "agentscope2" else "system"
+    return [{"name": "system", "role": role, "content": parts}]
+
+
+def user(format_: str, text: str) -> Json:
+    if format_ == "agentscope2":
+        return {"role": "user", "name": "user", "content": [{"type": "text", "text": text}]}
+    if format_ == "responses":
+        return {"type": "message", "role": "user", "content": text}
+    if format_ == "autogen":
+        return {"type": "TextMessage", "source": "user", "content": text}
+    return {"role": "user", "content": text} | ({"name": "user"} if format_.startswith("agentscope") else {})
+
+
+def read_turn(format_: str, reply: Json) -> list[Json]:
+    """What a client of the format appends to its history."""
+    if format_ == "openai":
+        return [reply["choices"][0]["message"]]
+    if format_ == "responses":
+        return list(reply["output"])
+    if format_ == "anthropic":
+        return [{"role": "assistant", "content": reply["content"]}]
+    return [reply["msg"]] if "msg" in reply else list(reply["messages"])
+
+
+@each_case("stream", [False, True])
+@each_case("format_", ["qwen", "openai", "agentscope", "agentscope2", "autogen", "anthropic", "responses"])
+def test_what_a_server_sent_comes_back_at_its_place(format_: str, stream: bool) -> None:
+    replies = [FIRST, SECOND, SECOND]
+    server = ModelServer(lambda _: answer(replies.pop(0)))
+    history = [user(format_, "Hi")]
+    body = {"model": "m", "format": format_, "stream": stream and format_ == "responses", "functions": FUNCTIONS}
+    with Running(SETTINGS, server) as gateway:
+        for more in (results(format_), [user(format_, "More")], []):
+            reply = gateway.post("/v1/chat", body | {"messages": history})
+            assert reply.status == 200, reply.body
+            history += read_turn(format_, reply.frames[-1]["response"] if body["stream"] else reply.json) + more
+    sent = json.loads(server.requests[2].content)["input"]
+    outputs = [
+        {"type": "function_call_output", "call_id": "call_1", "output": "seen"},
+        {"type": "custom_tool_call_output", "call_id": "call_2", "output": "total 0"},
+    ]
+    hi, more_ = ({"type": "message", "role": "user", "content": text} for text in ("Hi", "More"))
+    first = sent_back(FIRST)
+    if format_ == "anthropic":  # its calls have an object in place of JSON text
+        first[3] = first[3] | {"arguments": '{"a": 1}'}
+    if format_ == "openai":  # it has one list for all that is opaque in a turn
+        first = [first[0], first[2], first[4], first[1], first[3], first[5]]
+    assert sent == [hi, *first, *outputs, *sent_back(SECOND), more_]
