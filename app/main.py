@@ -125,6 +125,8 @@ async def _run(
         await demo.start()
     context.cache.on_cancel(context.replies.cancel)
     resources.health_checks.start()
+    if context.tools is not None:
+        context.tools.start_required()
     await read_past_spending(context)
     if service is not None:
         await service.start()

@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING
 
 from app.access import Caller
 from app.api.asgi import ClientDisconnected, Receive, Scope
@@ -10,7 +11,6 @@ from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
 from app.api.open_replies import OpenReplies, wait_for_disconnect
 from app.cache import Cache, InFlightCall
-from app.chat.server_tools import ToolServers
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage
 from app.config.registry import ModelRegistry
@@ -31,6 +31,9 @@ from app.upstream.catalog import Catalog
 from app.upstream.http.client import UpstreamClient
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
+
+if TYPE_CHECKING:
+    from app.tools import McpServers
 
 STATUS_SECONDS = 1.0
 """How often those who follow the status get it, at most."""
@@ -65,7 +68,7 @@ class AppContext:
     """Whether the spans of a recorded trace have the messages of requests and replies."""
     reloader: Reloader | None
     """None if the settings are not from a file and the environment."""
-    tools: ToolServers | None = None
+    tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
@@ -168,6 +171,8 @@ class AppContext:
         await self.replies.aclose()
         await self.cache.aclose()
         await self.state.aclose()
+        if self.tools is not None:
+            await self.tools.aclose()
         if self.limiter is not None:
             await self.limiter.aclose()
         if self.catalog is not None:

@@ -133,6 +133,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         lambda: [((state.name,), state.moved_away) for state in context.upstreams],
     )
     metrics.add_gauge(
+        "parley_mcp_server_up",
+        "1 while there is a connection to the MCP server; 0 before it is needed, and after it has failed.",
+        ("server",),
+        partial(_read_tool_servers, context),
+    )
+    metrics.add_gauge(
         "parley_redis_connected",
         "1 while Redis answers; 0 while requests are served without it, and limits are counted for this process alone.",
         ("use",),
@@ -166,6 +172,14 @@ def add_background_gauge(metrics: Metrics, background: Sized) -> None:
         "Background responses that have not ended, up to responses.max_background.",
         (),
         lambda: [((), len(background))],
+    )
+
+
+def _read_tool_servers(context: AppContext) -> Readings:
+    return (
+        []
+        if context.tools is None
+        else [((row.name,), float(row.state == "up")) for row in context.tools.list_status()]
     )
 
 

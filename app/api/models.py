@@ -3,7 +3,8 @@ and what each model can do."""
 
 import logging
 import time
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -17,6 +18,9 @@ from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
 from app.upstream.causes import describe_fault
+
+if TYPE_CHECKING:
+    from app.tools import McpServers
 
 log = logging.getLogger("parley.models")
 router = APIRouter(tags=["models"])
@@ -45,6 +49,7 @@ _EXAMPLE: dict[str, Any] = {
         "thinking_switch": True,
         "media": ["image"],
         "max_input_tokens": 32000,
+        "mcp_servers": {"time": ["get_current_time"]},
     },
 }
 
@@ -62,6 +67,8 @@ class ListedAbilities(Described):
     media: list[MediaKind]
     max_input_tokens: int | None
     """Longer conversations are truncated; null without a limit."""
+    mcp_servers: dict[str, list[str]]
+    """The servers of tools that a request of this caller may name, each with its tools, as far as they are known."""
 
 
 class ModelEntry(Described):
@@ -110,7 +117,7 @@ class ModelList(Described):
 )
 async def models(request: Request) -> dict[str, Any]:
     context = get_context(request)
-    return await list_models(context.registry, context.catalog, request.state.caller)
+    return await list_models(context.registry, context.catalog, request.state.caller, context.tools)
 
 
 @router.get(
@@ -122,10 +129,12 @@ async def models(request: Request) -> dict[str, Any]:
 )
 async def model_of_name(model: str, request: Request) -> dict[str, Any]:
     context = get_context(request)
-    return await get_model(model, context.registry, context.catalog, request.state.caller)
+    return await get_model(model, context.registry, context.catalog, request.state.caller, context.tools)
 
 
-async def list_models(registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
+async def list_models(
+    registry: ModelRegistry, catalog: Catalog | None, caller: Caller, servers: "McpServers | None"
+) -> dict[str, Any]:
     """Return the configured models, then those that the pass-through's upstream lists: those that the caller may use.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
@@ -133,20 +142,25 @@ async def list_models(registry: ModelRegistry, catalog: Catalog | None, caller: 
     names = registry.names()
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
-    rows = [_row(name, registry) for name in caller.select_models(dict.fromkeys(names))]
+    rows = [
+        _row(name, registry, _list_servers(servers, name, registry, caller))
+        for name in caller.select_models(dict.fromkeys(names))
+    ]
     ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
     return {"object": "list", "data": rows, "has_more": False, **ends}
 
 
-async def get_model(name: str, registry: ModelRegistry, catalog: Catalog | None, caller: Caller) -> dict[str, Any]:
+async def get_model(
+    name: str, registry: ModelRegistry, catalog: Catalog | None, caller: Caller, servers: "McpServers | None"
+) -> dict[str, Any]:
     """Return the row of one model. Raises UnknownModel or UpstreamFailed."""
     listed = caller.select_models(registry.names())
     if name not in listed:
-        listed = [row["id"] for row in (await list_models(registry, catalog, caller))["data"]]
+        listed = [row["id"] for row in (await list_models(registry, catalog, caller, servers))["data"]]
     if name not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
-    return _row(name, registry)
+    return _row(name, registry, _list_servers(servers, name, registry, caller))
 
 
 async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple[str, ...]:
@@ -166,7 +180,14 @@ async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple
         raise
 
 
-def _row(name: str, registry: ModelRegistry) -> dict[str, Any]:
+def _list_servers(
+    servers: "McpServers | None", name: str, registry: ModelRegistry, caller: Caller
+) -> Mapping[str, Sequence[str]]:
+    route = None if servers is None else registry.find(name)
+    return {} if servers is None or route is None else servers.list_for_model(route.model, caller.name)
+
+
+def _row(name: str, registry: ModelRegistry, servers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     now = int(time.time())
     abilities = registry.find_abilities(name)
     most_input = None if abilities is None else abilities.max_input_tokens
@@ -182,5 +203,5 @@ def _row(name: str, registry: ModelRegistry) -> dict[str, Any]:
         "max_input_tokens": most_input,
         "max_tokens": most_output,
         "context_window": None if most_input is None else most_input + (most_output or 0),
-        "parley": None if abilities is None else msgspec.to_builtins(abilities),
+        "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
     }

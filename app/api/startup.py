@@ -13,6 +13,7 @@ from app.api.reply_response import ResponseLimits
 from app.api.resources import Resources
 from app.api.resumable import ResumableReplies
 from app.api.usage import observe_usage
+from app.chat.server_tools import ToolBounds
 from app.config.access import list_spending_rules, make_limiter, make_limits, make_model_limits
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
@@ -85,6 +86,7 @@ def make_context(
         None if load_settings is None else Reloader(settings, load_settings, reload),
     )
     _set_upstreams(resources, live)
+    set_tool_servers(context, settings)
     return context
 
 
@@ -112,6 +114,9 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
         limiter.set_limits(make_limits(settings.limits), make_model_limits(settings))
         limiter.set_spent(spent)
     _set_upstreams(resources, live)
+    set_tool_servers(context, settings)
+    if context.tools is not None:
+        context.tools.start_required()
     logs.set_level(settings.server.log_level)
     if context.metrics is not None:
         context.metrics.set_names(live.registry.models(), _list_upstream_names(settings))
@@ -133,6 +138,18 @@ def _set_upstreams(resources: Resources, live: LiveConfiguration) -> None:
     """Set the upstreams whose states are kept and whose health is checked."""
     resources.upstreams.set_targets(live.registry.targets())
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def set_tool_servers(context: AppContext, settings: Settings) -> None:
+    """Use the servers of tools of the settings. Without any, nothing of it is imported."""
+    if not settings.mcp_servers and context.tools is None:
+        return
+    from app.config.tool_servers import list_model_tools, list_tool_servers
+    from app.tools import McpServers
+
+    tools = context.tools = context.tools or McpServers()
+    bounds = ToolBounds(**settings.tools.model_dump())
+    tools.configure(list_tool_servers(settings), list_model_tools(settings), bounds, context.metrics)
 
 
 def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:

@@ -3,7 +3,7 @@ which sends them again whenever they change."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from fastapi import APIRouter, Request
 from msgspec.structs import asdict
@@ -20,6 +20,9 @@ from app.limits.values import Kind
 from app.observe.request_record import RequestRecord
 from app.stores import StoreError
 from app.upstream.causes import NETWORK_WORDS
+
+if TYPE_CHECKING:
+    from app.tools import ServerStatus
 
 router = APIRouter()
 
@@ -39,6 +42,21 @@ class LimitStatus(Described):
     kind: Kind
     limit: float
     used: float
+
+
+class ToolServerStatus(Described):
+    """A server of tools that the gateway runs, without its command or address."""
+
+    name: str
+    state: Literal["idle", "starting", "up", "down"]
+    """`idle`: no request has needed it yet."""
+    error: str | None
+    """Why it is down."""
+    tools: list[str]
+    """The names of the tools that requests can use, as far as they are known."""
+    calls: int
+    """In progress."""
+    starts: int
 
 
 class RequestStatus(Described):
@@ -77,6 +95,9 @@ class GatewayStatus(Described):
             "upstreams": [],
             "cache": {"entries": 0, "bytes": 0, "models": {}, "requests": {}},
             "limits": [{"owner": "the API key 'alice'", "kind": "requests_per_minute", "limit": 60, "used": 1}],
+            "mcp_servers": [
+                {"name": "time", "state": "up", "error": None, "tools": ["get_current_time"], "calls": 0, "starts": 1}
+            ],
             "requests": [],
         }
     )
@@ -89,6 +110,7 @@ class GatewayStatus(Described):
     """None if the store cannot be reached."""
     cache_error: str | None = None
     limits: list[LimitStatus]
+    mcp_servers: list[ToolServerStatus]
     requests: list[RequestStatus]
     """The last 50, newest first."""
 
@@ -173,6 +195,9 @@ async def _describe_status(context: AppContext) -> GatewayStatus:
         cache=cache,
         cache_error=cache_error,
         limits=await _list_limits(context),
+        mcp_servers=[
+            _describe_tool_server(row) for row in (() if context.tools is None else context.tools.list_status())
+        ],
         requests=[_describe_request(row) for row in context.recent.list_newest_first()],
     )
 
@@ -182,6 +207,17 @@ def _describe_load(context: AppContext) -> RequestLoad:
         in_progress=context.in_progress,
         queued=context.admission.queued,
         max_concurrent=context.server.max_concurrent_requests,
+    )
+
+
+def _describe_tool_server(row: "ServerStatus") -> ToolServerStatus:
+    return ToolServerStatus(
+        name=row.name,
+        state=row.state,
+        error=row.error,
+        tools=list(row.tools),
+        calls=row.calls,
+        starts=row.starts,
     )
 
 

@@ -29,6 +29,8 @@ LIVE_SETTINGS = frozenset(
         "models",
         "keys",
         "limits",
+        "mcp_servers",
+        "tools",
         "server.max_body_bytes",
         "server.body_seconds",
         "server.max_json_values",

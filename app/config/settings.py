@@ -229,6 +229,26 @@ def _expiry(value: Any) -> datetime | None:
         raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
 
 
+def _tool_server_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value):
+        raise ValueError("must be 1 to 32 letters, digits, _ and -: models see it before the name of each tool")
+    return value
+
+
+def _tool_server_url(value: str) -> str:
+    """Return the URL as it is: a slash at its end counts, and some services take a key in its query."""
+    _http_url(value.partition("?")[0])
+    return value
+
+
+def _tool_rows(value: Any) -> Any:
+    """Return the tools of a model as tables: each may also be the name of a server."""
+    value = _split_list(value)
+    if not isinstance(value, list | tuple):
+        return value
+    return [{"mcp": row} if isinstance(row, str) else row for row in value]
+
+
 _Proxy = Annotated[str, AfterValidator(_proxy)]
 _Sha256 = Annotated[str, AfterValidator(_sha256)]
 _KeyName = Annotated[str, AfterValidator(_key_name)]
@@ -372,6 +392,14 @@ class ModelUpstream(_Section):
     priority: int = Field(default=1, ge=1, le=100)
 
 
+class ModelTools(_Section):
+    """Tools that a model offers with every request; in the file, the name of their server or a table."""
+
+    mcp: str
+    tools: _Names | None = None
+    """None: all that the server offers."""
+
+
 MAX_PRICE = 1_000_000
 """The highest price of a million tokens."""
 _Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
@@ -410,6 +438,7 @@ class Model(_Section):
     cache_ttl_seconds: Seconds | None = None
     price: ModelPrice | None = None
     rag_cfg: RagConfig | None = None
+    tools: Annotated[tuple[ModelTools, ...], BeforeValidator(_tool_rows)] = ()
     limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
 
@@ -480,6 +509,80 @@ class Documents(_Section):
     max_pixels: int = Field(default=64_000_000, ge=1)
 
 
+_ELSEWHERE = {
+    "oauth": "OAuth is not supported: put a token into the variable that bearer_token_env_var names",
+    "oauth_resource": "OAuth is not supported: put a token into the variable that bearer_token_env_var names",
+    "scopes": "OAuth is not supported: put a token into the variable that bearer_token_env_var names",
+    "bearer_token": "put the token into an environment variable, and name that in bearer_token_env_var",
+    "default_tools_approval_mode": 'use approval = "never", "always" or a list of tools',
+    "tools": "use enabled_tools and disabled_tools; and approval for the tools that need it",
+    "type": "leave it out: a server has a command, or a url that speaks streamable HTTP",
+    "transport": "leave it out: a server has a command, or a url that speaks streamable HTTP",
+    "headers": "use http_headers",
+    "startup_timeout_ms": "use startup_timeout_sec",
+}
+"""What other programs' configurations of MCP servers have, and what to write instead."""
+_OF_COMMANDS = ("args", "env", "env_vars", "cwd")
+_OF_URLS = ("bearer_token_env_var", "http_headers", "env_http_headers")
+_VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_HeaderName: TypeAlias = Annotated[str, AfterValidator(_header_name)]
+
+
+class McpServer(_Section):
+    """A server of tools that the gateway runs, in the words of Codex's `config.toml`."""
+
+    command: str | None = Field(default=None, min_length=1)
+    args: tuple[str, ...] = ()
+    env: dict[_VariableName, SecretStr] = Field(default_factory=dict)
+    env_vars: Annotated[tuple[_VariableName, ...], BeforeValidator(_split_list)] = ()
+    cwd: str | None = Field(default=None, min_length=1)
+    url: Annotated[str, AfterValidator(_tool_server_url)] | None = None
+    bearer_token_env_var: _VariableName | None = None
+    http_headers: dict[_HeaderName, Secret] = Field(default_factory=dict)
+    env_http_headers: dict[_HeaderName, _VariableName] = Field(default_factory=dict)
+    enabled: bool = True
+    required: bool = False
+    enabled_tools: _Names | None = None
+    disabled_tools: _Names = ()
+    startup_timeout_sec: Seconds = 10.0
+    tool_timeout_sec: Seconds = 60.0
+    approval: Literal["never", "always"] | tuple[str, ...] = "never"
+    keys: _Names = ("*",)
+    models: _Names = ("*",)
+    max_result_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
+    max_concurrent_calls: int = Field(default=16, ge=1, le=1024)
+    session: Literal["shared", "reply"] = "shared"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _explain_other_words(cls, value: Any) -> Any:
+        if isinstance(value, dict):
+            for name, instead in _ELSEWHERE.items():
+                if name in value:
+                    raise ValueError(f"`{name}` is not a setting: {instead}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_transport(self) -> "McpServer":
+        if (self.command is None) == (self.url is None):
+            raise ValueError("must have exactly one of `command` and `url`")
+        for name in _OF_URLS if self.url is None else _OF_COMMANDS:
+            if getattr(self, name):
+                raise ValueError(f"`{name}` is only for a server with a `{'url' if self.url is None else 'command'}`")
+        return self
+
+
+class ToolsSettings(_Section):
+    """The bounds of one reply that runs tools."""
+
+    max_rounds: int = Field(default=20, ge=1, le=1000)
+    max_calls: int = Field(default=100, ge=1, le=10_000)
+    max_parallel_calls: int = Field(default=8, ge=1, le=256)
+    max_seconds: Seconds = 600.0
+    max_tokens: int = Field(default=200_000, ge=1)
+    max_result_bytes: int = Field(default=1024 * 1024, ge=256)
+
+
 class MetricsSettings(_Section):
     enabled: bool = True
     host: str | None = None
@@ -510,6 +613,9 @@ class Settings(_Section):
     reasoning: ReasoningSettings = ReasoningSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    mcp_servers: dict[Annotated[str, AfterValidator(_tool_server_name)], McpServer] = Field(default_factory=dict)
+    """Servers of tools that the gateway runs."""
+    tools: ToolsSettings = ToolsSettings()
     metrics: MetricsSettings = MetricsSettings()
     tracing: Tracing = Tracing()
     passthrough: str | None = None
@@ -557,7 +663,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             f"{_with_variable(item.path, sources.variables)}: {item.message}"
             for item in to_violations(error, tree, schema=Settings)
         )
-    mistakes += [*_find_dangling(tree), *_find_conflicts(settings)]
+    mistakes += [*_find_dangling(tree), *_find_conflicts(settings), *_check_tool_variables(settings, environ)]
     if mistakes:
         raise SettingsError(mistakes)
     return with_proxies(_with_files(settings, environ, config_file(environ, path)), environ)
@@ -609,6 +715,7 @@ def _find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
     yield from _check_certificates(settings)
+    yield from _check_tool_servers(settings)
 
 
 def _check_request_memory(server: Server) -> Iterator[str]:
@@ -699,6 +806,37 @@ def _check_certificates(settings: Settings) -> Iterator[str]:
                 reason = error.strerror or getattr(error, "reason", None) or str(error)
                 files = [file for file in (row.ca_file, row.client_certificate, row.client_key) if file]
                 yield f"{path}: the certificates in {', '.join(files)} cannot be used ({reason}); name PEM files"
+
+
+def _check_tool_servers(settings: Settings) -> Iterator[str]:
+    """Find names of servers that make a tool's name for the model ambiguous: `a-b-c` may be of `a` or of `a-b`."""
+    names = sorted(settings.mcp_servers)
+    for name in names:
+        for other in names:
+            if other.startswith(f"{name}-"):
+                yield (
+                    f"{json_path(['mcp_servers', other])}: there is a server {name!r} too, so the model's name of a "
+                    f"tool, such as {other}-x, could be of both; choose a name that does not begin with {name}-"
+                )
+    for model, row in settings.models.items():
+        used = [tools.mcp for tools in row.tools]
+        for index, server in enumerate(used):
+            path = json_path(["models", model, "tools", index])
+            if server not in settings.mcp_servers:
+                yield f"{path}: there is no MCP server {server!r}{suggest_name(server, settings.mcp_servers)}"
+            elif server in used[:index]:
+                yield f"{path}: {server!r} is listed twice"
+
+
+def _check_tool_variables(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Find tokens and headers of MCP servers that are in no environment variable."""
+    for name, row in settings.mcp_servers.items():
+        named = [("bearer_token_env_var", row.bearer_token_env_var)] if row.bearer_token_env_var else []
+        named += [(f"env_http_headers.{header}", variable) for header, variable in row.env_http_headers.items()]
+        for setting, variable in named:
+            if row.enabled and not environ.get(variable or ""):
+                path = json_path(["mcp_servers", name])
+                yield f"{path}.{setting}: the environment variable {variable} is not set"
 
 
 def _find_dangling(tree: Mapping[str, Any]) -> list[str]:

@@ -189,6 +189,9 @@ class Metrics:
             "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
             ("route", "status", "error"),
         )
+        self._tool_server_starts = self._add_counter(
+            "parley_mcp_server_starts_total", "Starts of MCP servers, and connections to them.", ("server",)
+        )
         self._lag = Histogram(
             "parley_event_loop_lag_seconds",
             "how late the event loop runs a timer, twice a second.",
@@ -287,6 +290,9 @@ class Metrics:
     def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
         """Count a request that has no RequestRecord. `route` is the pattern of its path."""
         self._plain[route, str(status), error or ""].inc()
+
+    def count_tool_server_start(self, server: str) -> None:
+        self._tool_server_starts[server,].inc()
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe(seconds)

@@ -62,7 +62,7 @@ class Redactor:
 
     def redact_text(self, text: str) -> str:
         """Replace secrets, file paths and internal addresses."""
-        text = self._remove_secrets(text)
+        text = self.remove_secrets(text)
         text = _BASIC.sub(_hide_if_basic_auth, _CREDENTIALS.sub(f"{SECRET}@", text))
         text = _QUERY.sub(rf"\1{SECRET}", text)
         lower = text.lower()
@@ -86,7 +86,8 @@ class Redactor:
             return {key: self._redact_value(item) for key, item in value.items()}
         return [self._redact_value(item) for item in value] if isinstance(value, list) else value
 
-    def _remove_secrets(self, text: str) -> str:
+    def remove_secrets(self, text: str) -> str:
+        """Replace only the values that the configuration names."""
         for form in self._forms:
             if form in text:
                 text = _replace_secret(form, text)

@@ -80,6 +80,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "thinking_switch": False,
         "media": ["image"],
         "max_input_tokens": None,
+        "mcp_servers": {},
     }
     assert rows["both"] == rows["alias"] == both
     assert one == rows["text"]
@@ -89,6 +90,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "thinking_switch": True,
         "media": [],
         "max_input_tokens": 100,
+        "mcp_servers": {},
     }
     assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])
 

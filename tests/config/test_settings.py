@@ -15,6 +15,7 @@ from app.config.settings import (
     Fetch,
     Key,
     LimitSettings,
+    McpServer,
     MetricsSettings,
     Model,
     ReasoningSettings,
@@ -22,6 +23,7 @@ from app.config.settings import (
     Server,
     Settings,
     SettingsError,
+    ToolsSettings,
     Tracing,
     Upstream,
     UsageSettings,
@@ -504,6 +506,34 @@ def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
     assert "s3cret" not in "\n".join(mistakes(wrong, **SECRETS))
 
 
+# -- servers of tools -----------------------------------------------------------------------
+
+
+@each_case(
+    ("lines", "mistake"),
+    [
+        ("", "mcp_servers.a: must have exactly one of `command` and `url`"),
+        ('command = "x"\nurl = "http://h/mcp"', "mcp_servers.a: must have exactly one of `command` and `url`"),
+        ('command = "x"\nhttp_headers = { a = "b" }', "`http_headers` is only for a server with a `url`"),
+        ('url = "http://h/mcp"\nargs = ["x"]', "`args` is only for a server with a `command`"),
+        ('url = "http://h/mcp"\nscopes = ["x"]', "`scopes` is not a setting: OAuth is not supported"),
+        ('url = "http://h/mcp"\nbearer_token = "x"', "name that in bearer_token_env_var"),
+        ('url = "http://h/mcp"\nbearer_token_env_var = "NO"', "the environment variable NO is not set"),
+        ('command = "x"\ndefault_tools_approval_mode = "prompt"', "use approval ="),
+        ('command = "x"\n[mcp_servers.a-b]\ncommand = "x"', "there is a server 'a' too"),
+        ('command = "x"\n[mcp_servers."a b"]\ncommand = "x"', "must be 1 to 32 letters"),
+        ('command = "x"\n[upstreams.u]\nbase_url = "http://h/v1"\n[models.m]\nupstreams = ["u"]\ntools = ["b"]', "'b'"),
+        (
+            'command = "x"\n[upstreams.u]\nbase_url = "http://h/v1"\n[models.m]\nupstreams = ["u"]\n'
+            'tools = ["a", {mcp = "a", tools = ["t"]}]',
+            "models.m.tools[1]: 'a' is listed twice",
+        ),
+    ],
+)
+def test_a_mistake_in_a_server_of_tools_is_explained(lines: str, mistake: str) -> None:
+    assert any(mistake in found for found in mistakes(f"[mcp_servers.a]\n{lines}\n"))
+
+
 # -- the document ---------------------------------------------------------------------------
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -521,6 +551,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "keys.<name>.": Key,
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
+    "mcp_servers.<name>.": McpServer,
+    "tools.": ToolsSettings,
 }
 TABLES = {
     "server",
@@ -536,6 +568,8 @@ TABLES = {
     "usage",
     "responses",
     "reasoning",
+    "mcp_servers",
+    "tools",
 }
 
 
@@ -582,6 +616,11 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
                 "upstreams.<name>.headers",
                 "models.<name>.upstreams",
                 "models.<name>.aliases",
+                "models.<name>.tools",
+                "mcp_servers.<name>.args",
+                "mcp_servers.<name>.env",
+                "mcp_servers.<name>.http_headers",
+                "mcp_servers.<name>.env_http_headers",
             )
 
 

@@ -7,7 +7,11 @@ from app.config.settings import Settings
 from app.main import create_app
 from app.observe.request_record import RequestRecord
 
-SETTINGS = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "cache": {"url": "redis://127.0.0.1:1"}}
+SETTINGS = {
+    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+    "cache": {"url": "redis://127.0.0.1:1"},
+    "mcp_servers": {"wx": {"command": "wx"}},
+}
 
 
 async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
@@ -21,6 +25,7 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     metrics.observe_request(record)
     metrics.observe_request(RequestRecord("f", "chat", model="demo", error="upstream_error"))
     metrics.observe_tool_call(ToolCallSummary("c", "wx", "now", "ok", 3, 5))
+    metrics.count_tool_server_start("wx")
     metrics.observe_plain_request("/healthz", 200, None)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (

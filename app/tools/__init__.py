@@ -1,0 +1,10 @@
+"""Servers of tools that the gateway runs (MCP): which a reply may use, and their calls.
+
+The protocol's SDK runs in a process of its own (`process`), which starts with the first request that needs a server:
+importing it takes a second and 45 MB, and none of that may delay replies.
+"""
+
+from app.tools.process.protocol import ServerSpec
+from app.tools.servers import ConfiguredServer, McpServers, ServerStatus
+
+__all__ = ["ConfiguredServer", "McpServers", "ServerSpec", "ServerStatus"]

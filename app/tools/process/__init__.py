@@ -1,0 +1,1 @@
+"""The process that holds the connections to servers of tools."""

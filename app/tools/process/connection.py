@@ -1,0 +1,437 @@
+"""One connection to a server of tools: opened by the first request that needs it, and again after it has failed.
+
+A task of its own holds the SDK's session; requests wait for it, so that what breaks in the session is never an error of
+a caller's task. A server that fails again and again is started after growing pauses, and calls fail at once meanwhile.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import httpx2
+import mcp_types
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from msgspec import Struct
+from pydantic import ValidationError
+
+from app import __version__
+from app.chat.server_tools import ToolAnswer
+from app.tools.process.http import BoundedHttp, HttpFailure
+from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
+from app.tools.process.results import fail, read_result
+from app.tools.process.stdio import run_child
+
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_MAX_PAGES = 100
+_REPORT_SECONDS = 0.2
+"""So much longer a list may take than a start, so that a start that takes too long is named as such."""
+_CONNECTION_CLOSED, _METHOD_NOT_FOUND, _TIMED_OUT = -32000, -32601, -32001
+_REFUSED_REQUESTS = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
+"""What a server may ask of a client that offers it; this one does not."""
+
+
+class ServerDown(Exception):
+    """The server cannot be used; the message is one plain sentence."""
+
+
+class Reports(Struct, frozen=True):
+    """What a connection reports to its owner."""
+
+    log: Callable[[Line, str], None]
+    changed: Callable[[], None]
+    """A list of tools that was read before may be wrong."""
+    state: Callable[[State, int | None, str | None], None]
+    """State, process id and error."""
+
+
+class _Dispatcher(JSONRPCDispatcher[Any]):
+    """Refuses what the client has not offered with the code that the specification names for it."""
+
+    async def run(self, on_request: Any, on_notify: Any, *others: Any, **options: Any) -> None:
+        async def answer(context: Any, method: str, params: Any) -> Any:
+            if method in _REFUSED_REQUESTS:
+                raise MCPError(code=_METHOD_NOT_FOUND, message="Method not found")
+            return await on_request(context, method, params)
+
+        await super().run(answer, on_notify, *others, **options)
+
+
+class _Session:
+    """A session that is up."""
+
+    def __init__(self, dispatcher: _Dispatcher, http: BoundedHttp | None, closed: asyncio.Event) -> None:
+        self.dispatcher = dispatcher
+        self.http = http
+        self.closed = closed
+        self.answered = False
+        """A call has been answered."""
+        self.running = 0
+        self.started = asyncio.get_running_loop().time()
+        self._requests = 0
+
+    async def request(
+        self, method: str, params: Mapping[str, Any], on_progress: Callable[[str], None] | None = None
+    ) -> dict[str, Any]:
+        """Send a request. Raises MCPError, and _HttpFailed. Cancelling it tells the server."""
+        self._requests += 1
+        id_ = f"parley-{self._requests}"
+        options: CallOptions = {"request_id": id_}
+        if on_progress is not None:
+
+            async def report(progress: float, total: float | None, message: str | None) -> None:
+                on_progress(f"progress {progress:g}{'' if total is None else f' of {total:g}'} {message or ''}".strip())
+
+            options["on_progress"] = report
+        self.running += 1
+        try:
+            return await self.dispatcher.send_raw_request(method, params, options)
+        except MCPError as error:
+            failure = None if self.http is None else self.http.take_failure(id_)
+            if failure is not None:
+                raise _HttpFailed(failure, error) from error
+            raise
+        except asyncio.CancelledError:
+            if self.http is not None:
+                self.http.abort(id_)
+            raise
+        finally:
+            self.running -= 1
+
+
+class _HttpFailed(Exception):
+    def __init__(self, failure: HttpFailure, error: MCPError) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+        self.error = error.error
+
+    @property
+    def lost_session(self) -> bool:
+        """Whether the server does not know the session any more, and so has not run the request. Servers of the
+        TypeScript SDK's examples answer 400 with the code -32000."""
+        status, code = self.failure.status, self.error.code
+        return self.failure.had_session and (status == 404 or (status == 400 and code == -32000))
+
+
+class Connection:
+    def __init__(self, spec: ServerSpec, reports: Reports) -> None:
+        self._spec = spec
+        self._reports = reports
+        self._supervisor: asyncio.Task[None] | None = None
+        self._session: _Session | None = None
+        self._opening: asyncio.Future[_Session] | None = None
+        self._close = asyncio.Event()
+        self._failures = 0
+        """Starts and sessions in a row that brought no answer."""
+        self._last_start = 0.0
+
+    async def aclose(self) -> None:
+        """End the session and the child. It cannot be used again."""
+        self._close.set()
+        if self._supervisor is not None:
+            await asyncio.gather(self._supervisor, return_exceptions=True)
+
+    async def list_tools(self) -> list[ListedTool]:
+        """Return the tools of all pages. Raises ServerDown."""
+        try:
+            async with asyncio.timeout(self._spec.startup_seconds + _REPORT_SECONDS):
+                return await self._list_tools()
+        except TimeoutError:
+            raise ServerDown(f"it did not answer within {self._spec.startup_seconds:g} s") from None
+
+    async def _list_tools(self) -> list[ListedTool]:
+        session = await self._get_session()
+        try:
+            try:
+                return await self._read_pages(session)
+            except _HttpFailed as error:
+                if not error.lost_session:
+                    raise
+                return await self._read_pages(await self._reopen(session))
+        except _HttpFailed as error:
+            self._end_if_unused(session)
+            raise ServerDown(error.failure.reason) from error
+        except MCPError as error:
+            raise ServerDown(f"it did not list its tools: {error.error.message}") from error
+
+    async def _read_pages(self, session: _Session) -> list[ListedTool]:
+        tools: list[ListedTool] = []
+        cursors: set[str] = set()
+        params: dict[str, Any] = {}
+        for _ in range(_MAX_PAGES):
+            try:
+                page = await session.request("tools/list", params)
+            except MCPError as error:
+                if error.error.code == _METHOD_NOT_FOUND:  # a server without tools
+                    return tools
+                raise
+            rows = page.get("tools")
+            for row in rows if isinstance(rows, list) else ():
+                tool = _read_tool(row)
+                if tool is None:
+                    self._reports.log("warning", "a listed tool has no name or no inputSchema; it is left out")
+                elif len(tools) < self._spec.max_tools:
+                    tools.append(tool)
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or not cursor or cursor in cursors or len(tools) >= self._spec.max_tools:
+                return tools
+            cursors.add(cursor)
+            params = {"cursor": cursor}
+        self._reports.log("warning", f"its list of tools has more than {_MAX_PAGES} pages; the others are left out")
+        return tools
+
+    async def call(self, call: CallTool) -> ToolAnswer:
+        """Run a tool. It raises nothing but CancelledError."""
+        running = asyncio.create_task(self._call(call))
+        try:
+            done, _ = await asyncio.wait({running}, timeout=call.seconds)
+        except asyncio.CancelledError:
+            running.cancel()
+            raise
+        if done:
+            return running.result()
+        running.cancel()  # not awaited: the message that cancels it may wait for a server that does not read
+        return fail(f"the tool did not answer within {call.seconds:.3g} s", _TIMED_OUT)
+
+    async def _call(self, call: CallTool) -> ToolAnswer:
+        meta = {} if call.traceparent is None else {"_meta": {"traceparent": call.traceparent}}
+        params = {"name": call.tool, "arguments": json.loads(call.arguments), **meta}
+        try:
+            session = await self._get_session()
+            try:
+                return await self._send_call(session, params, call)
+            except _HttpFailed as error:
+                if not error.lost_session:
+                    return self._explain_http(session, error)
+            session = await self._reopen(session)
+            try:
+                return await self._send_call(session, params, call)
+            except _HttpFailed as error:
+                return self._explain_http(session, error)
+        except ServerDown as error:
+            return fail(f"the server of the tool is not available: {error}", _CONNECTION_CLOSED)
+
+    async def _send_call(self, session: _Session, params: Mapping[str, Any], call: CallTool) -> ToolAnswer:
+        try:
+            result = await session.request(
+                "tools/call", params, lambda text: self._reports.log("debug", f"{call.tool}: {text}")
+            )
+        except MCPError as error:
+            if error.error.code == _CONNECTION_CLOSED and session.closed.is_set():
+                return fail("the server of the tool ended before it answered", _CONNECTION_CLOSED)
+            session.answered = True
+            return fail(error.error.message, error.error.code)
+        session.answered = True
+        return read_result(result, call.max_text_bytes, call.max_media_bytes)
+
+    def _explain_http(self, session: _Session, error: _HttpFailed) -> ToolAnswer:
+        self._end_if_unused(session)
+        failure = error.failure
+        if failure.status in (400, 404, 422) and error.error.message not in ("Not Found", "Session terminated"):
+            return fail(error.error.message, error.error.code)
+        return fail(failure.reason, failure.status, "http")
+
+    def _end_if_unused(self, session: _Session) -> None:
+        """End a session whose requests fail, so that the next one opens another, unless others still wait."""
+        if not session.running:
+            session.closed.set()
+
+    async def _get_session(self) -> _Session:
+        """Return the session, and open it if there is none. Raises ServerDown."""
+        if self._close.is_set():
+            raise ServerDown("it is no longer configured")
+        session = self._session
+        if session is not None and not session.closed.is_set():
+            return session
+        while self._opening is None and self._supervisor is not None and not self._supervisor.done():
+            await asyncio.wait({self._supervisor})  # the old child must have ended
+        if self._opening is None:
+            self._check_pause()
+            self._opening = asyncio.get_running_loop().create_future()
+            self._supervisor = asyncio.create_task(self._supervise(self._opening))
+        return await asyncio.shield(self._opening)
+
+    async def _reopen(self, lost: _Session) -> _Session:
+        lost.closed.set()
+        return await self._get_session()
+
+    def _check_pause(self) -> None:
+        """Raises ServerDown while a server that has failed is not started anew. The first start after a failure is
+        made at once."""
+        now = asyncio.get_running_loop().time()
+        if self._failures > 1:
+            pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failures - 2), _LONGEST_PAUSE_SECONDS)
+            left = self._last_start + pause - now
+            if left > 0:
+                raise ServerDown(f"it has failed {self._failures} times in a row and is started again in {left:.1f} s")
+        self._last_start = now
+
+    async def _supervise(self, opening: "asyncio.Future[_Session]") -> None:
+        self._reports.state("starting", None, None)
+        session: _Session | None = None
+        try:
+            async with AsyncExitStack() as stack:
+                session = await self._try_open(stack, opening)
+                if session is not None:
+                    await _wait_for_any(session.closed, self._close)
+            # The stack has ended the child, which may take some seconds.
+        except Exception as error:
+            self._reports.log("info", f"its connection ended with {type(error).__name__}")
+        if session is None:
+            return
+        self._session = None
+        self._failures = 1 if session.answered else self._failures + 1
+        reason = "it is no longer configured" if self._close.is_set() else "its connection has ended"
+        self._reports.state("down", None, reason)
+        self._reports.changed()
+
+    async def _try_open(self, stack: AsyncExitStack, opening: "asyncio.Future[_Session]") -> _Session | None:
+        """Open the session and tell all who wait for it; None if that has failed."""
+        try:
+            async with asyncio.timeout(self._spec.startup_seconds):
+                session = await self._open(stack)
+        except Exception as error:
+            reason = _explain(error, self._spec)
+            self._opening = None
+            self._failures += 1
+            self._reports.state("down", None, reason)
+            opening.set_exception(ServerDown(reason))
+            opening.exception()  # all who waited may have left
+            return None
+        self._session, self._opening = session, None
+        opening.set_result(session)
+        return session
+
+    async def _open(self, stack: AsyncExitStack) -> _Session:
+        closed = asyncio.Event()
+        http: BoundedHttp | None = None
+        pid: int | None = None
+
+        def report_pid(number: int) -> None:
+            nonlocal pid
+            pid = number
+            self._reports.state("starting", number, None)
+
+        if self._spec.command is None:
+            http = BoundedHttp(self._spec.max_message_bytes)
+            messages, outgoing = await stack.enter_async_context(_open_http(self._spec, http))
+        else:
+            child = run_child(self._spec, self._reports.log, report_pid, closed)
+            messages, outgoing = await stack.enter_async_context(child)
+        dispatcher = _Dispatcher(messages, outgoing)
+        info = mcp_types.Implementation(name="parley", version=__version__)
+        session = ClientSession(dispatcher=dispatcher, client_info=info, message_handler=self._read_notification)
+        await stack.enter_async_context(session)
+        opening = asyncio.create_task(_initialize(session))
+        watching = asyncio.create_task(closed.wait())
+        try:
+            await asyncio.wait({opening, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                raise ServerDown("it ended before it was ready")
+            try:
+                opening.result()
+            except MCPError as error:
+                failure = None if http is None else http.take_failure(_FIRST_ID)
+                raise ServerDown(_explain_handshake(failure, error)) from error
+        finally:
+            await _cancel(opening, watching)
+        self._reports.state("up", pid, None)
+        return _Session(dispatcher, http, closed)
+
+    async def _read_notification(self, message: object) -> None:
+        if isinstance(message, mcp_types.ToolListChangedNotification):
+            self._reports.changed()
+
+
+_FIRST_ID = 1
+"""The id that the SDK gives to `initialize`."""
+
+
+async def _initialize(session: ClientSession) -> None:
+    await session.initialize()
+
+
+@asynccontextmanager
+async def _open_http(spec: ServerSpec, http: BoundedHttp) -> AsyncIterator[tuple[Any, Any]]:
+    assert spec.url is not None
+    timeout = httpx2.Timeout(spec.startup_seconds, read=None, pool=None)
+    headers = {"user-agent": f"parley/{__version__}", "accept-encoding": "identity", **spec.headers}
+    async with httpx2.AsyncClient(transport=http, headers=headers, timeout=timeout, trust_env=False) as client:
+        opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=spec.max_message_bytes)
+        async with opened as (messages, outgoing):
+            yield messages, outgoing
+
+
+def _explain_handshake(failure: HttpFailure | None, error: MCPError) -> str:
+    if failure is None:
+        return f"it refused the handshake: {error.error.message}"
+    if failure.status in (404, 405):
+        return (
+            f"{failure.reason}: the url must be that of streamable HTTP (often it ends in /mcp); the older transport "
+            "with SSE is not supported"
+        )
+    if failure.status in (401, 403):
+        return f"{failure.reason}: look at bearer_token_env_var and http_headers"
+    if 300 <= failure.status < 400:
+        return f"{failure.reason}: it redirects elsewhere, which is not followed"
+    return failure.reason
+
+
+def _explain(error: Exception, spec: ServerSpec) -> str:
+    """Return one plain sentence, without the command and the address."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = next((each for each in error.exceptions if isinstance(each, Exception)), None)
+        return "its connection failed" if inner is None else _explain(inner, spec)
+    match error:
+        case ServerDown():
+            return str(error)
+        case TimeoutError():
+            return f"it was not ready within {spec.startup_seconds:g} s"
+        case FileNotFoundError():
+            return "its command, or its cwd, does not exist"
+        case PermissionError():
+            return "its command, or its cwd, may not be used"
+        case OSError():
+            return f"it could not be started ({error.strerror})"
+        case ValidationError():
+            return "its answer to the handshake is not valid"
+        case RuntimeError() if "protocol version" in str(error):
+            return f"it speaks another version of the protocol ({str(error).rpartition(': ')[2][:40]})"
+    return f"its connection failed ({type(error).__name__})"
+
+
+def _read_tool(row: Any) -> ListedTool | None:
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
+        return None
+    schema, annotations = row.get("inputSchema"), row.get("annotations")
+    if not isinstance(schema, dict):
+        return None
+    description = row.get("description")
+    return ListedTool(
+        row["name"],
+        description if isinstance(description, str) else None,
+        json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace"),
+        json.dumps(annotations).encode() if isinstance(annotations, dict) else None,
+        isinstance(annotations, dict) and annotations.get("readOnlyHint") is True,
+    )
+
+
+async def _wait_for_any(*events: asyncio.Event) -> None:
+    waiting = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await _cancel(*waiting)
+
+
+async def _cancel(*tasks: "asyncio.Task[Any]") -> None:
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,475 @@
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from app.access import ModelGlobs
+from app.chat.server_tools import ToolError
+from app.chat.tool_asks import ApprovalRule, ServerAsk, ToolFilter
+from app.errors import Busy, Forbidden, InvalidInput
+from app.tools import McpServers
+
+from tests.each_case import each_case
+from tests.tools.local_servers import NO_KEYS, call, configure, open_session, run_servers, serve_http, text_of
+
+pytestmark = pytest.mark.anyio
+
+
+def messages(log: Path, method: str) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return [row for row in rows if row.get("method") == method]
+
+
+async def wait_for(condition: Any, seconds: float = 10) -> None:
+    with anyio.fail_after(seconds):
+        while not condition():
+            await anyio.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def child_pids(servers: McpServers) -> list[int]:
+    pid = servers.process_id
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+# -- lists ----------------------------------------------------------------------------------
+
+
+async def test_nothing_is_started_before_a_reply_needs_a_server() -> None:
+    async with run_servers(configure()) as servers:
+        assert servers.process_id is None
+        assert [row.state for row in servers.list_status()] == ["idle"]
+
+
+async def test_all_pages_are_listed_and_tools_without_name_or_schema_are_left_out() -> None:
+    async with run_servers(configure()) as servers:
+        (listed,) = (await open_session(servers)).servers
+    assert [tool.tool for tool in listed.tools][:3] == ["echo", "environment", "fail"] and len(listed.tools) == 19
+    echo, other = listed.tools[:2]
+    assert (echo.name, echo.description, echo.read_only) == ("s-echo", "repeats", True)
+    assert echo.annotations == {"readOnlyHint": True} and (other.description, other.annotations) == (None, None)
+    assert echo.to_schema() == {"name": "s-echo", "description": "repeats", "parameters": {"type": "object"}}
+
+
+@each_case(("mode", "count"), [("endless_pages", 100), ("same_cursor", 38), ("no_tools", 0)])
+async def test_a_list_without_an_end_is_cut(mode: str, count: int) -> None:
+    async with run_servers(configure(env={"MCP_MODE": mode})) as servers:
+        session = await open_session(servers)
+    assert sum(len(tools.tools) for tools in session.servers) in (count, count // 2)
+
+
+async def test_the_configuration_and_the_request_choose_tools() -> None:
+    server = configure(enabled_tools=("echo", "fail", "die"), disabled_tools=("die",))
+    async with run_servers(server) as servers:
+        everything = await open_session(servers)
+        one = await open_session(servers, ServerAsk("s", ToolFilter(names=("fail", "die"))))
+        reading = await open_session(servers, ServerAsk("s", ToolFilter(read_only=True)))
+    assert [tool.tool for tool in everything.servers[0].tools] == ["echo", "fail"]
+    assert [tool.tool for tool in one.servers[0].tools] == ["fail"]
+    assert one.warnings == ["the server of tools 's' does not offer 'die'"]
+    assert [tool.tool for tool in reading.servers[0].tools] == ["echo"]
+
+
+async def test_a_list_is_read_again_after_it_has_changed() -> None:
+    async with run_servers(configure()) as servers:
+        first = await open_session(servers)
+        await call(first, "change")
+        await wait_for(lambda: servers._servers["s"]._listed_at is None)
+        second = await open_session(servers)
+    assert len(second.servers[0].tools) == len(first.servers[0].tools) + 1
+
+
+@each_case(
+    ("changes", "reason"),
+    [
+        ({"command": "no-such-command"}, "its command, or its cwd, does not exist"),
+        ({"cwd": "/no/such/folder"}, "its command, or its cwd, does not exist"),
+        ({"args": ("-c", "raise SystemExit(3)")}, "it ended before it was ready"),
+        ({"env": {"MCP_MODE": "old_version"}}, "it speaks another version of the protocol (1999-01-01)"),
+        ({"env": {"MCP_MODE": "deaf"}, "startup_seconds": 0.5}, "it was not ready within 0.5 s"),
+    ],
+)
+async def test_a_server_that_cannot_be_used_is_absent_with_a_warning(changes: dict[str, Any], reason: str) -> None:
+    async with run_servers(configure(**changes), configure("other")) as servers:
+        session = await open_session(servers, ServerAsk("s"), ServerAsk("other"))
+        assert servers.list_status()[0].error == reason
+    assert [(row.server, row.error) for row in session.servers] == [("s", reason), ("other", None)]
+    assert session.warnings == [f"the tools of the server 's' are absent: {reason}"]
+
+
+async def test_a_required_server_that_cannot_be_used_refuses_the_request() -> None:
+    async with run_servers(configure(command="no-such-command", required=True)) as servers:
+        with pytest.raises(Busy, match="'s' cannot be used now"):
+            await open_session(servers)
+
+
+# -- who may use what -----------------------------------------------------------------------
+
+
+async def test_keys_and_models_that_may_not_use_a_server_are_refused() -> None:
+    async with run_servers(
+        configure("a", keys=ModelGlobs(("team-*",))), configure("b", models=ModelGlobs(("qwen*",)))
+    ) as servers:
+        for server, key, model in (("a", "alice", "qwen3"), ("b", "team-1", "llama"), ("a", "", "qwen3")):
+            with pytest.raises(Forbidden) as refused:
+                await servers.open([ServerAsk(server, path="p")], key, model, approvable=True)
+            assert refused.value.param == "p"
+        assert servers.process_id is None
+        assert servers.list_for_model("qwen3", "team-1") == {"a": (), "b": ()}
+        assert servers.list_for_model("llama", "alice") == {}
+
+
+@each_case(
+    ("asks", "message"),
+    [
+        ([ServerAsk("x", path="functions[0]")], "functions[0]: there is no server of tools 'x'. Available: s"),
+        ([ServerAsk("s"), ServerAsk("s", path="functions[1]")], "functions[1]: the server of tools 's' is named twice"),
+    ],
+)
+async def test_unknown_and_doubled_servers_are_refused(asks: list[ServerAsk], message: str) -> None:
+    async with run_servers(configure()) as servers:
+        with pytest.raises(InvalidInput) as refused:
+            await open_session(servers, *asks)
+    assert refused.value.message.startswith(message)
+
+
+async def test_a_server_that_the_key_may_not_use_is_not_named_in_errors() -> None:
+    async with run_servers(configure("hidden", keys=NO_KEYS)) as servers:
+        with pytest.raises(InvalidInput, match="The gateway's operator has configured none"):
+            await open_session(servers, ServerAsk("hiden"))
+
+
+async def test_a_model_offers_its_own_tools_and_the_request_wins() -> None:
+    asks = {"m": (ServerAsk("s", ToolFilter(names=("echo",))), ServerAsk("secret"))}
+    async with run_servers() as servers:
+        servers.configure([configure(), configure("secret", keys=NO_KEYS)], asks)
+        own = await servers.open([], "", "m", approvable=True)
+        named = await open_session(servers, ServerAsk("s", ToolFilter(names=("fail",))))
+        other = await servers.open([], "", "n", approvable=True)
+    assert [[tool.tool for tool in row.tools] for row in own.servers] == [["echo"]]
+    assert [[tool.tool for tool in row.tools] for row in named.servers] == [["fail"]]
+    assert other.servers == []
+
+
+ALWAYS, NEVER = ApprovalRule(always=ToolFilter()), ApprovalRule(never=ToolFilter())
+
+
+@each_case(
+    ("operator", "asked", "needed"),
+    [
+        (False, None, False),
+        (False, ALWAYS, True),
+        (False, NEVER, False),
+        (True, None, True),
+        (True, NEVER, True),
+        (("echo",), NEVER, True),
+        (("fail",), None, False),
+    ],
+)
+async def test_the_operators_approval_is_the_least(operator: Any, asked: ApprovalRule | None, needed: bool) -> None:
+    async with run_servers(configure(approval=operator)) as servers:
+        ask = ServerAsk("s", ToolFilter(names=("echo",)), asked)
+        (tool,) = (await open_session(servers, ask)).servers[0].tools
+        assert tool.approval == needed
+        mute = await open_session(servers, ask, approvable=False)
+    assert (len(mute.servers[0].tools), len(mute.warnings)) == ((0, 1) if needed else (1, 0))
+
+
+# -- calls ----------------------------------------------------------------------------------
+
+
+async def test_a_call_brings_the_result_of_the_tool() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        answer = await call(session, "echo", {"ü": [1, None]})
+        assert (json.loads(text_of(answer)), answer.error, answer.outcome) == ({"ü": [1, None]}, None, "ok")
+        failed = await call(session, "fail")
+        assert (text_of(failed), failed.error) == ("no such city", ToolError("execution", 0, "no such city"))
+        refused = await call(session, "refuse")
+        assert (text_of(refused), refused.outcome) == ("Error: Unknown tool: x", "error")
+        assert refused.error == ToolError("protocol", -32602, "Unknown tool: x")
+
+
+@each_case(
+    ("tool", "expected"),
+    [("garbage", "after garbage"), ("twice", "first"), ("unknown_id", "known"), ("ask", "asked")],
+)
+async def test_what_else_a_server_writes_does_not_matter(tool: str, expected: str) -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        assert text_of(await call(session, tool)) == expected
+        assert text_of(await call(session, "echo")) == "{}"
+
+
+async def test_a_request_of_the_server_is_refused_as_unknown(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with run_servers(configure(env={"MCP_LOG": str(log)})) as servers:
+        session = await open_session(servers)
+        await call(session, "ask")
+        await wait_for(lambda: '"q1"' in log.read_text())
+    rows = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [row["error"]["code"] for row in rows if row.get("id") == "q1"] == [-32601]
+    (hello,) = [row for row in rows if row.get("method") == "initialize"]
+    assert hello["params"]["capabilities"] == {} and hello["params"]["protocolVersion"] == "2025-11-25"
+
+
+@each_case("tool", ["long_line", "no_newline"])
+async def test_a_message_without_an_end_ends_the_server_and_not_the_gateway(tool: str) -> None:
+    async with run_servers(configure(), configure("other")) as servers:
+        session = await open_session(servers, ServerAsk("s"), ServerAsk("other"))
+        answer = await call(session, tool, {"size": 5_000_000})
+        assert text_of(answer) == "Error: the server of the tool ended before it answered"
+        assert text_of(await call(session, "echo")) == "{}"
+        assert [row.starts for row in servers.list_status()] == [2, 1]
+
+
+async def test_a_result_is_cut_before_it_reaches_the_gateway() -> None:
+    async with run_servers(configure(max_message_bytes=30_000_000)) as servers:
+        session = await open_session(servers)
+        began = time.process_time()
+        answer = await call(session, "big", {"size": 4_000_000})
+        used = time.process_time() - began
+    assert text_of(answer) == "é" * 500 + "\n[… 7999000 of 8000000 bytes left out]"
+    assert used < 0.2
+
+
+async def test_a_call_that_takes_too_long_is_cancelled_and_others_stand(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with run_servers(configure(env={"MCP_LOG": str(log)}, tool_seconds=0.3)) as servers:
+        session = await open_session(servers)
+        answer = await call(session, "hang")
+        assert text_of(answer) == "Error: the tool did not answer within 0.3 s"
+        await wait_for(lambda: messages(log, "notifications/cancelled"))
+        assert text_of(await call(session, "echo")) == "{}"
+    assert servers.list_status()[0].starts == 1
+
+
+@each_case("http", [False, True])
+async def test_cancelling_a_call_tells_the_server(http: bool, tmp_path: Path) -> None:
+    log = tmp_path / f"log-{http}"
+    with serve_http(log=log) as url:
+        server = configure(url=url) if http else configure(env={"MCP_LOG": str(log)})
+        async with run_servers(server) as servers:
+            session = await open_session(servers)
+            with anyio.move_on_after(0.5):
+                await call(session, "hang")
+            await wait_for(lambda: messages(log, "notifications/cancelled"), 1)
+            if http:
+                await wait_for(lambda: '"closed"' in log.read_text(), 1)
+
+
+async def test_calls_beyond_the_limit_wait_within_their_time() -> None:
+    async with run_servers(configure(max_concurrent_calls=1, tool_seconds=0.5)) as servers:
+        session = await open_session(servers)
+        await servers._servers["s"].slots.acquire()  # as another call does
+        answer = await call(session, "echo")
+    assert text_of(answer).startswith("Error: 1 calls of this server run already")
+    assert answer.outcome == "not_run"
+
+
+async def test_the_trace_is_passed_on(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with run_servers(configure(env={"MCP_LOG": str(log)})) as servers:
+        session = await open_session(servers)
+        await call(session, "echo")
+    (sent,) = messages(log, "tools/call")
+    assert sent["params"]["_meta"]["traceparent"] == "00-1-2-01" and "progressToken" in sent["params"]["_meta"]
+
+
+# -- processes ------------------------------------------------------------------------------
+
+
+async def test_a_server_that_dies_is_started_by_the_next_call_and_no_call_is_sent_twice(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    async with run_servers(configure(env={"MCP_LOG": str(log)})) as servers:
+        session = await open_session(servers)
+        for _ in range(5):
+            assert text_of(await call(session, "die")) == "Error: the server of the tool ended before it answered"
+            assert text_of(await call(session, "echo")) == "{}"
+    assert [row["params"]["name"] for row in messages(log, "tools/call")] == ["die", "echo"] * 5
+
+
+async def test_a_server_that_dies_again_and_again_is_started_after_a_pause() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        answers = [text_of(await call(session, "die")) for _ in range(3)]
+        starts = servers.list_status()[0].starts
+    assert "is started again in" in answers[-1] and starts == 2
+
+
+async def test_killing_the_server_fails_the_call_and_the_next_one_works() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        await call(session, "echo")
+        answers: list[str] = []
+
+        async def hang() -> None:
+            answers.append(text_of(await call(session, "hang")))
+
+        for _ in range(3):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(hang)
+                await wait_for(lambda: servers.list_status()[0].calls)
+                await anyio.sleep(0.1)
+                for pid in child_pids(servers):
+                    os.kill(pid, signal.SIGKILL)
+            assert text_of(await call(session, "echo")) == "{}"
+    assert answers == ["Error: the server of the tool ended before it answered"] * 3
+
+
+async def test_a_server_that_does_not_want_to_end_is_killed_with_its_children() -> None:
+    async with run_servers(configure(env={"MCP_MODE": "stubborn"})) as servers:
+        session = await open_session(servers)
+        grandchild = int(text_of(await call(session, "child")))
+        pids = [servers.process_id or 0, *child_pids(servers), grandchild]
+        assert all(map(is_running, pids))
+    await wait_for(lambda: not any(map(is_running, pids)))
+
+
+async def test_killing_the_tool_process_fails_the_call_and_leaves_no_child() -> None:
+    async with run_servers(configure(env={"MCP_MODE": "stubborn"})) as servers:
+        session = await open_session(servers)
+        before = [servers.process_id or 0, *child_pids(servers)]
+        answers: list[str] = []
+
+        async def hang() -> None:
+            answers.append(text_of(await call(session, "hang")))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(hang)
+            await wait_for(lambda: servers.list_status()[0].calls)
+            os.kill(before[0], signal.SIGKILL)
+        assert answers == ["Error: the server of the tool is not available: the tool process has ended"]
+        await wait_for(lambda: not any(map(is_running, before)))
+        assert text_of(await call(session, "echo")) == "{}"
+
+
+async def test_a_child_has_no_variable_of_the_gateway_but_those_that_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GATEWAY_SECRET", "x")
+    async with run_servers(configure(env={"LEVEL": "1"})) as servers:
+        session = await open_session(servers)
+        found = json.loads(text_of(await call(session, "environment")))
+    assert found.keys() - {"LC_CTYPE"} == {"LEVEL"}
+
+
+async def test_a_secret_is_removed_from_the_error_of_a_tool() -> None:
+    async with run_servers(configure(env={"KEY": "s3cret-value"}, secrets=("s3cret-value",))) as servers:
+        session = await open_session(servers)
+        answer = await call(session, "secret")
+    assert text_of(answer) == "the key [redacted] is wrong"
+    assert answer.error is not None and "s3cret" not in answer.error.message
+
+
+async def test_a_reply_can_have_a_connection_of_its_own() -> None:
+    async with run_servers(configure(shared=False)) as servers:
+        first, second = await open_session(servers), await open_session(servers)
+        one, again, other = [json.loads(text_of(await call(session, "echo"))) for session in (first, first, second)]
+        assert (one, again, other) == ({}, {}, {})
+        await wait_for(lambda: servers.list_status()[0].starts == 3)
+        first.close()
+        second.close()
+        with anyio.fail_after(10):
+            while len(child_pids(servers)) != 1:
+                await anyio.sleep(0.05)
+
+
+async def test_a_reload_ends_a_changed_server_once_no_reply_uses_it() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        (old,) = child_pids(servers)
+        servers.configure([configure(tool_seconds=5)], {})
+        assert text_of(await call(session, "echo")) == "{}" and is_running(old)
+        assert [row.state for row in servers.list_status()] == ["idle"]
+        session.close()
+        await wait_for(lambda: not is_running(old))
+        assert text_of(await call(await open_session(servers), "echo")) == "{}"
+        servers.configure([], {})
+        assert servers.names() == []
+
+
+# -- HTTP -----------------------------------------------------------------------------------
+
+
+@each_case("mode", ["", "json", "session", "moved"])
+async def test_a_server_over_http_answers(mode: str, tmp_path: Path) -> None:
+    log = tmp_path / f"log-{mode}"
+    with serve_http(mode, log) as url:
+        async with run_servers(configure(url=url, headers={"x-key": "k"})) as servers:
+            session = await open_session(servers)
+            assert text_of(await call(session, "echo", {"a": "ü"})) == '{"a": "\\u00fc"}'
+            assert text_of(await call(session, "fail")) == "no such city"
+    sent = messages(log, "tools/call")[-1]
+    assert sent["headers"]["x-key"] == "k"
+    assert sent["headers"]["mcp-protocol-version"] == "2025-11-25"
+    assert len(messages(log, "DELETE")) == (mode == "session")
+
+
+async def test_a_lost_session_is_opened_again_and_the_call_is_run_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with serve_http("session", log) as url:
+        async with run_servers(configure(url=url)) as servers:
+            session = await open_session(servers)
+            await call(session, "lose_session")
+            assert text_of(await call(session, "echo")) == "{}"
+    assert len(messages(log, "initialize")) == 2
+
+
+@each_case("status", [401, 403, 429, 500, 503])
+async def test_a_status_of_the_server_is_an_error_result(status: int) -> None:
+    with serve_http() as url:
+        async with run_servers(configure(url=url)) as servers:
+            session = await open_session(servers)
+            answer = await call(session, "status", {"status": status})
+            assert text_of(answer) == f"Error: the server answered with the HTTP status {status}"
+            assert answer.error == ToolError("http", status, f"the server answered with the HTTP status {status}")
+            assert text_of(await call(session, "echo")) == "{}"
+
+
+@each_case(
+    ("mode", "reason"),
+    [
+        ("unauthorized", "HTTP status 401: look at bearer_token_env_var"),
+        ("elsewhere", "HTTP status 307: it redirects elsewhere"),
+    ],
+)
+async def test_a_server_over_http_that_refuses_is_absent(mode: str, reason: str) -> None:
+    with serve_http(mode) as url:
+        async with run_servers(configure(url=url)) as servers:
+            (warning,) = (await open_session(servers)).warnings
+    assert reason in warning and "127.0.0" not in warning
+
+
+async def test_a_server_over_http_that_is_restarted_is_found_again() -> None:
+    with serve_http() as url:
+        async with run_servers(configure(url=url)) as servers:
+            session = await open_session(servers)
+            await call(session, "echo")
+            with serve_http() as other:
+                answer = await call(session, "die")
+                assert answer.outcome == "error" and "127.0.0.1" not in text_of(answer)
+                answer = await call(session, "echo")
+                assert text_of(answer).startswith("Error: ") and other not in text_of(answer)
+
+
+async def test_an_answer_over_http_that_is_too_long_is_an_error_result() -> None:
+    for mode in ("", "json"):
+        with serve_http(mode) as url:
+            async with run_servers(configure(url=url)) as servers:
+                session = await open_session(servers)
+                answer = await call(session, "big", {"size": 400_000})
+                assert text_of(answer).startswith("Error: "), mode
+                assert text_of(await call(session, "echo")) == "{}"
