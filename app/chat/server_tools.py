@@ -47,6 +47,15 @@ class ListedServer(Struct, frozen=True):
     """Why its tools are absent."""
 
 
+def describe_part(part: Text | Media) -> str:
+    """Return a part of a result as a text: media by their types, for formats whose results have only text."""
+    if isinstance(part, Text):
+        return part.text
+    url = part.urls[0]
+    type_ = url[len("data:") :].partition(",")[0].partition(";")[0] if url.startswith("data:") else ""
+    return f"[{part.media}: {type_ or part.media}]"
+
+
 class ToolError(Struct, frozen=True):
     """Why a call failed."""
 

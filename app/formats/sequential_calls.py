@@ -8,7 +8,7 @@ is held back until that call is whole JSON, or until the reply ends.
 from collections import deque
 
 from app.chat.accumulator import JsonEnd, is_json
-from app.chat.events import Event, Extra, Failed, Finish, TextDelta, ToolCallDelta
+from app.chat.events import CallEnd, Event, Extra, Failed, Finish, TextDelta, ToolCallDelta, TurnEnd
 
 
 class SequentialCallsStage:
@@ -47,8 +47,13 @@ class SequentialCallsStage:
             if self._held and self._is_whole:
                 self._close()
                 waiting.extendleft(reversed(self._take_held()))
-        elif type(event) is Finish:
+        elif type(event) is Finish or type(event) is TurnEnd:
             self._flush(out)
+            out.append(event)
+        elif type(event) is CallEnd:
+            if event.index == self._open:
+                self._close()
+                waiting.extendleft(reversed(self._take_held()))
             out.append(event)
         elif type(event) is Failed:
             self._take_held()
@@ -86,7 +91,7 @@ class SequentialCallsStage:
         return held
 
     def _flush(self, out: list[Event]) -> None:
-        """The reply ends: emit everything, with the fragments of each call together."""
+        """The reply or its turn ends: emit everything, with the fragments of each call together."""
         groups: list[list[Event]] = []
         calls: dict[int, list[Event]] = {}
         for event in self._take_held():

@@ -280,9 +280,14 @@ def make_server_tools(
     max_calls: int | None = None,
     function_paths: Sequence[str] = (),
 ) -> ServerTools | None:
-    """Return what a request says of tools that the gateway runs; None if it says nothing, and no call waits for
-    approval."""
-    if not asks and not approvals and not (parsed.has_waiting and has_waiting_call(parsed.messages)):
+    """Return what a request says of tools that the gateway runs; None if it says nothing, and no call is marked as
+    waiting for approval that has no result."""
+    if (
+        not asks
+        and not approvals
+        and max_calls is None
+        and not (parsed.has_waiting and has_waiting_call(parsed.messages))
+    ):
         return None
     return ServerTools(tuple(asks), tuple(approvals), max_calls, tuple(function_paths))
 

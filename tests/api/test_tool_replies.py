@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -57,7 +57,7 @@ class Model(ModelServer):
 def gateway(model: ModelServer, servers: FakeServers | None = None, **settings: Any) -> Running:
     tree = {"upstreams": {"local": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["local"]}}}
     running = Running({**tree, "cache": {"url": "memory:"}, **settings}, model)
-    running.context.tools = servers or FakeServers([NOW])
+    running.context.tools = cast(Any, servers or FakeServers([NOW]))
     return running
 
 

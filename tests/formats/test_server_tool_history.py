@@ -9,7 +9,7 @@ import pytest
 
 from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, ModelServer, Running
-from tests.server_tool_goldens import drop_empty_texts, read_cases
+from tests.tool_loop.golden_cases import list_cases, read_case
 
 Json = dict[str, Any]
 _PATHS = {"openai": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
@@ -17,10 +17,15 @@ _AMBIGUOUS = {("server_dies", "responses")}
 """Items of two turns without a text between them, and without the mark that the gateway writes."""
 _AGAIN = [
     (name, format_)
-    for name, case in read_cases().items()
-    for format_ in case.get("again", {})
+    for name in list_cases()
+    for format_ in read_case(name).get("again", {})
     if format_ != "upstream" and (name, format_) not in _AMBIGUOUS
 ]
+
+
+def drop_empty_texts(messages: list[Json]) -> list[Json]:
+    """Write the text of a message with calls in one way: "" and null are the same."""
+    return [{**one, "content": one.get("content") or ""} if one.get("tool_calls") else one for one in messages]
 
 
 class _Gateway:
@@ -53,13 +58,12 @@ def gateway() -> Iterator[_Gateway]:
         yield opened
 
 
-@pytest.mark.skipif(not _AGAIN, reason="the shared goldens are absent")
+@pytest.mark.skipif(not _AGAIN, reason="PARLEY_TOOL_CASES names no folder")
 def test_the_goldens_go_upstream_as_they_should(gateway: _Gateway) -> None:
     wrong = []
-    cases = read_cases()
     for name, format_ in _AGAIN:
         # What the message of an error is in one format is the text behind `Error: ` in another.
-        text = re.sub(r"<text:(?!\w+_message>)(\w+)>", r"Error: <text:\1_message>", json.dumps(cases[name]))
+        text = re.sub(r"<text:(?!\w+_message>)(\w+)>", r"Error: <text:\1_message>", json.dumps(read_case(name)))
         case = json.loads(text)
         first = case["requests"][format_][1]
         question = first.get("messages") or first["input"]

@@ -1,6 +1,6 @@
 """The message format of Anthropic's Messages API."""
 
-from app.chat.events import Event, ToolCallDelta
+from app.chat.events import Event, ServerCall, ToolCallDelta
 from app.chat.messages import PromptPolicy
 from app.chat.stage import Pipe
 from app.formats.anthropic.arguments import ArgumentsStage
@@ -24,12 +24,18 @@ class _ReplyStage:
     def __init__(self) -> None:
         self._pipe = Pipe([ArgumentsStage(), SequentialCallsStage()])
         self._has_calls = False
+        self._before: list[Event] = []
+        """The events of the last read without a call."""
 
     def feed(self, events: list[Event]) -> list[Event]:
         if not self._has_calls:
             if ToolCallDelta not in map(type, events):
+                if events:
+                    self._before = events
                 return events
             self._has_calls = True
+            if self._before and type(self._before[-1]) is ServerCall:  # it says what the first call is
+                self._pipe.feed(self._before[-1:])
         return self._pipe.feed(events)
 
 

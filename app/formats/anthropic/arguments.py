@@ -9,7 +9,7 @@ import re
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Failed, Fault, Finish, ToolCallDelta
+from app.chat.events import Event, Failed, Fault, Finish, ServerCall, ToolCallDelta
 
 MAX_NESTING = 200
 _PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]*')
@@ -158,13 +158,16 @@ class ArgumentsStage:
     """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become JSON, and warns of those
     that are no object.
 
-    A reply that was cut by its limit of tokens may end within its last call.
+    A reply that was cut by its limit of tokens may end within its last call. Calls that the gateway runs are not
+    looked at: it tells the model what is wrong with them.
     """
 
     def __init__(self) -> None:
         self._scanners: dict[int, JsonScanner] = {}
         self._calls: dict[int, ToolCallDelta] = {}
         """The first delta of each call."""
+        self._served: set[int] = set()
+        """The calls that the gateway runs."""
         self._failed = False
 
     def feed(self, events: list[Event]) -> list[Event]:
@@ -174,11 +177,15 @@ class ArgumentsStage:
             if type(event) is ToolCallDelta:
                 scanner = self._scanners.get(event.index)
                 if scanner is None:
+                    if event.index in self._served:
+                        continue
                     scanner = self._scanners[event.index] = JsonScanner()
                     self._calls[event.index] = event
                 if event.arguments and not scanner.feed(event.arguments):
                     start = [ToolCallDelta(event.index, "", event.id, event.name)] if event.name else []
                     return [*events[:place], *start, self._fail()]
+            elif type(event) is ServerCall:
+                self._served.add(event.index)
             elif type(event) is Finish:
                 if event.reason != "length" and not self._all_whole():
                     return [*events[:place], self._fail()]

@@ -4,8 +4,12 @@ Blocks follow one another: `SequentialCallsStage` has put parallel calls in orde
 as its signature. What a model server wants back with reasoning that has no text is a `redacted_thinking` block.
 Warnings, and parts for which there are no blocks, are in `parley`, beside `usage`: clients ignore unknown fields, but
 some fail on unknown events.
+
+The block of a call that the gateway runs starts when its arguments are whole. They stand in the start of the block and
+once more as one delta: the SDKs that are not beta read no deltas of this block.
 """
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +17,11 @@ import msgspec
 from pydantic_core import from_json
 from typing_extensions import override
 
-from app.chat.accumulator import MessageAccumulator, ReplyMessage
-from app.chat.events import Finish
+from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
+from app.chat.events import Finish, ServerCall, ServerResult
+from app.chat.server_tools import describe_part
 from app.formats.anthropic.errors import WRITE_ERROR
+from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.seal import Seal, write_seal
@@ -30,7 +36,14 @@ _DELTAS = {
     "function_call": b'{"type":"input_json_delta","partial_json":%b}',
 }
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
-_STOP_REASONS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_STOP_REASONS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "content_filter": "refusal",
+    "tool_limit": "pause_turn",
+    "tool_approval": "pause_turn",
+}
 _REFUSAL = {"type": "refusal", "category": None, "explanation": None}
 
 
@@ -67,6 +80,9 @@ class AnthropicStreamEncoder(DeltaEncoder):
         if message.kind == "media":
             return b""
         out = self._end_open(message)
+        if message.result is not None:
+            self._delta = b""
+            return out + self._write_whole_block(_write_result(message.result), b"")
         if message.kind == "reasoning_content":
             return out + self._start({"type": "thinking", "thinking": "", "signature": ""}, message)
         details, texts = message.extra.get("reasoning_details", []), self._take_text_fields(message)
@@ -78,6 +94,9 @@ class AnthropicStreamEncoder(DeltaEncoder):
         if message.index not in self._sealed_calls and (fields := _get_call_fields(message)):
             self._sealed_calls.add(message.index)
             out += self._write_redacted(Seal(calls=fields))
+        if message.server is not None:
+            self._delta = b""
+            return out
         self._call = message
         return out + self._start({"type": "tool_use", "id": message.id, "name": message.name, "input": {}}, message)
 
@@ -95,14 +114,18 @@ class AnthropicStreamEncoder(DeltaEncoder):
         return _write_event("content_block_start", {"index": index, "content_block": block})
 
     def _write_redacted(self, contents: Seal) -> bytes:
+        return self._write_whole_block({"type": "redacted_thinking", "data": write_seal(contents)}, b"")
+
+    def _write_whole_block(self, block: Json, delta: bytes) -> bytes:
+        """Write a block that has its contents when it starts, with one delta if it is not empty."""
         index = self._count
         self._count += 1
-        block = {"type": "redacted_thinking", "data": write_seal(contents)}
-        return _write_event("content_block_start", {"index": index, "content_block": block}) + _STOP % index
+        start = _write_event("content_block_start", {"index": index, "content_block": block})
+        return start + (_DELTA % (index, delta) if delta else b"") + _STOP % index
 
     @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
-        if message.kind == "reasoning_content" and self._info.options.hide_thinking:
+        if not self._delta or (message.kind == "reasoning_content" and self._info.options.hide_thinking):
             return b""
         data = encode_json(text)
         if not data.isascii():
@@ -118,6 +141,11 @@ class AnthropicStreamEncoder(DeltaEncoder):
             return _STOP % (self._count - 1) + (self._write_redacted(Seal(details=late)) if late else b"")
         elif message is self._call:
             return self._end_open(None)
+        elif message.server is not None:
+            block = _write_server_call(message, message.server)
+            given = json.dumps(block["input"]) if isinstance(block["input"], dict) else message.text
+            delta = _DELTAS["function_call"] % escape_line_separators(encode_json(given))
+            return self._write_whole_block(block, delta)
         return b""
 
     def _end_open(self, following: ReplyMessage | None) -> bytes:
@@ -150,7 +178,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         warnings = _list_warnings(finish, self._info)
         warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
         usage = write_usage(finish)
-        body = {"delta": delta, "usage": usage, **_write_beside(warnings, self._accumulator)}
+        body = {"delta": delta, "usage": usage, **_write_beside(warnings, self._accumulator, finish)}
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
 
     @override
@@ -163,7 +191,12 @@ class AnthropicWholeEncoder(WholeEncoder):
 
     @override
     def _write_failure(self, error: Json) -> Json:
-        return WRITE_ERROR(error)
+        """Return the error; with results of calls that the gateway ran, what came before it, too."""
+        body = WRITE_ERROR(error)
+        if any(message.result is not None for message in self._accumulator.messages):
+            blocks = _write_blocks(self._accumulator, hidden=self._info.options.hide_thinking)
+            body["error"]["partial"] = blocks
+        return body
 
     @override
     def _write_reply(self, finish: Finish) -> Json:
@@ -172,7 +205,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking)
         usage = write_usage(finish)
         message = write_message(info, blocks, reason, word, usage)
-        return message | _write_beside(_list_warnings(finish, info), self._accumulator)
+        return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish)
 
 
 def write_message(info: ReplyInfo, blocks: list[Json], reason: str | None, word: str | None, usage: Json) -> Json:
@@ -209,6 +242,9 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json
             continue
         if message.kind == "media":
             continue
+        if message.result is not None:
+            blocks.append(_write_result(message.result))
+            continue
         details = message.extra.get("reasoning_details", [])
         texts = _get_text_fields(message) if before is None or before.kind != "reasoning_content" else []
         if details or texts:
@@ -219,10 +255,29 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json
         fields = _get_call_fields(message)
         if fields and (before is None or before.kind != "reasoning_content"):
             blocks.append(_redacted(Seal(calls=fields)))
+        if message.server is not None:
+            blocks.append(_write_server_call(message, message.server))
+            continue
         blocks.append({"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)})
     if details := accumulator.loose_extra.get("reasoning_details"):
         blocks.append(_redacted(Seal(details=details)))
     return blocks
+
+
+def _write_server_call(message: ReplyMessage, call: ServerCall) -> Json:
+    """Write a call that the gateway runs, with the tool's own name. Arguments that are no object are a text in one."""
+    arguments = message.text
+    found = _write_input(arguments) if is_json_object(arguments or "{}") else {INVALID_ARGUMENTS: arguments}
+    block = {"type": "mcp_tool_use", "id": message.id, "name": call.tool}
+    return block | {"server_name": call.server, "input": found}
+
+
+def _write_result(result: ServerResult) -> Json:
+    """Write the result of such a call: its texts, and media by their types, because the block has no place for them."""
+    text = result.plain_text
+    texts = [text] if text is not None else [describe_part(part) for part in result.content]
+    content = [{"type": "text", "text": one} for one in texts]
+    return {"type": "mcp_tool_result", "tool_use_id": result.id, "is_error": result.is_error, "content": content}
 
 
 def _redacted(contents: Seal) -> Json:
@@ -307,9 +362,11 @@ def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
     return warnings
 
 
-def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator) -> Json:
+def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish) -> Json:
     """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for."""
     beside: Json = {"warnings": list(warnings)} if warnings else {}
+    if finish.server_tools is not None:
+        beside["server_tools"] = finish.server_tools.to_dict()
     media: list[Json] = []
     for message in accumulator.messages:
         if message.media is not None:

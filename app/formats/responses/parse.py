@@ -20,16 +20,12 @@ from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.media_urls import is_remote
 from app.formats.responses import schema as wire
-from app.formats.responses.tools import SEARCH_NAME, join_name
+from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
 from app.formats.seal import read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
 _ROLES: dict[str, Role] = {"developer": "system"}
-CALL_PREFIX = "mcp_"
-"""The id of an item `mcp_call` is this and the id of the call."""
-REQUEST_PREFIX = "mcpr_"
-"""The same of an item `mcp_approval_request`."""
 
 
 def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = False) -> ParsedMessages:

@@ -20,11 +20,12 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
-from app.chat.events import Event, Failed, Finish
+from app.chat.events import Event, Failed, Finish, ServerCall, ServerResult, ToolsListed, TurnEnd
+from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
-from app.formats.responses.tools import SEARCH_NAME, read_object
+from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, read_object
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json as _json
@@ -33,6 +34,8 @@ from app.openai_messages.custom_tools import unwrap_input
 
 _UNFINISHED = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """`incomplete_details.reason` by finish reason."""
+_LIMITS = {"bytes": "max_result_bytes"}
+"""The same by the bound of tools, where it is not `max_` and the name of the bound."""
 _PREFIXES = {"reasoning_content": "rs", "content": "msg", "function_call": "fc"}
 
 
@@ -151,6 +154,11 @@ class ResponseEventEncoder(DeltaEncoder):
         item are not written as they come."""
         self._stage = SequentialCallsStage()
         self._output: list[dict[str, Any]] = []
+        self._awaits_result = False
+        """The open item is a call that the gateway runs, whose arguments are whole. What follows it is held back."""
+        self._held: list[ReplyMessage] = []
+        self._ends_turn = ""
+        """The id of the last call of a turn that another turn may follow."""
         self._sealed: dict[int, tuple[int, Any]] = {}
         """For each message, which of its opaque fields are in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
@@ -242,7 +250,7 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
-        if not self._delta:
+        if not self._delta or message is not self._open:
             return b""
         data = _json(text)
         if not data.isascii():
@@ -254,17 +262,134 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
+        if message.result is not None:
+            return self._write_result(message.result)
+        if self._awaits_result or self._held:
+            self._held.append(message)
+            return b""
         closed = self._close_item("completed")
         return closed if self._is_part_of_summary(message) else closed + self._open_item(message)
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
+        if message.server is None or message is not self._open:
+            return b""
+        return self._end_server_call(message, message.server)
+
+    # Calls that the gateway runs: an item has the call and its result.
+
+    @override
+    def _write_turn_end(self, turn: TurnEnd) -> bytes:
+        calls: list[ReplyMessage] = []
+        for message in reversed(self._accumulator.messages):
+            if message.result is not None:
+                break
+            if message.kind == "function_call":
+                calls.append(message)
+        if calls and all(call.server is not None and not call.server.approval for call in calls):
+            self._ends_turn = calls[0].id
         return b""
 
     @override
+    def _write_listed(self, listed: ToolsListed) -> bytes:
+        server = listed.listed
+        if server.server in self._options.listed:
+            return b""
+        self._item_id = self._make_id("mcpl")
+        item: dict[str, Any] = {"id": self._item_id, "type": "mcp_list_tools", "server_label": server.server}
+        out = self._frame("response.output_item.added", output_index=len(self._output), item=item | {"tools": []})
+        out += self._item_frame("response.mcp_list_tools.in_progress")
+        if server.error is None:
+            out += self._item_frame("response.mcp_list_tools.completed")
+        else:
+            out += self._item_frame("response.mcp_list_tools.failed")
+        item["tools"] = list(map(_write_tool, server.tools))
+        if server.error is not None:
+            item["error"] = server.error
+        out += self._frame("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+        return out
+
+    def _end_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
+        """Write that the open call has all its arguments. One that waits for approval is an item by itself."""
+        self._delta = b""
+        if not call.approval:
+            self._awaits_result = True
+            return self._item_frame("response.mcp_call_arguments.done", arguments=message.text)
+        self._open = None
+        item = {
+            "id": f"{REQUEST_PREFIX}{message.id}",
+            "type": "mcp_approval_request",
+            "server_label": call.server,
+            "name": call.tool,
+            "arguments": message.text,
+        }
+        out = self._frame("response.output_item.added", output_index=len(self._output), item=item)
+        out += self._frame("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+        return out
+
+    def _write_result(self, result: ServerResult) -> bytes:
+        """Write a result into the open item, or into one of its own if its call is in the request."""
+        if self._open is None or self._open.id != result.id or result.index < 0:
+            return self._close_item("completed") + self._write_approved(result)
+        item = self._make_item(self._open, "completed", self._open.text)
+        out = self._finish_server_call(item, result)
+        self._open, self._awaits_result = None, False
+        return out + self._write_held()
+
+    def _write_approved(self, result: ServerResult) -> bytes:
+        self._item_id = f"{CALL_PREFIX}{result.id}"
+        item = _make_server_call(result.id, result.server, result.tool, "")
+        item["approval_request_id"] = f"{REQUEST_PREFIX}{result.id}"
+        out = self._frame("response.output_item.added", output_index=len(self._output), item=item)
+        out += self._item_frame("response.mcp_call.in_progress")
+        if result.arguments:
+            out += self._item_frame("response.mcp_call_arguments.delta", delta=result.arguments)
+        out += self._item_frame("response.mcp_call_arguments.done", arguments=result.arguments)
+        return out + self._finish_server_call(item | {"arguments": result.arguments}, result)
+
+    def _finish_server_call(self, item: dict[str, Any], result: ServerResult) -> bytes:
+        error = None if result.error is None else _write_tool_error(result.error, result)
+        status = "completed" if error is None else "failed"
+        output = _join_result(result) if error is None else None
+        item |= {"status": status, "output": output, "error": error}
+        if result.id == self._ends_turn or result.index < 0:
+            item["parley"] = {"ends_turn": True}
+        out = self._item_frame(f"response.mcp_call.{status}")
+        out += self._frame("response.output_item.done", output_index=len(self._output), item=item)
+        self._output.append(item)
+        return out
+
+    def _write_held(self) -> bytes:
+        """Write what was held back, up to the next call that the gateway runs."""
+        out = b""
+        while self._held and not self._awaits_result:
+            message = self._held.pop(0)
+            out += self._close_item("completed") + self._open_item(message)
+            if message.text and self._delta:
+                out += self._write_text(message, message.text)
+            if message.server is not None:
+                out += self._end_server_call(message, message.server)
+        return out
+
+    def _give_up_results(self) -> bytes:
+        """Write the calls of a turn that ended before they could be run."""
+        out = b""
+        while self._awaits_result or self._held:
+            out += self._close_item("incomplete") if self._awaits_result else b""
+            self._awaits_result = False
+            out += self._write_held()
+        return out
+
+    @override
     def _write_finish(self, finish: Finish) -> bytes:
+        summary = finish.server_tools
         unfinished = _UNFINISHED.get(finish.reason)
-        out = self._close_item("incomplete" if unfinished else "completed")
+        if finish.reason == "tool_limit" and summary is not None:
+            unfinished = _LIMITS.get(summary.limit or "", f"max_{summary.limit}")
+        out = self._give_up_results() if self._awaits_result or self._held else b""
+        out += self._close_item("incomplete" if unfinished else "completed")
         if self._options.compacts:
             out += self._write_summary()
         out += b"".join(map(self._write_opaque_fields, self._accumulator.messages))
@@ -274,8 +399,11 @@ class ResponseEventEncoder(DeltaEncoder):
         warnings = self._info.warnings_with(finish)
         if is_usage_estimated(finish):
             warnings.append(USAGE_ESTIMATED)
-        if warnings:
-            fields["parley"] = {"warnings": warnings}
+        parley: dict[str, Any] = {"warnings": warnings} if warnings else {}
+        if summary is not None:
+            parley["server_tools"] = summary.to_dict()
+        if parley:
+            fields["parley"] = parley
         if unfinished:
             fields["incomplete_details"] = {"reason": unfinished}
         status = "incomplete" if unfinished else "completed"
@@ -323,6 +451,8 @@ class ResponseEventEncoder(DeltaEncoder):
     def _open_item(self, message: ReplyMessage) -> bytes:
         out = self._write_opaque_fields(message)
         self._open, self._delta = message, b""
+        if message.server is not None:
+            return out + self._open_server_call(message, message.server)
         self._item_id = self._make_id(self._choose_prefix(message))
         item = self._make_item(message, "in_progress", text="")
         if message.kind in ("reasoning_content", "content"):
@@ -347,6 +477,16 @@ class ResponseEventEncoder(DeltaEncoder):
                 self._delta = self._make_delta("response.function_call_arguments.delta")
             case _:
                 pass
+        return out
+
+    def _open_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
+        if call.approval:  # its item has its arguments when it starts
+            return b""
+        self._item_id = f"{CALL_PREFIX}{message.id}"
+        item = _make_server_call(message.id, call.server, call.tool, "")
+        out = self._frame("response.output_item.added", output_index=len(self._output), item=item)
+        out += self._item_frame("response.mcp_call.in_progress")
+        self._delta = self._make_delta("response.mcp_call_arguments.delta")
         return out
 
     def _close_item(self, status: str) -> bytes:
@@ -376,6 +516,8 @@ class ResponseEventEncoder(DeltaEncoder):
             case "content":
                 done = self._item_frame("response.output_text.done", content_index=0, text=text, logprobs=[])
                 return done + self._item_frame("response.content_part.done", content_index=0, part=item["content"][0])
+            case "function_call" if message.server is not None:
+                return b""
             case "function_call" if self._is_custom(message):
                 written = item["input"]
                 delta = self._item_frame("response.custom_tool_call_input.delta", delta=written) if written else b""
@@ -399,12 +541,15 @@ class ResponseEventEncoder(DeltaEncoder):
                     "content": [_make_part(message, text)],
                 }
                 return head | item | _write_text_fields(message.extra.get("extra_content"))
+            case "function_call" if message.server is not None:
+                call = message.server
+                return _make_server_call(message.id, call.server, call.tool, text) | {"status": status}
             case "function_call":
                 return head | self._write_call(message, status, text)
             case "media":
                 return head | _write_media(message, status)
             case "function_result":
-                return head  # no request in this format offers tools of the gateway yet
+                return head  # its call's item has it
             case _:
                 assert_never(message.kind)
 
@@ -504,6 +649,41 @@ class ResponseEncoder(ResponseEventEncoder):
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
         return _json(error_body(error))
+
+
+def _make_server_call(id_: str, server: str, tool: str, arguments: str) -> dict[str, Any]:
+    return {
+        "id": f"{CALL_PREFIX}{id_}",
+        "type": "mcp_call",
+        "server_label": server,
+        "name": tool,
+        "arguments": arguments,
+        "status": "in_progress",
+        "approval_request_id": None,
+        "output": None,
+        "error": None,
+    }
+
+
+def _write_tool(tool: OfferedTool) -> dict[str, Any]:
+    return {
+        "name": tool.tool,
+        "description": tool.description,
+        "input_schema": tool.parameters,
+        "annotations": tool.annotations,
+    }
+
+
+def _join_result(result: ServerResult) -> str:
+    text = result.plain_text
+    return "\n".join(map(describe_part, result.content)) if text is None else text
+
+
+def _write_tool_error(error: ToolError, result: ServerResult) -> dict[str, Any]:
+    if error.kind == "execution":
+        return {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": _join_result(result)}]}
+    kind = "http_error" if error.kind == "http" else "mcp_protocol_error"
+    return {"type": kind, "code": error.code, "message": error.message}
 
 
 def write_event(body: dict[str, Any]) -> bytes:

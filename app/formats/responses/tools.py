@@ -22,6 +22,10 @@ from app.other_apis import read_choice, read_function_tool, read_schema_tool, re
 
 SEARCH_NAME = "tool_search"
 """The function that stands for a search which the client runs."""
+CALL_PREFIX = "mcp_"
+"""The id of an item `mcp_call` is this and the id of the call."""
+REQUEST_PREFIX = "mcpr_"
+"""The same of an item `mcp_approval_request`."""
 _SEPARATOR = "__"
 _MAX_NAME = 64
 """OpenAI, and servers that follow it, refuse longer names of functions."""
