@@ -1,5 +1,6 @@
 """`Resources`: what lives as long as the gateway, whatever its configuration becomes, beside its `AppContext`."""
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -9,9 +10,10 @@ from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
 from app.attachments.loader import AttachmentLimits, AttachmentLoader
 from app.config.settings import Settings
-from app.config.storage import OpenStorage, Storage
+from app.config.storage import OpenStorage, Storage, open_state, with_state
 from app.routing import HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.ticker import Ticker
+from app.state import Database
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import UpstreamTransport
@@ -36,6 +38,8 @@ class Resources(Struct, frozen=True):
     base_urls: BaseUrlCheck
     ticker: Ticker
     storage: Storage
+    database: Database | None
+    """The state; None: it is with the cache, or nothing is kept."""
     upstreams: UpstreamStates
     health_checks: HealthChecks
     retries: RetryRules
@@ -49,6 +53,8 @@ class Resources(Struct, frozen=True):
         await self.client.aclose()
         await self.fetcher.aclose()
         await self.document_workers.aclose()
+        if self.database is not None:
+            await asyncio.to_thread(self.database.close)
 
 
 def make_resources(
@@ -65,6 +71,7 @@ def make_resources(
     document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
     tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
     ticker = Ticker(max(tick_seconds, 0.01))
+    database = open_state(settings.state)
     return Resources(
         demo_url,
         client,
@@ -73,7 +80,8 @@ def make_resources(
         AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes)),
         BaseUrlCheck(client),
         ticker,
-        open_storage(settings.cache, ticker),
+        with_state(open_storage(settings.cache, ticker), settings, database),
+        database,
         upstreams,
         HealthChecks(client, upstreams),
         retries,

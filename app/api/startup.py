@@ -43,7 +43,7 @@ def make_context(
     server, tracing, cache = settings.server, settings.tracing, resources.storage.cache
     live = make_live_configuration(settings, resources, make_limiter(settings, resources.storage.redis), None)
     metrics = Metrics(live.registry.models(), _list_upstream_names(settings)) if settings.metrics.enabled else None
-    ledger, recent = make_usage_ledger(settings.usage), RecentRequests()
+    ledger, recent = make_usage_ledger(settings, resources.database), RecentRequests()
     observers: list[RequestObserver] = [logs.log_request]
     if ledger is not None:
         ledger.set_models(live.registry.models())
@@ -60,7 +60,7 @@ def make_context(
     async def reload(changed: Settings) -> None:
         await _apply(changed, context, resources, spans)
 
-    state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings.cache)
+    state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings)
     replies = OpenReplies(
         cache,
         resources.ticker,

@@ -14,9 +14,9 @@ from app.api.context import AppContext
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.formats.openapi import Described, describe, give_examples
 from app.observe.request_record import RequestObserver, RequestRecord
+from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query, report_usage
-from app.usage.stores import UsageStoreError
 from app.usage.totals import Totals
 
 router = APIRouter()
@@ -111,7 +111,7 @@ async def usage(
         rows = await asyncio.to_thread(ledger.read, query)
     except TooManyRows as error:
         raise BadRequest(str(error), "group_by") from None
-    except UsageStoreError as error:
+    except StateError as error:
         raise StoreDown(str(error)) from None
     return report_usage(query, rows)
 

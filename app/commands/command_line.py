@@ -39,6 +39,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
+    _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
     _add_doctor(
@@ -121,6 +122,26 @@ def _add_usage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, title="actions", metavar="ACTION")
+    actions.add_parser("status", help="print the version of the tables, and how many rows each has")
+    migrate = actions.add_parser("migrate", help="bring the tables to the newest version, or to another one")
+    migrate.add_argument(
+        "--to", type=int, metavar="VERSION", help="an older version; what only newer ones have is lost"
+    )
+    backup = actions.add_parser("backup", help="copy the state into a new file, while gateways use it")
+    backup.add_argument("file", type=Path, metavar="FILE")
+    restore = actions.add_parser("restore", help="replace the whole state by that of a backup")
+    restore.add_argument("file", type=Path, metavar="FILE")
+    for name, text in (("export", "print all that a caller stored, as JSON lines"), ("delete", "delete all of it")):
+        owner = actions.add_parser(name, help=text)
+        owner.add_argument("key", metavar="NAME", help="the name of the caller's API key")
+    for name, action in actions.choices.items():
+        action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+        if name in ("migrate", "restore", "delete"):
+            action.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:

@@ -8,18 +8,19 @@ import time
 from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.errors import InvalidInput
+from app.state import StateError, open_database
+from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import format_table, parse_query, report_usage
-from app.usage.stores import UsageStoreError, open_usage_store
-from app.usage.urls import FileUrl, NoUrl, describe_usage_url, parse_usage_url
+from app.usage.store import UsageStore
 
 
 def run(arguments: argparse.Namespace) -> int:
 
-    address = parse_usage_url(load_settings(arguments.config).usage.url or "memory:")
+    address = parse_state_url(load_settings(arguments.config).usage.url or "memory:")
     if isinstance(address, NoUrl) or address == FileUrl(""):
         raise UsageError(
-            f"usage.url is {describe_usage_url(address)}: it cannot be read from outside the gateway; "
+            f"usage.url is {describe_state_url(address)}: it cannot be read from outside the gateway; "
             "use a file or PostgreSQL"
         )
     try:
@@ -35,15 +36,15 @@ def run(arguments: argparse.Namespace) -> int:
     except InvalidInput as error:
         raise UsageError("; ".join(f"{item.path}: {item.message}" for item in error.violations)) from None
     try:
-        ledger = UsageLedger(open_usage_store(address))
+        ledger = UsageLedger(UsageStore(open_database(address)))
         rows = ledger.read(query)
         ledger.close()
-    except (UsageStoreError, TooManyRows) as error:
+    except (StateError, TooManyRows) as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
     if arguments.json:
         print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
     else:
-        print(f"usage: {describe_usage_url(address)}, {query.first_day} to {query.last_day} (UTC)")
+        print(f"usage: {describe_state_url(address)}, {query.first_day} to {query.last_day} (UTC)")
         print(format_table(query, rows))
     return 0

@@ -33,8 +33,9 @@ from app.attachments.fetch.address_policy import AllowList
 from app.config.sources import config_file, read_sources
 from app.params import MAX_SECONDS, GenerateCfg, RagConfig
 from app.profiles import KINDS, Profile, find_profile
-from app.redis.urls import parse_cache_url
+from app.redis.urls import RedisUrl, parse_cache_url
 from app.routing.strategies import Strategy
+from app.state.urls import FileUrl, PostgresUrl, parse_state_url
 from app.stores.base import StoreLimits
 from app.upstream.api import ApiName
 from app.upstream.http.options import (
@@ -46,7 +47,6 @@ from app.upstream.http.options import (
     parse_proxy,
 )
 from app.usage.meter import Price
-from app.usage.urls import PostgresUrl, parse_usage_url
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
 
@@ -108,8 +108,8 @@ def _cache_url(value: str) -> str:
     return value
 
 
-def _usage_url(value: str) -> str:
-    if isinstance(parse_usage_url(value), PostgresUrl) and not _is_installed("psycopg"):
+def _state_url(value: str) -> str:
+    if isinstance(parse_state_url(value), PostgresUrl) and not _is_installed("psycopg"):
         raise ValueError(f"PostgreSQL needs the package psycopg, which is not installed: {_how_to_install('postgres')}")
     return value
 
@@ -458,9 +458,15 @@ class CacheSettings(_Section):
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
+class StateSettings(_Section):
+    url: Annotated[str, AfterValidator(_state_url)] | None = Field(default=None, repr=False)
+    """Where stored responses, kept reasoning, usage and spending are. Without a URL, `load` sets that of `usage.url` or
+    a file in the user's data folder; with a cache in Redis, responses and reasoning then stay there."""
+
+
 class UsageSettings(_Section):
-    url: Annotated[str, AfterValidator(_usage_url)] | None = Field(default=None, repr=False)
-    """Without a URL, `load` sets a file in the user's data folder if it is writable, else the totals are in memory."""
+    url: Annotated[str, AfterValidator(_state_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets that of `state.url`, or a file in the user's data folder if it is writable."""
 
 
 class ResponsesSettings(_Section):
@@ -608,6 +614,7 @@ class Settings(_Section):
     limits: LimitSettings = LimitSettings()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
+    state: StateSettings = StateSettings()
     usage: UsageSettings = UsageSettings()
     responses: ResponsesSettings = ResponsesSettings()
     reasoning: ReasoningSettings = ReasoningSettings()
@@ -696,16 +703,41 @@ def find_mistakes(settings: Settings) -> list[str]:
 
 
 def _with_files(settings: Settings, environ: Mapping[str, str], config: Path) -> Settings:
-    """Without a URL, the cache uses a file for this configuration in the user's cache folder, and the totals of usage
-    one in the user's data folder, if these are writable."""
+    """Without a URL, the cache uses a file for this configuration in the user's cache folder, and the state one in the
+    user's data folder, if these are writable. The totals of usage are in the state."""
     cache = _default_file_url(_user_folder(environ, "XDG_CACHE_HOME", ".cache"), "", config)
-    usage = _default_file_url(_user_folder(environ, "XDG_DATA_HOME", ".local/share"), "usage-", config)
     update: dict[str, _Section] = {}
     if settings.cache.url is None and cache is not None:
         update["cache"] = settings.cache.model_copy(update={"url": cache})
-    if settings.usage.url is None and usage is not None:
-        update["usage"] = settings.usage.model_copy(update={"url": usage})
-    return settings.model_copy(update=update)
+    settings = settings.model_copy(update=update)
+    state = settings.state.url or _find_state_url(settings, environ, config)
+    usage = settings.usage.url or settings.state.url or state or _default_state_url(environ, config)
+    return settings.model_copy(
+        update={
+            "state": settings.state.model_copy(update={"url": state}),
+            "usage": settings.usage.model_copy(update={"url": usage}),
+        }
+    )
+
+
+def _find_state_url(settings: Settings, environ: Mapping[str, str], config: Path) -> str | None:
+    """Return where the state is if `state.url` does not say it. None if it stays with the cache: gateways that share a
+    Redis, and no PostgreSQL, share their stored responses there."""
+    address = parse_state_url(settings.usage.url or "null:")
+    if isinstance(address, PostgresUrl):
+        return settings.usage.url
+    if isinstance(parse_cache_url(settings.cache.url or "memory:"), RedisUrl):
+        return None
+    is_file = isinstance(address, FileUrl) and address.path
+    return settings.usage.url if is_file else _default_state_url(environ, config)
+
+
+def _default_state_url(environ: Mapping[str, str], config: Path) -> str | None:
+    """Return the file of the state; the one in which this configuration counted its usage before, if there is one."""
+    folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
+    name = _default_file_name(config)
+    counted = folder is not None and name is not None and (folder / f"usage-{name}").exists()
+    return _default_file_url(folder, "usage-" if counted else "state-", config)
 
 
 def _find_conflicts(settings: Settings) -> Iterator[str]:

@@ -7,13 +7,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.cache import Cache, CacheRules
-from app.config.settings import CacheSettings, UsageSettings
-from app.redis.urls import NullUrl, RedisUrl, parse_cache_url
+from app.config.settings import CacheSettings, Settings, StateSettings
+from app.redis.urls import NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 from app.runtime.ticker import Ticker
-from app.stores import StateStore, StoreLimits, open_state_store, open_store
+from app.state import Database, open_database
+from app.state.urls import NoUrl, parse_state_url
+from app.stores import StateStore, StoreLimits, find_state_file, open_state_store, open_store
+from app.stores.database import DatabaseStore
+from app.stores.memory import NullStore
+from app.stores.succeeding import SucceedingStore
 from app.usage.ledger import UsageLedger
-from app.usage.stores import open_usage_store
-from app.usage.urls import NoUrl, parse_usage_url
+from app.usage.store import UsageStore
 
 if TYPE_CHECKING:
     from app.calls.shared import Coordinator
@@ -25,7 +29,7 @@ this time."""
 
 
 class Storage(Struct, frozen=True):
-    """Where replies are kept, what later requests rely on, and the counters of limits."""
+    """Where replies are kept, what later requests rely on, and the counters of limits per minute."""
 
     cache: Cache
     state: StateStore
@@ -61,12 +65,39 @@ def open_storage(
     return Storage(Cache(store, ticker, rules), open_state_store(address, limits), None)
 
 
-def keeps_state(settings: CacheSettings) -> bool:
+def open_state(settings: StateSettings) -> Database | None:
+    """Return the state database; None if there is none. It connects with its first use."""
+    address = parse_state_url(settings.url or "null:")
+    return None if isinstance(address, NoUrl) else open_database(address)
+
+
+def with_state(storage: Storage, settings: Settings, database: Database | None) -> Storage:
+    """Return the storage in which later requests rely on the state database. What was stored beside the cache before is
+    still read. Without `state.url`, the storage stays as it is."""
+    cache, url = settings.cache, settings.state.url
+    if url is None:
+        return storage
+    if database is None:
+        return replace(storage, state=NullStore())
+    store = DatabaseStore(database, StoreLimits(max_entry_bytes=cache.max_entry_bytes))
+    address = parse_cache_url(cache.url or "memory:")
+    has_older = isinstance(address, RedisUrl) or (isinstance(address, SqliteUrl) and find_state_file(address).exists())
+    return replace(storage, state=SucceedingStore(store, storage.state) if has_older else store)
+
+
+def keeps_state(settings: Settings) -> bool:
     """Whether something is kept for later requests."""
-    return not isinstance(parse_cache_url(settings.url or "memory:"), NullUrl)
+    if settings.state.url is not None:
+        return not isinstance(parse_state_url(settings.state.url), NoUrl)
+    return not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl)
 
 
-def make_usage_ledger(settings: UsageSettings) -> UsageLedger | None:
-    """Return the ledger of usage; None if usage is not counted."""
-    address = parse_usage_url(settings.url or "memory:")
-    return None if isinstance(address, NoUrl) else UsageLedger(open_usage_store(address))
+def make_usage_ledger(settings: Settings, database: Database | None) -> UsageLedger | None:
+    """Return the ledger of usage; None if usage is not counted. `database` is the state, where usage is counted unless
+    `usage.url` names another database."""
+    url = settings.usage.url or settings.state.url or "memory:"
+    address = parse_state_url(url)
+    if isinstance(address, NoUrl):
+        return None
+    shared = database if url == settings.state.url else None
+    return UsageLedger(UsageStore(shared or open_database(address)))

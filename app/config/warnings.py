@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.config.settings import Settings
 from app.redis.urls import RedisUrl, parse_cache_url
-from app.usage.urls import PostgresUrl, parse_usage_url
+from app.state.urls import PostgresUrl, parse_state_url
 
 
 def find_warnings(settings: Settings) -> Iterator[str]:
@@ -21,7 +21,12 @@ def find_warnings(settings: Settings) -> Iterator[str]:
             f"folders of HOME, XDG_CACHE_HOME and XDG_DATA_HOME. Set {names}, or mount a folder that can be written"
         )
     shared = isinstance(parse_cache_url(settings.cache.url or "memory:"), RedisUrl)
-    counted = isinstance(parse_usage_url(settings.usage.url or "memory:"), PostgresUrl)
+    counted = isinstance(parse_state_url(settings.usage.url or "memory:"), PostgresUrl)
+    if shared and not counted and settings.state.url is None:
+        yield (
+            "stored responses and kept reasoning are in Redis, which may evict them: set state.url to a PostgreSQL, or "
+            "to a file if all gateways are on one machine"
+        )
     if settings.server.replicas > 1 and not shared:
         alone = "replies, calls in progress, rate limits" + ("" if counted else ", usage and spending")
         yield (

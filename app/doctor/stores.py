@@ -14,10 +14,11 @@ from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissi
 from app.doctor.findings import Finding
 from app.redis.connection import TIMEOUT_SECONDS, make_client
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
+from app.state import StateError, open_database
+from app.state.urls import FileUrl, PostgresUrl, describe_state_url, parse_state_url
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
 from app.usage.report import parse_query
-from app.usage.stores import UsageStoreError, open_usage_store
-from app.usage.urls import FileUrl, PostgresUrl, describe_usage_url, parse_usage_url
+from app.usage.store import UsageStore
 
 MIN_FREE_BYTES = 256 * 1024 * 1024
 SLOW_MILLISECONDS = TIMEOUT_SECONDS * 1000
@@ -43,7 +44,7 @@ async def check_cache(url: str | None, max_bytes: int, seconds: float) -> list[F
 async def check_usage(url: str | None, seconds: float) -> list[Finding]:
     if url is None:
         return [Finding("usage", "path", "warning", _NO_FOLDER, "set usage.url to a file or to PostgreSQL")]
-    match parse_usage_url(url):
+    match parse_state_url(url):
         case FileUrl(""):
             return [Finding("usage", "path", "ok", "the totals are kept in memory, until the gateway ends")]
         case FileUrl(path):
@@ -114,10 +115,10 @@ def _describe_memory(subject: str, info: dict[str, Any]) -> list[Finding]:
 
 
 async def _check_postgres(address: PostgresUrl, seconds: float) -> list[Finding]:
-    subject = f"usage: {describe_usage_url(address)}"
+    subject = f"usage: {describe_state_url(address)}"
 
     def read() -> None:
-        ledger = UsageLedger(open_usage_store(address))
+        ledger = UsageLedger(UsageStore(open_database(address)))
         try:
             ledger.read(parse_query(utc_day(time.time())))
         finally:
@@ -131,7 +132,7 @@ async def _check_postgres(address: PostgresUrl, seconds: float) -> list[Finding]
     except TimeoutError:
         text = f"no answer within {seconds:g} s"
         return [Finding(subject, "postgres", "problem", text, "check the network, or correct usage.url")]
-    except UsageStoreError as error:
+    except StateError as error:
         return [Finding(subject, "postgres", "problem", str(error), "start PostgreSQL, or correct usage.url")]
     return [Finding(subject, "postgres", "ok", "the totals can be read")]
 

@@ -8,8 +8,8 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from app.limits.values import Kind, Rule
+from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, utc_day
-from app.usage.stores import UsageStoreError
 from app.usage.totals import GroupBy, UsageQuery
 
 log = logging.getLogger("parley.limits")
@@ -22,7 +22,7 @@ def read_spending(ledger: UsageLedger, rules: Sequence[Rule], now: float) -> lis
     that they begin at 0. `now` is the Unix time. It blocks."""
     try:
         return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, utc_day(now)))
-    except (UsageStoreError, TooManyRows) as error:
+    except (StateError, TooManyRows) as error:
         log.warning("limits of spending begin at 0, because the totals of usage cannot be read: %s", error)
         return []
 

@@ -41,7 +41,7 @@ Endpoint: TypeAlias = ChatEndpoint[ResponsesRequest]
 def make_stored_responses(settings: Settings, context: AppContext) -> StoredResponses:
     return StoredResponses(
         context.state,
-        enabled=settings.responses.store and keeps_state(settings.cache),
+        enabled=settings.responses.store and keeps_state(settings),
         ttl_seconds=settings.responses.store_seconds,
         max_bytes=settings.cache.max_entry_bytes,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, parse_cache_url
@@ -30,6 +30,7 @@ __all__ = [
     "Store",
     "StoreError",
     "StoredValue",
+    "find_state_file",
     "open_store",
     "open_state_store",
     "opened_store",
@@ -70,14 +71,19 @@ def open_state_store(place: Place, limits: StoreLimits | None = None) -> StateSt
     """
     match place:
         case SqliteUrl(path):
-            file = PurePath(path)
-            return open_store(SqliteUrl(str(file.with_name(f"{file.stem}-state{file.suffix}"))), limits)
+            return open_store(SqliteUrl(str(find_state_file(SqliteUrl(path)))), limits)
         case MemoryUrl() | NullUrl():
             return open_store(place, limits)
         case redis:
             from app.stores.redis import RedisStore
 
             return RedisStore(redis, limits, STATE_PREFIX)
+
+
+def find_state_file(address: SqliteUrl) -> Path:
+    """Return the file beside that of the cache, in which `open_state_store` keeps state."""
+    file = Path(address.path)
+    return file.with_name(f"{file.stem}-state{file.suffix}")
 
 
 @asynccontextmanager

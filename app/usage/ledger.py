@@ -17,7 +17,8 @@ from itertools import chain
 from msgspec import Struct
 
 from app.runtime.background_thread import start_background_thread
-from app.usage.stores import UsageRowError, UsageStore, UsageStoreError
+from app.state import StateError, ValueRefused
+from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 
 log = logging.getLogger("parley.usage")
@@ -112,7 +113,7 @@ class UsageLedger:
         return self._day
 
     def read(self, query: UsageQuery, most: int = _MAX_RESULT_ROWS) -> list[UsageRow]:
-        """Return totals, with what this process has counted until now. Raises UsageStoreError and TooManyRows."""
+        """Return totals, with what this process has counted until now. Raises StateError and TooManyRows."""
         self._flush()
         with self._store_lock:
             rows = self._store.read(query, most + 1)
@@ -127,7 +128,7 @@ class UsageLedger:
             self._thread.join()
         try:
             self._flush()
-        except UsageStoreError as error:
+        except StateError as error:
             requests = sum(add_totals(counted).requests for counted in self._waiting.values())
             log.error("usage: the totals of %d requests are lost: %s", requests, error)
         with self._store_lock:
@@ -139,7 +140,7 @@ class UsageLedger:
         while not self._closing.wait(self._next_wait_seconds()):  # then `close` writes the rest
             try:
                 self._flush()
-            except UsageStoreError as error:
+            except StateError as error:
                 self._failures += 1
                 if self._failures == 1:
                     log.error("usage: the totals cannot be written, and are kept in memory until they can: %s", error)
@@ -154,7 +155,7 @@ class UsageLedger:
         return min(self._rules.flush_seconds * 2.0 ** min(self._failures, 30), self._rules.max_retry_seconds)
 
     def _flush(self) -> None:
-        """Write the rows that wait. Raises UsageStoreError, and then keeps what is not written."""
+        """Write the rows that wait. Raises StateError, and then keeps what is not written."""
         with self._store_lock:
             with self._lock:
                 waiting, self._waiting = self._waiting, {}
@@ -164,7 +165,7 @@ class UsageLedger:
                 batch = batches.pop()
                 try:
                     self._store.add(self._join_unconfigured(batch))
-                except UsageRowError as error:
+                except ValueRefused as error:
                     batches += _split_batch(batch, error)
                 except BaseException:
                     with self._lock:
@@ -174,7 +175,7 @@ class UsageLedger:
 
     def _join_unconfigured(self, rows: Sequence[UsageRow]) -> Sequence[UsageRow]:
         """Return the rows, with one for all models that are not configured and are too many to have their own. Raises
-        UsageStoreError."""
+        StateError."""
         if self._models is None:
             return rows
         pairs: dict[str, dict[tuple[str, str], None]] = {}
@@ -193,7 +194,7 @@ class UsageLedger:
 
     def _give_own_rows(self, day: str, pairs: Collection[tuple[str, str]]) -> None:
         """Give rows of their own to these keys and models, as long as the day has too few of them. Those that other
-        processes have written, or this one before a restart, count. Raises UsageStoreError."""
+        processes have written, or this one before a restart, count. Raises StateError."""
         known, most = self._unconfigured.get(day), self._rules.max_unconfigured
         if known is None or (len(known) < most and not known.issuperset(pairs)):
             rows = self._store.read(UsageQuery(day, day), _MAX_RESULT_ROWS)
@@ -206,7 +207,7 @@ class UsageLedger:
         return not model or model == OTHER_MODELS or (self._models is not None and model in self._models)
 
 
-def _split_batch(batch: Sequence[UsageRow], error: UsageRowError) -> list[Sequence[UsageRow]]:
+def _split_batch(batch: Sequence[UsageRow], error: ValueRefused) -> list[Sequence[UsageRow]]:
     """Return the halves of a batch of which the store cannot hold a row, so that the others are written. A row alone is
     dropped."""
     if len(batch) > 1:

@@ -23,6 +23,7 @@ from app.config.settings import (
     Server,
     Settings,
     SettingsError,
+    StateSettings,
     ToolsSettings,
     Tracing,
     Upstream,
@@ -540,6 +541,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
     "cache.": CacheSettings,
+    "state.": StateSettings,
     "usage.": UsageSettings,
     "responses.": ResponsesSettings,
     "reasoning.": ReasoningSettings,
@@ -556,6 +558,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 }
 TABLES = {
     "server",
+    "state",
     "fetch",
     "documents",
     "metrics",

@@ -23,6 +23,8 @@ REDIS, POSTGRES = {"url": "redis://r/0"}, {"url": "postgresql://p/usage"}
             {"server": {"replicas": 3}, "cache": {"url": "memory:"}, "usage": {"url": "memory:"}},
             ["server.replicas is 3", "usage and spending", "usage.url to a PostgreSQL"],
         ),
+        ({"cache": REDIS, "usage": {"url": "memory:"}}, ["are in Redis, which may evict them: set state.url"]),
+        ({"cache": REDIS, "state": {"url": "sqlite:///s.db"}, "usage": {"url": "memory:"}}, []),
         ({"cache": {"url": "memory:"}}, ["usage are in memory", "Set usage.url, or mount"]),
     ],
 )

@@ -125,7 +125,7 @@ def test_a_selected_extra_must_be_importable() -> None:
     command = [sys.executable, "-c", program]
     for extras, code in (["otel"], 0), (["otel", "postgres"], 1):
         ended = subprocess.run([*command, *extras], cwd=ROOT, capture_output=True, text=True, timeout=120)
-        assert (ended.returncode, "app.usage.stores.postgres" in ended.stderr) == (code, bool(code)), ended.stderr
+        assert (ended.returncode, "app.state.postgres" in ended.stderr) == (code, bool(code)), ended.stderr
 
 
 FAKE_ENGINE = """#!{python}

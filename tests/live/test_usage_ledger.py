@@ -8,7 +8,8 @@ from typing import Any
 
 import httpx
 import pytest
-from app.usage.stores import SqliteUsageStore
+from app.state.sqlite import SqliteDatabase
+from app.usage.store import UsageStore
 from app.usage.totals import Totals, UsageQuery, sum_totals
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say
@@ -90,7 +91,7 @@ async def test_a_call_that_two_clients_share_is_counted_once() -> None:
 
 
 def read_file(path: Path) -> Totals:
-    store = SqliteUsageStore(str(path))
+    store = UsageStore(SqliteDatabase(str(path)))
     try:
         return sum_totals(store.read(ALL, 100))
     finally:

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 from app.cli import main
 from app.config.settings import load
+from app.state import open_database
+from app.state.urls import FileUrl, parse_state_url
 from app.usage.ledger import utc_day
-from app.usage.stores import open_usage_store
+from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageRow
-from app.usage.urls import FileUrl, parse_usage_url
 
 from tests.clean_environment import clean_environment
 
@@ -26,9 +27,9 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def fill() -> None:
     url = load().usage.url
     assert url is not None
-    address = parse_usage_url(url)
+    address = parse_state_url(url)
     assert isinstance(address, FileUrl)
-    store = open_usage_store(address)
+    store = UsageStore(open_database(address))
     today = utc_day(time.time())
     store.add(
         [

@@ -5,19 +5,21 @@ import threading
 from collections.abc import Iterable, Sequence
 
 import pytest
+from app.state import StateError
+from app.state.sqlite import SqliteDatabase
 from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, utc_day
-from app.usage.stores import SqliteUsageStore, UsageStoreError
+from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
 
 ALL = UsageQuery("2000-01-01", "2099-12-31")
 ONE = Totals(requests=1, input_tokens=3, cost=0.5)
 
 
-class FragileStore:
+class FragileStore(UsageStore):
     """A store in memory that can be unreachable; `written` is set after each transaction that succeeds."""
 
     def __init__(self) -> None:
-        self._store = SqliteUsageStore("")
+        super().__init__(SqliteDatabase(""))
         self.reachable = True
         self.closed = False
         self.written, self.failed = threading.Event(), threading.Event()
@@ -25,12 +27,9 @@ class FragileStore:
     def add(self, rows: Sequence[UsageRow]) -> None:
         if not self.reachable:
             self.failed.set()
-            raise UsageStoreError("the database is away")
-        self._store.add(rows)
+            raise StateError("the database is away")
+        super().add(rows)
         self.written.set()
-
-    def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
-        return self._store.read(query, most)
 
     def close(self) -> None:
         self.closed = True
@@ -117,7 +116,7 @@ def test_rows_that_are_written_are_not_kept_when_the_store_fails_then() -> None:
     for name in ("m0", "m1", "m2", "m3"):
         ledger.add("team", name, ONE)
     ledger.add("team", "m2", Totals(input_tokens=2**63))
-    with pytest.raises(UsageStoreError):
+    with pytest.raises(StateError):
         ledger.read(ALL)
     assert [row.key.model for row in store.read(ALL, 10)] == ["m3"]
     store.reachable = True
@@ -204,7 +203,7 @@ def test_an_unreachable_store_loses_no_name_that_callers_invented() -> None:
     ledger.set_models([])
     store.reachable = False
     add_names(ledger, "team", ["x1", "x2", "x3"])
-    with pytest.raises(UsageStoreError):
+    with pytest.raises(StateError):
         ledger.read(ALL)
     store.reachable = True
     assert {row.key.model: row.totals.requests for row in ledger.read(ALL)} == {"x1": 1, "x2": 1, OTHER_MODELS: 1}

@@ -1,7 +1,7 @@
 """The URL of the usage database."""
 
 import pytest
-from app.usage.urls import FileUrl, NoUrl, PostgresUrl, UsageUrl, describe_usage_url, parse_usage_url
+from app.state.urls import FileUrl, NoUrl, PostgresUrl, StateUrl, describe_state_url, parse_state_url
 
 from tests.each_case import each_case
 
@@ -23,9 +23,9 @@ LOGIN = "postgresql://ann:secret@db.test:5432/parley?sslmode=require"
         ),
     ],
 )
-def test_a_url_names_a_file_a_database_or_nothing(url: str, address: UsageUrl, description: str) -> None:
-    assert parse_usage_url(url) == address
-    assert describe_usage_url(address) == description
+def test_a_url_names_a_file_a_database_or_nothing(url: str, address: StateUrl, description: str) -> None:
+    assert parse_state_url(url) == address
+    assert describe_state_url(address) == description
 
 
 @each_case(
@@ -44,5 +44,5 @@ def test_a_url_names_a_file_a_database_or_nothing(url: str, address: UsageUrl, d
 )
 def test_what_names_nothing_is_refused_without_repeating_it(url: str, message: str) -> None:
     with pytest.raises(ValueError, match=message) as error:
-        parse_usage_url(url)
+        parse_state_url(url)
     assert "secret" not in str(error.value)

@@ -1,9 +1,9 @@
-"""Parse the URL of the usage database.
+"""Parse the URL of the state database.
 
-sqlite:///usage.db   sqlite:////data/usage.db       a file; four slashes begin an absolute path
+sqlite:///state.db   sqlite:////data/state.db       a file; four slashes begin an absolute path
 postgresql://user:password@host:5432/parley         PostgreSQL, with the options of libpq as a query
 memory:                                             this process, until it ends
-null:                                               nothing is counted
+null:                                               nothing is kept
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
-_EXAMPLES = "such as sqlite:////data/usage.db, postgresql://user@127.0.0.1/parley, memory: or null:"
+_EXAMPLES = "such as sqlite:////data/state.db, postgresql://user@127.0.0.1/parley, memory: or null:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class NoUrl:
     kind: Literal["null"] = "null"
 
 
-UsageUrl: TypeAlias = FileUrl | PostgresUrl | NoUrl
+StateUrl: TypeAlias = FileUrl | PostgresUrl | NoUrl
 
 
-def parse_usage_url(url: str) -> UsageUrl:
-    """Parse the URL of the usage database. Raises ValueError, whose message never repeats the URL."""
+def parse_state_url(url: str) -> StateUrl:
+    """Parse the URL of the state database. Raises ValueError, whose message never repeats the URL."""
     scheme, colon, rest = url.partition(":")
     if not colon or re.search(r"[\s\x00-\x1f]", url):
         raise ValueError(f"must be a URL, {_EXAMPLES}")
@@ -50,7 +50,7 @@ def parse_usage_url(url: str) -> UsageUrl:
     if scheme == "sqlite":
         path = unquote(rest[3:])
         if not rest.startswith("///") or not path.strip("/") or path.endswith("/") or "?" in rest:
-            raise ValueError("must name a file, as sqlite:///usage.db and sqlite:////data/usage.db do")
+            raise ValueError("must name a file, as sqlite:///state.db and sqlite:////data/state.db do")
         return FileUrl(path)
     if scheme in ("postgresql", "postgres"):
         parts = urlsplit(url)
@@ -60,8 +60,8 @@ def parse_usage_url(url: str) -> UsageUrl:
     raise ValueError(f"must begin with sqlite, postgresql, memory or null, {_EXAMPLES}")
 
 
-def describe_usage_url(address: UsageUrl) -> str:
-    """Describe where usage is kept, without the login."""
+def describe_state_url(address: StateUrl) -> str:
+    """Describe where the state is kept, without the login."""
     match address:
         case FileUrl(""):
             return "memory"

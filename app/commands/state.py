@@ -1,0 +1,110 @@
+"""`parley state`: migrate, back up or restore the state, and print or delete what one caller stored."""
+
+import argparse
+import base64
+import json
+import sys
+
+from app.commands.command_line import UsageError
+from app.commands.configuration import load_settings
+from app.state import Database, StateError, open_database
+from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
+from app.state.migrations import VERSION
+from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = load_settings(arguments.config)
+    address = parse_state_url(settings.state.url or "null:")
+    if settings.state.url is None:
+        raise UsageError("stored responses are in Redis, with the cache: set state.url to a file or to PostgreSQL")
+    if isinstance(address, NoUrl) or address == FileUrl(""):
+        raise UsageError(
+            f"state.url is {describe_state_url(address)}: it cannot be read from outside the gateway; use a file or "
+            "PostgreSQL"
+        )
+    database = open_database(address)
+    try:
+        return _run(arguments, database)
+    except (StateError, OSError) as error:
+        print(f"parley: {error}", file=sys.stderr)
+        return 1
+    finally:
+        database.close()
+
+
+def _run(arguments: argparse.Namespace, database: Database) -> int:
+    match arguments.action:
+        case "status":
+            return _print_status(database)
+        case "migrate":
+            return _migrate(database, arguments.to, confirmed=arguments.yes)
+        case "backup":
+            print(f"{arguments.file}: {_describe(back_up(database, arguments.file))}")
+        case "restore":
+            if not _confirm(f"Replace the whole state in {database.name}?", confirmed=arguments.yes):
+                return 1
+            print(f"{database.name}: {_describe(restore(database, arguments.file))}")
+        case "export":
+            _export(database, arguments.key)
+        case "delete":
+            question = f"Delete all responses and reasoning that the key {arguments.key!r} stored?"
+            if not _confirm(question, confirmed=arguments.yes):
+                return 1
+            print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
+    return 0
+
+
+def _print_status(database: Database) -> int:
+    found = database.version()
+    print(f"state: {database.name}, {database.kind}")
+    print(f"version: {found}" + ("" if found == VERSION else f"; this Parley has {VERSION}"))
+    if found == VERSION:
+        print(_describe(count_rows(database)))
+    return 0 if found <= VERSION else 1
+
+
+def _migrate(database: Database, to: int | None, *, confirmed: bool) -> int:
+    if to is not None and not 0 <= to <= VERSION:
+        raise UsageError(f"--to must be a version from 0 to {VERSION}, not {to}")
+    found = database.version()
+    if to is not None and to < found:
+        question = f"Go back from version {found} to {to}? What only newer versions have is lost: make a backup first."
+        if not _confirm(question, confirmed=confirmed):
+            return 1
+    done = database.migrate(to)
+    print("\n".join(done) or f"version {found}: there is nothing to do")
+    return 0
+
+
+def _export(database: Database, key: str) -> None:
+    for kept in read_values(database, _caller(key)):
+        try:
+            value = json.loads(kept.value)
+        except ValueError:
+            value = {"base64": base64.b64encode(kept.value).decode()}
+        line = {"key": kept.key, "model": kept.model, "stored_at": kept.stored_at, "expires_at": kept.expires_at}
+        print(json.dumps(line | {"value": value}, ensure_ascii=False))
+    for row in read_usage(database, key):
+        print(json.dumps({"usage": row}, ensure_ascii=False))
+
+
+def _caller(key: str) -> str:
+    """Return the identity under which responses of a key are stored (`AppContext.caller_id`)."""
+    return f"key {key}"
+
+
+def _describe(rows: dict[str, int]) -> str:
+    return ", ".join(f"{table} {count}" for table, count in rows.items())
+
+
+def _confirm(question: str, *, confirmed: bool) -> bool:
+    if confirmed:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("this asks for confirmation and standard input is not a terminal: use --yes")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+        return True
+    print("parley: nothing was changed", file=sys.stderr)
+    return False

@@ -1,0 +1,108 @@
+"""The versions of the schema. A step is never changed once it was released: a change is a new step.
+
+Each step can be taken back; what its tables hold is then lost. Version 1 is also the schema of a database that has
+`usage_totals` and no table of versions, as Parley 0.1 wrote it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from app.state.base import StateError, Statements
+
+
+class Migration(NamedTuple):
+    name: str
+    up: Sequence[str]
+    down: Sequence[str]
+    tables: Sequence[str]
+
+
+TYPES: Mapping[str, Mapping[str, str]] = {
+    "sqlite": {"real": "REAL", "bytes": "BLOB", "text": "TEXT"},
+    "postgres": {"real": "DOUBLE PRECISION", "bytes": "BYTEA", "text": 'TEXT COLLATE "C"'},
+}
+"""Text is compared by its bytes in both."""
+
+_COUNTS = (
+    "requests",
+    "errors",
+    "cache_hits",
+    "estimated_requests",
+    "input_tokens",
+    "cached_input_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "saved_tokens",
+)
+
+MIGRATIONS: Sequence[Migration] = (
+    Migration(
+        "usage",
+        (
+            'CREATE TABLE IF NOT EXISTS usage_totals ("day" TEXT NOT NULL, "key" TEXT NOT NULL, "model" TEXT NOT NULL, '
+            + ", ".join(f"{name} BIGINT NOT NULL" for name in _COUNTS)
+            + ', cost {real} NOT NULL, PRIMARY KEY ("day", "key", "model"))',
+        ),
+        ("DROP TABLE usage_totals",),
+        ("usage_totals",),
+    ),
+    Migration(
+        "kept values",
+        (
+            'CREATE TABLE kept_values ("key" {text} PRIMARY KEY, model {text} NOT NULL, value {bytes} NOT NULL, '
+            "stored_at {real} NOT NULL, expires_at {real} NOT NULL)",
+            "CREATE INDEX kept_values_by_expiry ON kept_values (expires_at)",
+        ),
+        ("DROP TABLE kept_values",),
+        ("kept_values",),
+    ),
+    Migration(
+        "spending",
+        (
+            "CREATE TABLE spending (counter {text} NOT NULL, period {text} NOT NULL, spent BIGINT NOT NULL, "
+            "reserved BIGINT NOT NULL, PRIMARY KEY (counter, period))",
+        ),
+        ("DROP TABLE spending",),
+        ("spending",),
+    ),
+)
+VERSION = len(MIGRATIONS)
+VERSIONS_TABLE = (
+    "CREATE TABLE IF NOT EXISTS state_versions (version INTEGER PRIMARY KEY, name {text} NOT NULL, "
+    "applied_at {real} NOT NULL)"
+)
+READ_VERSION = "SELECT coalesce(max(version), 0) FROM state_versions"
+TABLES: Sequence[str] = tuple(table for migration in MIGRATIONS for table in migration.tables)
+"""All tables that hold values."""
+
+
+def migrate(statements: Statements, kind: str, now: float, to: int | None) -> list[str]:
+    """Take the steps from the version of the tables to `to`; call it with the lock of the database. Returns what was
+    done. Raises StateError if the tables are from a newer version of Parley."""
+    statements.execute(VERSIONS_TABLE.format_map(TYPES[kind]))
+    ((found,),) = statements.execute(READ_VERSION)
+    check_version(found)
+    wanted = VERSION if to is None else to
+    done = []
+    for number in range(found + 1, wanted + 1):
+        migration = MIGRATIONS[number - 1]
+        for text in migration.up:
+            statements.execute(text.format_map(TYPES[kind]))
+        statements.execute("INSERT INTO state_versions VALUES (?, ?, ?)", (number, migration.name, now))
+        done.append(f"{number} {migration.name}")
+    for number in range(found, wanted, -1):
+        migration = MIGRATIONS[number - 1]
+        for text in migration.down:
+            statements.execute(text)
+        statements.execute("DELETE FROM state_versions WHERE version = ?", (number,))
+        done.append(f"{number} {migration.name} was taken back")
+    return done
+
+
+def check_version(found: int) -> None:
+    """Raises StateError if the tables are from a newer version of Parley."""
+    if found > VERSION:
+        raise StateError(
+            f"its tables have version {found}, and this version of Parley knows only {VERSION}: run a newer Parley, or "
+            f"`parley state migrate --to {VERSION}` with the newer one"
+        )

@@ -1,0 +1,148 @@
+"""The state in PostgreSQL, for gateways on several machines. Needs psycopg with its pool (the extra `postgres`)."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+import psycopg
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from app.state.base import Row, StateError, Statements, ValueRefused
+from app.state.migrations import READ_VERSION, migrate
+from app.state.urls import PostgresUrl, describe_state_url
+
+_Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+
+_CONNECT_SECONDS = 5
+_STATEMENT_MILLISECONDS = 10_000
+_MAX_CONNECTIONS = 4
+_IDLE_SECONDS = 300.0
+_MAX_AGE_SECONDS = 1800.0
+"""So that a moved server or a changed DNS name is followed."""
+_LOCK = 0x5061726D
+"""The advisory lock under which the tables are changed: only one process may do that."""
+
+
+class _PostgresStatements:
+    lock_rows = " FOR UPDATE"
+
+    def __init__(self, connection: _Connection) -> None:
+        self._connection = connection
+
+    def execute(self, text: str, values: Row = ()) -> list[Row]:
+        try:
+            cursor = self._connection.execute(text.replace("?", "%s"), values)
+            return list(cursor.fetchall()) if cursor.description else []
+        except (UnicodeEncodeError, psycopg.DataError, psycopg.IntegrityError) as error:
+            raise ValueRefused(_first_line(error)) from error
+
+    def execute_many(self, text: str, rows: Sequence[Row]) -> None:
+        try:
+            self._connection.cursor().executemany(text.replace("?", "%s"), rows)
+        except (UnicodeEncodeError, psycopg.DataError, psycopg.IntegrityError) as error:
+            raise ValueRefused(_first_line(error)) from error
+
+
+class PostgresDatabase:
+    """A few connections, opened when they are needed. One that fails is replaced."""
+
+    kind: Literal["postgres"] = "postgres"
+
+    def __init__(self, address: PostgresUrl) -> None:
+        self._url = address.url
+        self.name = describe_state_url(address)
+        self._lock = threading.Lock()
+        self._pool: ConnectionPool[_Connection] | None = None
+        self._is_current = False
+        """The tables have the newest version."""
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Statements]:
+        self._make_current()
+        with self._connected() as connection, connection.transaction():
+            yield _PostgresStatements(connection)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Statements]:
+        self._make_current()
+        with self._connected() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+            yield _PostgresStatements(connection)
+
+    def migrate(self, to: int | None = None) -> list[str]:
+        with self._connected() as connection, connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+            done = migrate(_PostgresStatements(connection), "postgres", time.time(), to)
+        self._is_current = False
+        return done
+
+    def version(self) -> int:
+        with self._connected() as connection, connection.transaction():
+            ((found,),) = connection.execute("SELECT to_regclass('state_versions') IS NOT NULL").fetchall()
+            if not found:
+                return 0
+            ((version,),) = connection.execute(READ_VERSION).fetchall()
+            return int(version)
+
+    def close(self) -> None:
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.close()
+
+    def _make_current(self) -> None:
+        if not self._is_current:
+            self.migrate()
+            self._is_current = True
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[_Connection]:
+        try:
+            with self._find_pool().connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise StateError(f"{self.name}: {self._explain()}") from error
+        except psycopg.Error as error:
+            raise StateError(f"{self.name}: {_first_line(error)}") from error
+        except StateError as error:
+            raise StateError(f"{self.name}: {error}") from error
+
+    def _find_pool(self) -> "ConnectionPool[_Connection]":
+        with self._lock:
+            if self._pool is None:
+                self._pool = ConnectionPool(
+                    self._url,
+                    kwargs={
+                        "autocommit": True,
+                        "connect_timeout": _CONNECT_SECONDS,
+                        "application_name": "parley",
+                        "keepalives_idle": 30,
+                    },
+                    configure=_configure,
+                    min_size=0,
+                    max_size=_MAX_CONNECTIONS,
+                    timeout=_CONNECT_SECONDS,
+                    max_idle=_IDLE_SECONDS,
+                    max_lifetime=_MAX_AGE_SECONDS,
+                    check=ConnectionPool.check_connection,
+                    open=True,
+                )
+            return self._pool
+
+    def _explain(self) -> str:
+        """Return why no connection was made: the pool only knows that it waited too long."""
+        try:
+            psycopg.connect(self._url, connect_timeout=2).close()
+        except psycopg.Error as error:
+            return _first_line(error)
+        return f"no connection became free within {_CONNECT_SECONDS} s"
+
+
+def _configure(connection: _Connection) -> None:
+    connection.execute(f"SET statement_timeout = {_STATEMENT_MILLISECONDS}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0] or type(error).__name__

@@ -1,0 +1,68 @@
+"""`UsageStore`: the totals of usage in the state database."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from msgspec.structs import astuple
+
+from app.state import Database
+from app.state.base import Row
+from app.usage.totals import GROUPS, NUMBERS, RowKey, Totals, UsageQuery, UsageRow
+
+_COLUMNS = (*GROUPS, *NUMBERS)
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+_ADD = (
+    f"INSERT INTO usage_totals ({_quoted(GROUPS)}, {', '.join(NUMBERS)}) "
+    f"VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT ({_quoted(GROUPS)}) DO UPDATE SET "
+    + ", ".join(f"{name} = usage_totals.{name} + excluded.{name}" for name in NUMBERS)
+)
+
+
+class UsageStore:
+    """Blocks: it is called from threads."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, rows: Sequence[UsageRow]) -> None:
+        """Add rows to the totals, all or none. Raises StateError and ValueRefused."""
+        # In the order of their keys, so that two processes cannot lock each other out.
+        values = [(*astuple(row.key), *astuple(row.totals)) for row in sorted(rows, key=lambda row: row.key)]
+        with self._database.transaction() as statements:
+            statements.execute_many(_ADD, values)
+
+    def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
+        """Return the totals in the order of day, key and model, at most `most` rows. Raises StateError."""
+        text, values = _read_sql(query, most)
+        with self._database.transaction() as statements:
+            return [_to_row(found) for found in statements.execute(text, values)]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+def _read_sql(query: UsageQuery, most: int) -> tuple[str, list[str | int]]:
+    """Return the statement that reads the totals, and its values."""
+    values: list[str | int] = [query.first_day, query.last_day]
+    where = ['"day" >= ?', '"day" <= ?']
+    for name, wanted in (("key", query.key), ("model", query.model)):
+        if wanted is not None:
+            where.append(f'"{name}" = ?')
+            values.append(wanted)
+    groups = [f'"{name}"' if name in query.group_by else "''" for name in GROUPS]
+    # The sum of integers can overflow; the one of floats is exact up to 2**53.
+    sums = ", ".join(f"SUM(CAST({name} AS DOUBLE PRECISION))" for name in NUMBERS)
+    order = _quoted([name for name in GROUPS if name in query.group_by])
+    text = f"SELECT {', '.join(groups)}, {sums} FROM usage_totals WHERE {' AND '.join(where)}"
+    return f"{text} GROUP BY {order} ORDER BY {order} LIMIT ?", [*values, most]
+
+
+def _to_row(found: Row) -> UsageRow:
+    names, sums = cast(Sequence[str], found[: len(GROUPS)]), cast(Sequence[float], found[len(GROUPS) :])
+    numbers = (value if name == "cost" else int(value) for name, value in zip(NUMBERS, sums, strict=True))
+    return UsageRow(RowKey(*names), Totals(*numbers))  # type: ignore[arg-type]  # the cost alone is a float

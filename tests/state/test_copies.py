@@ -1,0 +1,61 @@
+"""Backups, and what one caller stored."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app.state import Database, StateError, open_database
+from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
+from app.usage.store import UsageStore
+from app.usage.totals import RowKey, Totals, UsageRow
+
+from tests.state.databases import KINDS, make_address
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    database = open_database(make_address(request.param, tmp_path))
+    keys = ["response:key a:1", "reasoning:key a:2", "signature:key a:3", "response:key ab:4", "response:key A:5"]
+    with database.transaction() as statements:
+        rows = [(key, "m", key.encode() + b"\xff", 1.0, 2.0) for key in keys]
+        statements.execute_many("INSERT INTO kept_values VALUES (?, ?, ?, ?, ?)", rows)
+    UsageStore(database).add([UsageRow(RowKey("2026-11-22", "a", "m"), Totals(requests=2, cost=0.1))])
+    yield database
+    database.close()
+
+
+def test_a_backup_has_everything_and_replaces_what_was_there(database: Database, tmp_path: Path) -> None:
+    file = tmp_path / "backup.db"
+    counted = back_up(database, file)
+    assert counted == count_rows(database) == {"usage_totals": 1, "kept_values": 5, "spending": 0}
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(FileExistsError, match="name a new file"):
+        back_up(database, file)
+    delete_values(database, "key a")
+    with database.transaction() as statements:
+        statements.execute("INSERT INTO spending VALUES ('x', 'd', 1, 0)")
+    assert restore(database, file) == counted == count_rows(database)
+    assert [value.value for value in read_values(database, "key A")] == [b"response:key A:5\xff"]
+
+
+def test_what_is_no_backup_changes_nothing(database: Database, tmp_path: Path) -> None:
+    file = tmp_path / "other.db"
+    with pytest.raises(StateError, match="no such file"):
+        restore(database, file)
+    file.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StateError, match="not a database"):
+        restore(database, file)
+    assert count_rows(database)["kept_values"] == 5
+
+
+def test_only_what_the_caller_stored_is_read_and_deleted(database: Database) -> None:
+    assert [value.key for value in read_values(database, "key a")] == [
+        "reasoning:key a:2",
+        "response:key a:1",
+        "signature:key a:3",
+    ]
+    assert read_usage(database, "a") == [
+        {"day": "2026-11-22", "model": "m", "requests": 2, "input_tokens": 0, "output_tokens": 0, "cost": 0.1}
+    ]
+    assert delete_values(database, "key a") == 3
+    assert count_rows(database)["kept_values"] == 2

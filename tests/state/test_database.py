@@ -1,0 +1,159 @@
+"""Both kinds of state database keep the same contract."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from app.state import Database, StateError, ValueRefused, open_database
+from app.state.migrations import MIGRATIONS, VERSION
+from app.state.sqlite import SqliteDatabase
+from app.state.urls import FileUrl, PostgresUrl, parse_state_url
+
+from tests.state.databases import KINDS, make_address
+
+PUT = "INSERT INTO spending VALUES (?, ?, ?, ?)"
+COUNT = "SELECT count(*) FROM spending"
+
+
+@pytest.fixture(params=KINDS)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> FileUrl | PostgresUrl:
+    return make_address(request.param, tmp_path)
+
+
+@pytest.fixture
+def database(address: FileUrl | PostgresUrl) -> Iterator[Database]:
+    database = open_database(address)
+    yield database
+    database.close()
+
+
+def count(database: Database) -> int:
+    with database.transaction() as statements:
+        return int(statements.execute(COUNT)[0][0])
+
+
+def test_a_transaction_is_stored_whole_or_not_at_all(database: Database) -> None:
+    with database.transaction() as statements:
+        statements.execute_many(PUT, [("a", "d", 1, 0), ("b", "d", 2**63 - 1, 0)])
+    for bad in (2**63, "\ud800"):
+        with pytest.raises(ValueRefused), database.transaction() as statements:
+            statements.execute(PUT, ("c", "d", 1, 0))
+            statements.execute(PUT, ("e", bad, bad, 0))
+    with pytest.raises(RuntimeError), database.transaction() as statements:
+        statements.execute(PUT, ("f", "d", 1, 0))
+        raise RuntimeError
+    assert count(database) == 2
+
+
+def test_bytes_and_text_come_back_as_they_were(database: Database) -> None:
+    row = ("ключ", "m%s", bytes(range(256)), 0.5, 2.0**40)
+    with database.transaction() as statements:
+        statements.execute("INSERT INTO kept_values VALUES (?, ?, ?, ?, ?)", row)
+        ((key, model, value, *times),) = statements.execute("SELECT * FROM kept_values")
+    assert (key, model, bytes(value), *times) == row
+
+
+def test_the_first_use_makes_the_tables_once(address: FileUrl | PostgresUrl) -> None:
+    if address == FileUrl(""):
+        pytest.skip("memory belongs to one process")
+    assert open_database(address).version() == 0
+    databases = [open_database(address) for _ in range(4)]
+    failures: list[Exception] = []
+
+    def use(database: Database) -> None:
+        try:
+            for number in range(5):
+                with database.transaction() as statements:
+                    statements.execute(PUT, (str(id(database)), str(number), 1, 0))
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=use, args=(database,)) for database in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert count(databases[0]) == 20
+    for database in databases:
+        assert database.version() == VERSION
+        database.close()
+
+
+def test_each_step_can_be_taken_back_and_taken_again(database: Database) -> None:
+    if database.name == "memory":
+        pytest.skip("memory is empty after each look")
+    assert len(database.migrate()) == len(MIGRATIONS)
+    assert database.migrate() == []
+    for to in range(VERSION - 1, -1, -1):
+        (line,) = database.migrate(to)
+        assert line.startswith(f"{to + 1} {MIGRATIONS[to].name}")
+        assert database.version() == to
+    assert count(database) == 0
+    assert database.version() == VERSION
+
+
+def test_tables_of_a_newer_version_are_left_alone(address: FileUrl | PostgresUrl) -> None:
+    if address == FileUrl(""):
+        pytest.skip("memory belongs to one process")
+    newer = open_database(address)
+    with newer.transaction() as statements:
+        statements.execute("INSERT INTO state_versions VALUES (?, 'later', 0)", (VERSION + 1,))
+    older = open_database(address)
+    with pytest.raises(StateError, match=f"version {VERSION + 1}, and this version of Parley knows only {VERSION}"):
+        count(older)
+    with pytest.raises(StateError, match="a newer Parley"):
+        older.migrate(0)
+    newer.close()
+    older.close()
+
+
+def test_a_database_of_usage_without_versions_keeps_its_totals(tmp_path: Path) -> None:
+    path = tmp_path / "usage.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA application_id = {0x5061726D}")
+        connection.execute(MIGRATIONS[0].up[0].format(real="REAL"))
+        connection.execute(f"INSERT INTO usage_totals VALUES ('2026-11-22', 'a', 'm', {'7, ' * 9} 0.5)")
+    database = SqliteDatabase(str(path))
+    with database.transaction() as statements:
+        assert [row[3] for row in statements.execute("SELECT * FROM usage_totals")] == [7]
+    assert database.version() == VERSION
+    database.close()
+
+
+def test_a_snapshot_does_not_see_what_is_written_meanwhile(address: FileUrl | PostgresUrl) -> None:
+    if address == FileUrl(""):
+        pytest.skip("memory belongs to one process")
+    reader, writer = open_database(address), open_database(address)
+    count(writer)
+    with reader.snapshot() as statements:
+        assert statements.execute(COUNT)[0][0] == 0
+        with writer.transaction() as others:
+            others.execute(PUT, ("a", "d", 1, 0))
+        assert statements.execute(COUNT)[0][0] == 0
+    assert count(reader) == 1
+    reader.close()
+    writer.close()
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_works_again_later(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.write_text("no folder")
+    database = SqliteDatabase(str(folder / "state.db"))
+    with pytest.raises(StateError, match=r"folder/state\.db: "):
+        count(database)
+    folder.unlink()
+    assert count(database) == 0
+    database.close()
+
+
+def test_an_unreachable_postgres_is_an_error_that_shows_no_password() -> None:
+    address = parse_state_url("postgresql://me:hunter2@127.0.0.1:1/parley")
+    assert isinstance(address, PostgresUrl)
+    database = open_database(address)
+    with pytest.raises(StateError, match=r"database parley at 127\.0\.0\.1: ") as raised:
+        count(database)
+    assert "hunter2" not in str(raised.value)
+    database.close()

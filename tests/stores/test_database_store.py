@@ -1,0 +1,106 @@
+"""The store in the state database, and the one that took the place of an older store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.state import Database, StateError, open_database
+from app.stores import NotKept, StoreError, StoreLimits
+from app.stores.database import DatabaseStore
+from app.stores.memory import MemoryStore
+from app.stores.succeeding import SucceedingStore
+
+from tests.state.databases import KINDS, make_address
+
+TTL: dict[str, Any] = {"ttl_seconds": 60.0, "model": "m\x00\ud800"}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    return open_database(make_address(request.param, tmp_path))
+
+
+def run(database: Database, scenario: Callable[[DatabaseStore, Clock], Awaitable[None]]) -> None:
+    async def use() -> None:
+        clock = Clock()
+        store = DatabaseStore(database, StoreLimits(clock=clock, max_entry_bytes=100))
+        await scenario(store, clock)
+        await store.aclose()
+        with pytest.raises(StoreError, match="closed"):
+            await store.get("key")
+
+    asyncio.run(use())
+    database.close()
+
+
+def test_a_value_is_kept_until_it_expires_or_is_deleted(database: Database) -> None:
+    async def scenario(store: DatabaseStore, clock: Clock) -> None:
+        assert await store.get("key") is None
+        await asyncio.gather(*(store.put(f"key{number}", b"\x00\xff", **TTL) for number in range(50)))
+        await store.put("key1", b"later", **TTL)
+        found = await store.get("key1")
+        assert found is not None and found == (b"later", 1000.0)
+        await store.delete("key2")
+        assert await store.get("key2") is None
+        with pytest.raises(NotKept):
+            await store.put("key3", bytes(101), **TTL)
+        clock.now += 60
+        assert await store.get("key1") is None
+        await store.put("new", b"", **TTL)
+        with database.transaction() as statements:
+            assert statements.execute('SELECT "key" FROM kept_values') == [("new",)]
+
+    run(database, scenario)
+
+
+def test_one_value_that_cannot_be_held_does_not_take_others_with_it(database: Database) -> None:
+    async def scenario(store: DatabaseStore, clock: Clock) -> None:
+        keys = ("a", "\ud800", "b")
+        puts = [store.put(key, b"1", **TTL) for key in keys]
+        results = await asyncio.gather(*puts, return_exceptions=True)
+        assert [type(result) for result in results] == [type(None), StoreError, type(None)]
+        assert [await store.get(key) is not None for key in ("a", "b")] == [True, True]
+
+    run(database, scenario)
+
+
+def test_a_database_that_fails_is_never_an_absence(tmp_path: Path) -> None:
+    class AwayDatabase:
+        def transaction(self) -> Any:
+            raise StateError("the disk is full")
+
+    async def scenario() -> None:
+        store = DatabaseStore(AwayDatabase())  # type: ignore[arg-type]  # only what a store uses
+        for operation in (store.get("key"), store.put("key", b"", **TTL), store.delete("key")):
+            with pytest.raises(StoreError, match="disk is full"):
+                await operation
+        await store.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_what_the_older_store_has_is_read_and_deleted() -> None:
+    async def scenario() -> None:
+        new, old = MemoryStore(), MemoryStore()
+        store = SucceedingStore(new, old)
+        await old.put("old", b"1", **TTL)
+        await store.put("new", b"2", **TTL)
+        assert [(await store.get(key) or b"")[0] for key in ("old", "new")] == [b"1", b"2"]
+        assert await old.get("new") is None
+        for key in ("old", "new"):
+            await store.delete(key)
+            assert await store.get(key) is None
+        await store.aclose()
+        with pytest.raises(StoreError):
+            await old.get("old")
+
+    asyncio.run(scenario())
