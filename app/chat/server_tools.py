@@ -160,7 +160,7 @@ class ToolCallSummary(Struct, frozen=True):
     outcome: ToolOutcome
     milliseconds: int
     size: int
-    """Bytes of the result."""
+    """Bytes of the result's text."""
 
     def to_dict(self) -> dict[str, Any]:
         return {

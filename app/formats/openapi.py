@@ -92,7 +92,7 @@ class ToolCallNumbers(Described):
     """`not_run`: no server was asked."""
     ms: int
     bytes: int
-    """Of its result."""
+    """Of its result's text."""
 
 
 class ServerToolNumbers(Described):

@@ -404,7 +404,8 @@ class ToolLoop:
         answer = refused or await self._call_tool(call)
         milliseconds = round((time.perf_counter() - began) * 1000)
         server, tool = ("", call.name) if call.tool is None else (call.tool.server, call.tool.tool)
-        summary = ToolCallSummary(call.id, server, tool, answer.outcome, milliseconds, answer.size)
+        size = _count_text_bytes(answer.content)
+        summary = ToolCallSummary(call.id, server, tool, answer.outcome, milliseconds, size)
         self._observer.on_call(summary, call.arguments, answer, started_ns)
         return answer, summary
 
@@ -517,6 +518,11 @@ class _TurnReader:
 
 def _list_call_ids(messages: Sequence[Message]) -> list[str]:
     return [part.id for message in messages for part in message.parts if isinstance(part, ToolCall) and part.id]
+
+
+def _count_text_bytes(content: Sequence[Text | Media]) -> int:
+    text = "\n".join([part.text for part in content if isinstance(part, Text)])
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _read_arguments(text: str) -> dict[str, Any] | None:
