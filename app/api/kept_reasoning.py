@@ -3,12 +3,13 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from app.cache import ReplaySource
 from app.calls.read_reply import read_reply
-from app.chat.accumulator import MessageAccumulator
+from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.messages import ChatRequest
 from app.errors import StoreDown
 from app.openai_messages.messages import has_signature
@@ -52,9 +53,14 @@ class KeptReasoning:
         for key, turn in places.items():
             reasoning = await self._get(_make_store_key(caller, key)) if turn.lacks_reasoning else None
             signature = await self._get(_make_signature_key(caller, key)) if turn.lacks_signature else None
-            if reasoning is not None or signature is not None:
+            details = await self._get(_make_details_key(caller, key)) if turn.lacks_details else None
+            if reasoning is not None or signature is not None or details is not None:
                 text = (reasoning or b"").decode("utf-8", "surrogatepass")
-                found[key] = KeptParts(text, msgspec.json.decode(signature) if signature else None)
+                found[key] = KeptParts(
+                    text,
+                    msgspec.json.decode(signature) if signature else None,
+                    msgspec.json.decode(details) if details else (),
+                )
         return restore_reasoning(request, dropped, found)
 
     async def _get(self, key: str) -> bytes | None:
@@ -79,12 +85,15 @@ class KeptReasoning:
         messages = accumulator.messages
         text = "\n".join(one.text for one in messages if one.kind == "reasoning_content")
         data = text.encode("utf-8", "surrogatepass")
+        details = [item for one in messages for item in _list_details(one)]
         for call in messages:
             if call.kind != "function_call":
                 continue
             key = make_key(call.id, call.name, call.text, context)
             if data:
                 await self._put(_make_store_key(caller, key), data, model)
+            if details:
+                await self._put(_make_details_key(caller, key), msgspec.json.encode(details), model)
             if has_signature(call.extra):
                 signature = msgspec.json.encode(call.extra["extra_content"])
                 await self._put(_make_signature_key(caller, key), signature, model)
@@ -94,6 +103,20 @@ class KeptReasoning:
             await self._store.put(key, data, ttl_seconds=self._ttl_seconds, model=model)
         except StoreError as error:
             self._throttled_log.warn("the reasoning before tool calls was not kept", error)
+
+
+def _list_details(message: ReplyMessage) -> list[Any]:
+    """Return the opaque items of a message, each signed text with the text that it signs."""
+    details = message.extra.get("reasoning_details") or []
+    return [
+        {**item, "text": message.text} if item.get("signature") and item.get("text") is None else item
+        for item in details
+        if isinstance(item, dict)
+    ]
+
+
+def _make_details_key(caller: str, key: str) -> str:
+    return f"details:{caller}:{key}"
 
 
 def _make_store_key(caller: str, key: str) -> str:

@@ -29,8 +29,9 @@ from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.upstream import causes, faults
-from app.upstream.api import find_api, should_stream
+from app.upstream.api import Api, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
 
@@ -43,6 +44,10 @@ MIN_HEDGE_SAMPLES = 20
 _CLOCK_TICK_SECONDS = 0.001
 """uvloop counts whole milliseconds: its timers can end one before the time that they were set to."""
 _DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
+
+REASONING_LEFT_OUT = (
+    "the model server refused the reasoning of earlier turns, which it cannot verify: the request was sent without it"
+)
 
 Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
 """Adds advice for the operator to a fault."""
@@ -356,7 +361,10 @@ class UpstreamCaller:
         stages = pipeline.reply_stages(prepared.request, profile, reply_id)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
-        body = await self._client.open(target, prepared.bodies[index], headers)
+        api = find_api(target.api)
+        body, is_repaired = await self._open_body(target, api, prepared.bodies[index], headers)
+        if is_repaired:
+            stages.append(WarningStage(REASONING_LEFT_OUT))
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
             UpstreamStream(
@@ -368,11 +376,37 @@ class UpstreamCaller:
                 meter,
                 profile.empty_replies,
                 exchange.fallback_model,
-                find_api(target.api).make_reader,
+                api.make_reader,
             )
         )
         if wait:
             await exchange.wait_for_first_token(self._ticker)
+
+    async def _open_body(
+        self, target: Target, api: Api, data: bytes, headers: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[ResponseBody, bool]:
+        """Send a body, and once more without the reasoning of earlier turns if the server cannot verify that. Returns
+        the response's body, and whether it answers the second one. Raises UpstreamFailed."""
+        try:
+            return await self._client.open(target, data, headers), False
+        except UpstreamFailed as failure:
+            repaired = repair_refused(api, data, failure.fault)
+            if repaired is None:
+                raise
+        return await self._client.open(target, repaired, headers), True
+
+
+class WarningStage:
+    """Adds a warning to a reply that ends well."""
+
+    def __init__(self, warning: str) -> None:
+        self._warning = warning
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        last = events[-1] if events else None
+        if type(last) is not Finish:
+            return events
+        return [*events[:-1], replace(last, warnings=(*last.warnings, self._warning))]
 
 
 class FallbackStage:

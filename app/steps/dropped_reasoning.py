@@ -29,9 +29,15 @@ class Wanted(Struct, frozen=True):
 
     reasoning: bool
     signatures: bool
+    details: bool = False
+    """The opaque items of the whole turn: signed or encrypted reasoning."""
 
 
 NOTHING_WANTED = Wanted(reasoning=False, signatures=False)
+
+
+_ITEMS = ("item", "item_text")
+"""The ways to send reasoning that also send what the server has encrypted."""
 
 
 def find_wanted(profiles: Iterable[Profile]) -> Wanted:
@@ -39,6 +45,7 @@ def find_wanted(profiles: Iterable[Profile]) -> Wanted:
     return Wanted(
         any(profile.replay_reasoning != "none" for profile in restoring),
         any(profile.replay_extra_content for profile in restoring),
+        any(profile.replay_details or profile.replay_reasoning in _ITEMS for profile in restoring),
     )
 
 
@@ -52,6 +59,7 @@ class DroppedReasoning(Struct, frozen=True):
     """Its calls by their keys."""
     lacks_reasoning: bool
     lacks_signature: bool
+    lacks_details: bool = False
 
 
 class KeptParts(Struct, frozen=True):
@@ -60,6 +68,8 @@ class KeptParts(Struct, frozen=True):
     reasoning: str = ""
     extra_content: Any = None
     """Of the call itself."""
+    details: Sequence[Any] = ()
+    """`reasoning_details` of its turn, each signed text with the text that it signs."""
 
 
 def find_dropped_reasoning(messages: Sequence[Message], wanted: Wanted) -> list[DroppedReasoning]:
@@ -71,18 +81,19 @@ def find_dropped_reasoning(messages: Sequence[Message], wanted: Wanted) -> list[
         for group in group_messages(messages)[0]
         if group.calls
     ]
-    return [turn for turn in turns if turn.lacks_reasoning or turn.lacks_signature]
+    return [turn for turn in turns if turn.lacks_reasoning or turn.lacks_signature or turn.lacks_details]
 
 
 def _make_dropped(group: MessageGroup, messages: Sequence[Message], first: int, wanted: Wanted) -> DroppedReasoning:
     lacks_reasoning = wanted.reasoning and not group.reasonings and not group.details
     lacks_signature = wanted.signatures and not any(has_signature(one.call.extra) for one in group.calls)
+    lacks_details = wanted.details and not group.details
     calls: dict[str, ToolCall] = {}
-    if lacks_reasoning or lacks_signature:
+    if lacks_reasoning or lacks_signature or lacks_details:
         context = describe_context(messages[:first])
         for one in group.calls:
             calls[make_key(one.call.id or "", one.call.name, one.call.arguments, context)] = one.call
-    return DroppedReasoning(first, messages[first].path, calls, lacks_reasoning, lacks_signature)
+    return DroppedReasoning(first, messages[first].path, calls, lacks_reasoning, lacks_signature, lacks_details)
 
 
 def describe_context(messages: Sequence[Message]) -> str:
@@ -123,6 +134,11 @@ def restore_reasoning(
             message = messages[turn.first]
             messages[turn.first] = replace(message, parts=(Reasoning(text), *message.parts))
             warnings.append(f"{turn.path}: the reasoning before this tool call was missing and was restored")
+        details = next((one.details for one in kept.values() if one.details), ()) if turn.lacks_details else ()
+        if details:
+            message = messages[turn.first]
+            messages[turn.first] = replace(message, extra={**message.extra, "reasoning_details": [*details]})
+            warnings.append(f"{turn.path}: the signed reasoning of this turn was missing and was restored")
         extras = {key: one.extra_content for key, one in kept.items() if one.extra_content and turn.lacks_signature}
         for key, extra_content in extras.items():
             call = turn.calls[key]

@@ -6,10 +6,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
 
+import msgspec
 from msgspec import Struct
 
+from app.chat.events import Fault
 from app.chat.messages import NOTHING, ChatRequest
 from app.profiles import Profile
+from app.upstream.causes import REASONING_REFUSED
 from app.upstream.reply.reader import ReplyReader
 
 ApiName: TypeAlias = Literal["chat_completions", "responses", "messages"]
@@ -37,6 +40,8 @@ class Api(Struct, frozen=True):
     """Before the key in that header."""
     headers: Mapping[str, str] = NOTHING
     """Sent with each request; the upstream's own `headers` replace them."""
+    strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
+    """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
 
@@ -51,6 +56,15 @@ class Api(Struct, frozen=True):
         bearer = auth == "bearer"
         name, prefix = ("authorization", "Bearer ") if bearer else (self.key_header, self.key_prefix)
         return {name: prefix + api_key, **self.headers}
+
+
+def repair_refused(api: Api, body: bytes, fault: Fault) -> bytes | None:
+    """Return the body that is sent instead of one whose opaque reasoning the server cannot verify: that of another
+    account, another model or another prefix. None if that is not why it was refused."""
+    if api.strip_reasoning is None or fault.cause != REASONING_REFUSED.word:
+        return None
+    stripped = api.strip_reasoning(msgspec.json.decode(body))
+    return None if stripped is None else msgspec.json.encode(stripped)
 
 
 @cache

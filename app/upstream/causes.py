@@ -117,6 +117,11 @@ EMPTY_REPLY = _cause(
     "the reply was empty",
     'read the server\'s log; if the model may answer with nothing, set empty_replies = "accept" in its profile',
 )
+REASONING_REFUSED = _cause(
+    "reasoning_refused",
+    "the server cannot verify the reasoning of earlier turns",
+    "send requests of one conversation to one account; for Claude, set thinking_binding in the model's profile",
+)
 REPLY_TOO_LARGE = _cause(
     "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
 )

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from msgspec.structs import replace
+
 from app.chat.events import Fault
 from app.errors import find_code
 from app.upstream.reply.chunk import is_too_deep
@@ -106,13 +108,15 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "insufficient_quota",
             r"insufficient[_ ](quota|balance|credits?|funds)|exceeded_current_quota|exceeded your current quota|"
             r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
-            r"billing_not_active|out of credits|quota (has been )?exhausted|payment required|quota is not enough|"
+            r"billing_not_active|credit balance is too low|"
+            r"out of credits|quota (has been )?exhausted|payment required|quota is not enough|"
             r"(余额|额度|资源包)\w{0,12}(不足|失败|用尽|用完)|欠费",
         ),
         (
             "content_filter",
             r"content_filter|data_inspection_failed|datainspectionfailed|responsibleaipolicyviolation|"
-            r"content management policy|inappropriate content|content_policy|moderation|sensitive content|"
+            r"content management policy|blocked by content filtering policy|"
+            r"inappropriate content|content_policy|moderation|sensitive content|"
             r"output new_sensitive|input new_sensitive|敏感内容",
         ),
         (
@@ -155,6 +159,15 @@ _BY_CODE = {
     "vector_store_timeout": "timeout",
 }
 """Codes of OpenAI's Responses API (openai 3.57.0, types/responses/response_error.py) whose words say nothing else."""
+_BY_TYPE = {
+    "authentication_error": "authentication",
+    "billing_error": "insufficient_quota",
+    "not_found_error": "not_found",
+    "permission_error": "permission",
+    "request_too_large": "invalid_request",
+    "timeout_error": "timeout",
+}
+"""Types of Anthropic's Messages API (platform.claude.com/docs/en/api/errors) whose words say nothing else."""
 _IMAGE_CODE = re.compile(
     r"image_\w+|invalid_(?:base64_)?image\w*|(?:empty|failed_to_download)_image\w*|unsupported_image\w*"
 )
@@ -223,6 +236,15 @@ def http_status(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None
 
 
+_REFUSED_REASONING = re.compile(
+    r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
+    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|redacted_thinking.? blocks.*cannot be modified",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify: OpenAI, xAI,
+Anthropic, Bedrock (experientiallabs/experiential issue 965)."""
+_REASONING_REFUSED = "reasoning_refused"
+"""`causes.REASONING_REFUSED`."""
 MAX_MESSAGE = 2000
 _MAX_TOKENS = "max_tokens"
 """The parameter, whatever its path is in a body: requests of several APIs may share the call."""
@@ -473,7 +495,7 @@ def _classify(
     type_: str = "",
     detail: Any = None,
 ) -> Fault:
-    found = by_words(words) or word
+    found = by_words(words) or word or _BY_TYPE.get(type_)
     limit = find_output_limit(message[:MAX_WORDS]) if found in _PERHAPS_OUTPUT_LIMIT else None
     if limit is not None and (status is None or status in _REFUSALS):
         text = _clean(f"{_MAX_TOKENS} is too large for this model: {message}")
@@ -481,7 +503,10 @@ def _classify(
     kind = found or by_status(status, code, type_)
     if kind == "permission" and "quota" in words.lower():
         kind = "insufficient_quota"
-    return Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
+    fault = Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
+    if status == 400 and _REFUSED_REASONING.search(words[:MAX_WORDS]):
+        return replace(fault, cause=_REASONING_REFUSED)
+    return fault
 
 
 def _find_detail(source: dict[str, Any]) -> Any:

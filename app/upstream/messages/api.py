@@ -3,6 +3,7 @@
 from app.upstream.api import Api
 from app.upstream.messages.assembler import MessageAssembler
 from app.upstream.messages.decoder import decode
+from app.upstream.messages.repair import strip_reasoning
 from app.upstream.messages.request import build
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
@@ -21,5 +22,6 @@ API = Api(
     key_prefix="",
     # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).
     headers={"anthropic-version": "2023-06-01"},
+    strip_reasoning=strip_reasoning,
     needs_v1=True,
 )

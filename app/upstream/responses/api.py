@@ -5,6 +5,7 @@ from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import ResponsesAssembler
 from app.upstream.responses.event import decode
+from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
 
 
@@ -12,4 +13,6 @@ def make_reader(reply_id: str) -> ReplyReader:
     return ReplyReader(EventReader(decode), ResponsesAssembler(reply_id))
 
 
-API = Api("/responses", build, make_reader, conversation="input", system="instructions")
+API = Api(
+    "/responses", build, make_reader, conversation="input", system="instructions", strip_reasoning=strip_reasoning
+)

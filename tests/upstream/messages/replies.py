@@ -8,6 +8,16 @@ from app.chat.events import Event
 from app.upstream.messages.api import make_reader
 
 Json = dict[str, Any]
+KINDS = ("anthropic", "anthropic_compatible")
+REPLY = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn"}
+SETTINGS: Json = {
+    "upstreams": {kind: {"base_url": "http://model.test/v1", "api": "messages", "kind": kind} for kind in KINDS},
+    "models": {
+        kind: {"upstreams": [kind], "name": "up-model", "profile": {"media": ["image", "file"]}} for kind in KINDS
+    },
+    "cache": {"url": "null:"},
+    "server": {"log_level": "error"},
+}
 
 
 def read(data: bytes, size: int | None = None, *, clean: bool = True) -> list[Event]:

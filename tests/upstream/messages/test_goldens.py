@@ -11,19 +11,9 @@ from app.chat.events import Event, Failed, Finish
 
 from tests.in_process_gateway import ModelServer, Running
 from tests.upstream.messages.recordings import GOLDENS, needs_goldens
-from tests.upstream.messages.replies import read
+from tests.upstream.messages.replies import KINDS, REPLY, SETTINGS, read
 
 Json = dict[str, Any]
-KINDS = ("anthropic", "anthropic_compatible")
-REPLY = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn"}
-SETTINGS: Json = {
-    "upstreams": {kind: {"base_url": "http://model.test/v1", "api": "messages", "kind": kind} for kind in KINDS},
-    "models": {
-        kind: {"upstreams": [kind], "name": "up-model", "profile": {"media": ["image", "file"]}} for kind in KINDS
-    },
-    "cache": {"url": "null:"},
-    "server": {"log_level": "error"},
-}
 COUNTS = (
     *("prompt_tokens", "completion_tokens", "total_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens"),
 )

@@ -1,0 +1,31 @@
+"""The signed reasoning of a turn of calls comes back to the server, although the client dropped it."""
+
+import json
+from typing import Any
+
+import httpx
+
+from tests.in_process_gateway import ModelServer, Running
+from tests.upstream.messages.replies import SETTINGS
+
+Json = dict[str, Any]
+FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+THOUGHT = {"type": "thinking", "thinking": "Look.", "signature": "SIG"}
+HIDDEN = {"type": "redacted_thinking", "data": "RED"}
+CALL = {"type": "tool_use", "id": "toolu_01Abc", "name": "f", "input": {}}
+
+
+def test_dropped_signatures_are_restored_to_the_server_that_wrote_them() -> None:
+    reply = {"type": "message", "role": "assistant", "content": [THOUGHT, HIDDEN, CALL], "stop_reason": "tool_use"}
+    server = ModelServer(lambda _: httpx.Response(200, json=reply))
+    tools = [{"type": "function", "function": FUNCTION}]
+    messages: list[Json] = [{"role": "user", "content": "Go."}]
+    with Running({**SETTINGS, "cache": {"url": "memory:", "apply": "on_request"}}, server) as gateway:
+        asked = {"model": "anthropic", "tools": tools, "messages": messages}
+        answer = gateway.post("/v1/chat/completions", asked).json["choices"][0]["message"]
+        bare = {"role": "assistant", "content": None, "tool_calls": answer["tool_calls"]}
+        result = {"role": "tool", "tool_call_id": CALL["id"], "content": "done"}
+        again = gateway.post("/v1/chat/completions", {**asked, "messages": [*messages, bare, result]})
+    assert again.status == 200
+    assert json.loads(server.requests[-1].content)["messages"][1]["content"] == [THOUGHT, HIDDEN, CALL]
+    assert "was restored" in json.dumps(again.json)

@@ -1,0 +1,77 @@
+"""A server that cannot verify the reasoning of earlier turns is sent the request once more without it."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from app.upstream.messages.repair import strip_reasoning
+
+from tests.in_process_gateway import ModelServer, Running
+from tests.upstream.messages.replies import REPLY, SETTINGS
+
+Json = dict[str, Any]
+THOUGHT = {"type": "thinking", "thinking": "t", "signature": "s"}
+CALL = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
+RESULT = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "r"}]}
+HISTORY = [
+    {"role": "user", "content": "Hi"},
+    {
+        "role": "assistant",
+        "content": "Hello.",
+        "reasoning_content": "t",
+        "reasoning_details": [{"type": "reasoning.text", "signature": "s", "format": "anthropic-claude-v1"}],
+    },
+    {"role": "user", "content": "More"},
+]
+
+
+def body(*messages: Json, **fields: Any) -> Json:
+    return {"model": "m", "messages": list(messages), **fields}
+
+
+def test_thinking_goes_and_a_message_that_is_only_a_thought_with_it() -> None:
+    given = body({"role": "assistant", "content": [THOUGHT]}, {"role": "assistant", "content": [THOUGHT, CALL]}, RESULT)
+    assert strip_reasoning(given) == body({"role": "assistant", "content": [CALL]}, RESULT)
+
+
+def test_thinking_with_a_budget_goes_where_the_server_demands_a_thought() -> None:
+    given = body({"role": "assistant", "content": [THOUGHT, CALL]}, RESULT, thinking={"type": "enabled"})
+    assert strip_reasoning(given) == body({"role": "assistant", "content": [CALL]}, RESULT)
+
+
+def test_a_body_without_thoughts_or_whose_caller_wants_the_refusal_is_left_alone() -> None:
+    assert strip_reasoning(body({"role": "user", "content": "x"})) is None
+    binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
+    assert strip_reasoning(body({"role": "assistant", "content": [THOUGHT]}, thinking=binding)) is None
+
+
+REFUSALS = (
+    "messages.1.content.0: Invalid `signature` in `thinking` block",
+    "messages.1.content.0.thinking.signature: Field required",
+    "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified",
+)
+
+
+@pytest.mark.parametrize("message", REFUSALS)
+def test_a_refused_signature_is_sent_once_more_without_it_and_a_warning(message: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if b"thinking" in request.content:
+            error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+            return httpx.Response(400, json=error)
+        return httpx.Response(200, json=REPLY)
+
+    server = ModelServer(answer)
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/chat/completions", {"model": "anthropic", "messages": HISTORY})
+    assert answered.status == 200
+    assert [b"thinking" in request.content for request in server.requests] == [True, False]
+    assert "cannot verify" in json.dumps(answered.json)
+
+
+def test_another_refusal_is_not_repaired() -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": "max_tokens: too large"}}
+    server = ModelServer(lambda _: httpx.Response(400, json=error))
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/chat/completions", {"model": "anthropic", "messages": HISTORY})
+    assert (answered.status, len(server.requests)) == (400, 1)
