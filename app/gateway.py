@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from app.attachments.loader import AttachmentLoader
 from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, Found
-from app.chat.attachments import Attachment
+from app.chat.attachments import Attachment, PassageSearch
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
@@ -192,8 +192,7 @@ class Gateway:
         Raises ParleyError for media that are refused or cannot be loaded."""
         if not wanted:
             return NO_MEDIA
-        passages = request.passages or route.passages
-        search = None
+        passages, search = _choose_search(route, request), None
         if passages is not None:
             embed = partial(self._client.embeddings, route.deployments[0].target)
             search = FileSearch(passages, find_question(request), embed)
@@ -433,7 +432,11 @@ def _refuse_servers(asked: ServerTools) -> None:
 def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:
     """Return the request with what it does not say itself."""
     params = merge_params(route.defaults, request.params)
-    return replace(request, params=params, passages=request.passages or route.passages)
+    return replace(request, params=params, passages=_choose_search(route, request))
+
+
+def _choose_search(route: ModelRoute, request: ChatRequest) -> PassageSearch | None:
+    return request.passages or route.passages
 
 
 def _take_nothing(size: int) -> None: ...

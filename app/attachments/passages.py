@@ -13,14 +13,14 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.attachments.documents.protocol import FoundPassage, SearchJob, UnreadableFile
+from app.attachments.documents.protocol import FoundPassage, SearchJob, SearchResult, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.chat.attachments import FileText, PassageSearch, Section
 from app.chat.messages import ChatRequest, Text
 from app.errors import ParleyError
 
 MAX_EMBEDDED = 200
-"""So many of the best passages by words are compared by their embeddings."""
+"""So many passages are compared by their embeddings: the best by words, then others from all parts of the files."""
 RANK_OFFSET = 60
 """Of reciprocal rank fusion (Cormack and others, 2009), as in Qwen-Agent's hybrid search."""
 GAP = "[…]"
@@ -43,7 +43,7 @@ async def choose_passages(
 ) -> list[FileText]:
     """Return the files, each with its chosen passages. Files that together have at most `max_tokens` stay whole. Raises
     Busy."""
-    search, question = wanted.passages, wanted.question
+    search, question, model = wanted.passages, wanted.question, wanted.passages.embedding_model
     texts = [[section.text for section in file.sections] for file in files]
     job = SearchJob(
         texts,
@@ -51,8 +51,9 @@ async def choose_passages(
         search.max_tokens,
         search.passage_tokens,
         search.overlap_tokens,
-        keywords=search.keywords,
+        keywords=search.keywords or model is not None,
         front=search.front,
+        max_others=0 if model is None else MAX_EMBEDDED,
     )
     try:
         found = await workers.search(job, caller=caller)
@@ -63,10 +64,9 @@ async def choose_passages(
     if found.fits:
         return list(files)
     ranked, problem = found.passages, ""
-    model = search.embedding_model
     if model is not None:
         try:
-            ranked = await _rank_by_meaning(ranked, texts, search, model, question, wanted.embed)
+            ranked = await _rank_by_meaning(found, texts, search, model, question, wanted.embed)
         except ParleyError as error:
             problem = f"its passages were chosen by their words alone, because {model} failed: {error.message}"
     chosen = take_best(ranked, search)
@@ -77,7 +77,7 @@ async def choose_passages(
 
 
 async def _rank_by_meaning(
-    ranked: Sequence[FoundPassage],
+    found: SearchResult,
     texts: Sequence[Sequence[str]],
     search: PassageSearch,
     model: str,
@@ -85,16 +85,18 @@ async def _rank_by_meaning(
     embed: Embed,
 ) -> list[FoundPassage]:
     """Rank by words and by embeddings together. Raises ParleyError."""
-    candidates = ranked[:MAX_EMBEDDED]
+    best = found.passages[: min(found.matching, MAX_EMBEDDED)]
+    candidates = [*best, *found.others[: MAX_EMBEDDED - len(best)]]
     parts = [texts[each.file][each.section][each.start : each.end] for each in candidates]
     asked, *vectors = await embed(model, [question, *parts])
-    return fuse_ranks(candidates, [_similarity(asked, vector) for vector in vectors], search)
+    return fuse_ranks(candidates, [_similarity(asked, vector) for vector in vectors], search, matching=len(best))
 
 
 def fuse_ranks(
-    candidates: Sequence[FoundPassage], similarities: Sequence[float], search: PassageSearch
+    candidates: Sequence[FoundPassage], similarities: Sequence[float], search: PassageSearch, *, matching: int
 ) -> list[FoundPassage]:
-    """Rank passages, which are in the order of their words, by both ranks. The first ones of the file stay first."""
+    """Rank passages by both ranks. The first `matching` ones are in the order of their words; the others have no such
+    rank. The first ones of the file stay first."""
     by_meaning = sorted(range(len(candidates)), key=lambda place: -similarities[place])
     scores = [0.0] * len(candidates)
     for rank, place in enumerate(by_meaning):
@@ -102,7 +104,7 @@ def fuse_ranks(
     for rank, each in enumerate(candidates):
         if each.front:
             scores[rank] = math.inf
-        elif search.keywords:
+        elif search.keywords and rank < matching:
             scores[rank] += 1 / (rank + 1 + RANK_OFFSET)
     least = search.min_similarity
     kept = [

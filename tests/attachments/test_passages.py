@@ -7,7 +7,15 @@ import pytest
 from app.attachments.documents.protocol import FoundPassage, SearchJob, SearchResult, UnreadableFile
 from app.attachments.documents.worker_main import run_job
 from app.attachments.documents.worker_pool import DocumentWorkers
-from app.attachments.passages import GAP, FileSearch, choose_passages, find_question, fuse_ranks, take_best
+from app.attachments.passages import (
+    GAP,
+    MAX_EMBEDDED,
+    FileSearch,
+    choose_passages,
+    find_question,
+    fuse_ranks,
+    take_best,
+)
 from app.chat.attachments import FileText, PassageSearch, Section
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, Message, Text
@@ -125,6 +133,43 @@ async def test_embeddings_find_what_has_no_word_of_the_question() -> None:
     assert [section.number for section in file.sections] == [2]
 
 
+LONG = FileText(tuple(Section(f"Page {number}.\n{FILLER * 60}", number) for number in range(1, 401)), "page")
+"""It has more passages than are compared by their embeddings."""
+
+
+@pytest.mark.parametrize(("question", "keywords"), [("3", True), ("zebra", True), ("zebra", False)])
+async def test_embeddings_see_all_parts_of_a_long_file(question: str, keywords: bool) -> None:
+    seen: list[str] = []
+
+    async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
+        seen.extend(texts[1:])
+        return [[1.0]] * len(texts)
+
+    await chosen(LONG, question=question, keywords=keywords, embed=embed, embedding_model="embed-1")
+    assert len(seen) == MAX_EMBEDDED
+    pages = [int(text.split()[1].rstrip(".")) for text in seen if text.startswith("Page")]
+    assert min(pages) < 20 and max(pages) > 380
+    assert question != "3" or "Page 3." in seen[0]
+
+
+async def test_a_passage_without_a_word_of_the_question_is_found_beside_those_with_one() -> None:
+    async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
+        return [[1.0, 0.0], *([0.9, 0.1] if "thirty days" in text else [0.1, 0.9] for text in texts[1:])]
+
+    (file,) = await chosen(
+        FILE, question="fee", embed=embed, embedding_model="embed-1", min_similarity=0.5, max_passages=1
+    )
+    assert [section.number for section in file.sections] == [2]
+
+
+async def test_where_embeddings_alone_should_decide_the_words_do_if_they_fail() -> None:
+    async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
+        raise UpstreamFailed(Fault("upstream_error", "no such model", transient=False))
+
+    (file,) = await chosen(FILE, embed=embed, embedding_model="embed-1", keywords=False)
+    assert [section.number for section in file.sections] == [2, 4]
+
+
 async def test_a_failed_embedding_leaves_the_words() -> None:
     async def embed(model: str, texts: Sequence[str]) -> list[list[float]]:
         raise UpstreamFailed(Fault("upstream_error", "no such model", transient=False))
@@ -143,13 +188,17 @@ def passage(number: int, *, tokens: int = 10, front: bool = False) -> FoundPassa
 def test_a_passage_that_is_good_in_both_orders_is_the_best() -> None:
     first, second, third = (passage(number) for number in (1, 2, 3))
     similar = [0.1, 0.9, 0.8]
-    assert fuse_ranks([first, second, third], similar, SEARCH) == [second, first, third]
-    assert fuse_ranks([first, second, third], similar, replace(SEARCH, keywords=False)) == [second, third, first]
+    found = [first, second, third]
+    assert fuse_ranks(found, similar, SEARCH, matching=3) == [second, first, third]
+    assert fuse_ranks(found, similar, replace(SEARCH, keywords=False), matching=3) == [second, third, first]
+    assert fuse_ranks(found, [0.9, 0.8, 0.1], SEARCH, matching=0) == found
+    assert fuse_ranks(found, [0.1, 0.2, 0.9], SEARCH, matching=1) == [first, third, second]
 
 
 def test_what_is_not_similar_enough_is_left_out_but_the_first_passages() -> None:
     front, near, far = passage(1, front=True), passage(2), passage(3)
-    assert fuse_ranks([front, near, far], [0.0, 0.8, 0.2], replace(SEARCH, min_similarity=0.5)) == [front, near]
+    search = replace(SEARCH, min_similarity=0.5)
+    assert fuse_ranks([front, near, far], [0.0, 0.8, 0.2], search, matching=3) == [front, near]
 
 
 def test_a_passage_that_does_not_fit_leaves_room_for_a_smaller_one() -> None:

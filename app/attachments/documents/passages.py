@@ -48,7 +48,8 @@ class Passage:
 
 def find_passages(job: SearchJob) -> SearchResult:
     """Rank the passages of the files by their match with the question, the best first. Those without a match are left
-    out, unless nothing matches: then they come in the order of the files' pages."""
+    out, unless nothing matches: then they come in the order of the files' pages. `others` has some of those without a
+    match."""
     counts = [sum(map(_count, sections)) for sections in job.files]
     if sum(counts) <= job.max_tokens:
         return SearchResult(fits=True)
@@ -58,17 +59,20 @@ def find_passages(job: SearchJob) -> SearchResult:
     # Without a word that matches, each file gets an equal share, from its beginning.
     in_turn = (each for places in zip_longest(*by_file) for each in places if each is not None)
     ranked = matching or list(in_turn)
-    front = [passage for passage in _find_front(job, by_file) if passage not in ranked[:1]] if job.front else []
+    front = _find_front(job, by_file) if job.front else ()
+    best = dict.fromkeys([*front, *matching])
     ordered = list(dict.fromkeys([*front, *ranked]))[:MAX_FOUND]
+    others = _take_evenly([passage for passage in passages if passage not in best], job.max_others)
     numbers = {passage: number for found in by_file for number, passage in enumerate(found, 1)}
-    return SearchResult(
-        fits=False,
-        totals=[len(found) for found in by_file],
-        passages=[
+
+    def tell(found: Sequence[Passage]) -> list[FoundPassage]:
+        return [
             FoundPassage(each.file, each.section, each.start, each.end, each.tokens, numbers[each], each in front)
-            for each in ordered
-        ],
-    )
+            for each in found
+        ]
+
+    totals = [len(found) for found in by_file]
+    return SearchResult(False, totals, tell(ordered), min(len(best), MAX_FOUND), tell(others))
 
 
 def _find_front(job: SearchJob, by_file: Sequence[Sequence[Passage]]) -> Sequence[Passage]:
@@ -77,6 +81,13 @@ def _find_front(job: SearchJob, by_file: Sequence[Sequence[Passage]]) -> Sequenc
         return ()
     front = by_file[0][:FRONT_PASSAGES]
     return front if 2 * sum(passage.tokens for passage in front) <= job.max_tokens else ()
+
+
+def _take_evenly(passages: Sequence[Passage], most: int) -> Sequence[Passage]:
+    """Return at most so many passages, at equal distances."""
+    if len(passages) <= most:
+        return passages
+    return [passages[number * len(passages) // most] for number in range(most)]
 
 
 def _split_file(file: int, sections: Sequence[str], job: SearchJob) -> Iterator[Passage]:

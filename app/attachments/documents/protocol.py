@@ -77,6 +77,8 @@ class SearchJob(msgspec.Struct, tag="search", frozen=True):
     keywords: bool
     front: bool
     """Put the first passages of the only file before all others."""
+    max_others: int = 0
+    """So many passages without a word of the question are returned too, for a comparison by their meaning."""
 
 
 class TextResult(msgspec.Struct, tag="read", frozen=True):
@@ -119,7 +121,11 @@ class SearchResult(msgspec.Struct, tag="found", frozen=True):
     totals: list[int] = []
     """How many passages each file has."""
     passages: list[FoundPassage] = []
-    """The best first."""
+    """The best first; without a word that matches, those at the beginnings of the files."""
+    matching: int = 0
+    """How many of the first of `passages` have a word of the question or are at the front."""
+    others: list[FoundPassage] = []
+    """Passages without a word of the question, from all parts of the files."""
 
 
 class JobRefused(msgspec.Struct, tag="refused", frozen=True):

@@ -13,6 +13,7 @@ from tests.each_case import each_case
 
 FILLER = "The weather was fine, and nobody said a word about it.\n"
 BOOK = FILLER * 400 + "Invoices must be paid within thirty days.\n" + FILLER * 400
+POLICY_FIRST = "Invoices must be paid within thirty days.\n" + FILLER * 400
 POLICY = "退款政策：客户可以在三十天内申请退款。\n"
 CHINESE_BOOK = "今天天气很好，我们去公园散步。" * 500 + POLICY + "今天天气很好，我们去公园散步。" * 500
 
@@ -76,6 +77,23 @@ def test_the_first_passages_of_the_only_file_come_first() -> None:
     assert numbers[:FRONT_PASSAGES] == [(1, True), (2, True)]
     assert not numbers[FRONT_PASSAGES][1]
     assert not any(each.front for each in search([BOOK], [FILLER * 200], question="invoice", front=True).passages)
+
+
+def test_a_front_passage_that_is_also_the_best_one_is_still_marked() -> None:
+    result = search([POLICY_FIRST], question="invoice", front=True)
+    assert [(each.number, each.front) for each in result.passages[:FRONT_PASSAGES]] == [(1, True), (2, True)]
+
+
+def test_passages_without_a_match_come_from_all_parts_of_the_files_for_a_comparison_by_meaning() -> None:
+    result = search([BOOK], question="invoice", max_others=10)
+    assert result.matching == len(result.passages) <= 2
+    numbers = [each.number for each in result.others]
+    assert len(numbers) == 10 and numbers == sorted(numbers)
+    assert numbers[0] == 1 and numbers[-1] > 0.8 * result.totals[0]
+    assert not set(numbers) & {each.number for each in result.passages}
+    unmatched = search([BOOK], question="zebra", max_others=10_000)
+    assert (unmatched.matching, len(unmatched.others)) == (0, unmatched.totals[0])
+    assert not search([BOOK], question="invoice").others
 
 
 def test_the_first_passages_are_no_exception_where_they_would_take_the_place_of_the_others() -> None:
