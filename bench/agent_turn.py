@@ -260,7 +260,7 @@ def _add(results: Results, key: tuple[str, str, str], value: float) -> None:
 
 
 def markdown(results: Results) -> str:
-    """A table of the figures, a column for each server and endpoint; what stands beside another is in `ratios`."""
+    """A table of the figures, a column for each server and endpoint; `ratios` says which are compared."""
     columns = list(dict.fromkeys((name, path) for name, path, _ in results))
     figures = list(dict.fromkeys(figure for _, _, figure in results))
     lines = ["| agent turn | " + " | ".join(f"{name} `{path}`" for name, path in columns) + " |"]

@@ -25,7 +25,7 @@ from app.api.asgi import (
 )
 from app.api.context import AppContext
 from app.api.open_replies import PendingReply
-from app.api.reply_response import EventStreamResponse, ReplyResponse
+from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
@@ -307,8 +307,8 @@ class ChatEndpoint(Generic[Parsed]):
         context, settings, trace = self._context, parsed.settings, request.record.trace
         if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.record_content(parsed.request.messages)
-        create = context.replies.create_event_stream if settings.stream else context.replies.create_json_response
-        response = create(request.writer, info, parsed.reply_format, settings.mode)
+        create = EventStreamResponse if settings.stream else JsonResponse
+        response = create(request.writer, info, parsed.reply_format, settings.mode, context.replies.limits)
         response.attempts = request.attempts
         response.owner = self._get_owner(request.scope)
         return response

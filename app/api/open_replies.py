@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from app.api.asgi import Receive
-from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse, ResponseLimits
-from app.api.response_writer import ResponseWriter
+from app.api.reply_response import ReplyResponse, ResponseLimits
 from app.api.resumable import (
     ResumableReplies,
     ResumableReply,
@@ -20,7 +19,6 @@ from app.api.resumable import (
 from app.cache import Cache
 from app.chat.stream import Reply
 from app.errors import Cancelled, ParleyError
-from app.formats.base import Format, ReplyInfo, ReplyMode
 from app.runtime.memory_budget import Lease
 from app.runtime.ticker import Ticker
 
@@ -39,29 +37,10 @@ class OpenReplies:
         self.resumable = resumable
         self._cache = cache
         self.ticker = ticker
-        self._limits = limits
+        self.limits = limits
+        """Those of each response."""
         self._publishing: set[asyncio.Task[None]] = set()
         """Writes of records that no response waits for."""
-
-    def create_event_stream(
-        self,
-        writer: ResponseWriter,
-        info: ReplyInfo,
-        reply_format: Format,
-        mode: ReplyMode,
-        skip_frames: int = 0,
-        *,
-        keep_last: bool = True,
-    ) -> EventStreamResponse:
-        """The first `skip_frames` frames are not sent: the client has read them, but with `keep_last` not the last one
-        of the reply."""
-        limits = self._limits
-        return EventStreamResponse(writer, info, reply_format, mode, limits, skip_frames, keep_last=keep_last)
-
-    def create_json_response(
-        self, writer: ResponseWriter, info: ReplyInfo, reply_format: Format, mode: ReplyMode
-    ) -> JsonResponse:
-        return JsonResponse(writer, info, reply_format, mode, self._limits)
 
     async def run(
         self, response: ReplyResponse, opening: PendingReply, receive: Receive, lease: Lease | None = None

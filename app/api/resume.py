@@ -8,6 +8,7 @@ from urllib.parse import parse_qs
 
 from app.api.asgi import Receive, Scope, send_json, send_no_content
 from app.api.context import AppContext
+from app.api.reply_response import EventStreamResponse, JsonResponse
 from app.api.response_writer import Send, make_send_queue
 from app.api.resumable import ResumableReply
 from app.calls.call import is_lost
@@ -47,11 +48,11 @@ class ResumeEndpoint:
     async def _stream_rest(
         self, resumable: ResumableReply, after: int, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        response = self._context.replies.create_event_stream(
-            make_send_queue(scope, send), resumable.info, resumable.format, resumable.mode, skip_frames=after
-        )
+        replies, reply_format = self._context.replies, resumable.format
+        writer = make_send_queue(scope, send)
+        response = EventStreamResponse(writer, resumable.info, reply_format, resumable.mode, replies.limits, after)
         response.start_stream()  # the client reads a stream: a failure is its last frame, never an HTTP status
-        await self._context.replies.run(response, resumable.source.open(), receive)
+        await replies.run(response, resumable.source.open(), receive)
 
 
 class ReplyEndpoint:
@@ -79,9 +80,8 @@ class ReplyEndpoint:
             resumable = await context.replies.find(id_, owner)
             if resumable is None or not resumable.source.complete:
                 raise _not_found(scope)
-            response = context.replies.create_json_response(
-                make_send_queue(scope, send), resumable.info, resumable.format, "whole"
-            )
+            writer, limits = make_send_queue(scope, send), context.replies.limits
+            response = JsonResponse(writer, resumable.info, resumable.format, "whole", limits)
             await context.replies.run(response, resumable.source.open(), receive)
 
     async def _cancel(self, id_: str, scope: Scope) -> dict[str, Any]:

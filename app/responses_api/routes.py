@@ -174,9 +174,10 @@ class _StoredReplies:
             await send_json(request.send, 200, run.describe(), {"x-parley-response-id": run.id})
             return
         response, writer = run.response, request.offered_writer or SendQueue(request.send)
-        follower = self._context.replies.create_event_stream(writer, response.info, response.format, response.mode)
+        replies = self._context.replies
+        follower = EventStreamResponse(writer, response.info, response.format, response.mode, replies.limits)
         follower.start_stream()
-        await self._context.replies.run(follower, run.follow(follower), request.receive)
+        await replies.run(follower, run.follow(follower), request.receive)
 
     async def _produce(self, endpoint: Endpoint, request: RequestInProgress, run: BackgroundRun) -> None:
         """Produce a background response to its end, and report its request."""

@@ -276,7 +276,8 @@ class _Handlers:
 
     def _create_response(self, stream: "_Stream", info: ReplyInfo) -> EventStreamResponse:
         writer = make_send_queue(stream.scope, stream.send)
-        return self._context.replies.create_event_stream(writer, info, RESPONSES, "delta", stream.skip, keep_last=False)
+        limits = self._context.replies.limits
+        return EventStreamResponse(writer, info, RESPONSES, "delta", limits, stream.skip, keep_last=False)
 
 
 class _Stream(NamedTuple):

@@ -109,7 +109,7 @@ _OPEN_FIELDS = ("input", "tools", "tool_choice", "text", "response_format", "cha
 
 
 _QUESTION = {"type": "message", "role": "user", "content": _SUMMARIZE}
-"""Stands for a `compaction_trigger`."""
+"""What a `compaction_trigger` asks of the model."""
 
 
 class _SettingItem(NamedTuple):
