@@ -84,3 +84,12 @@ class FakeServers:
 
     def close(self) -> None:
         self.closed += 1
+
+    def start_required(self) -> None:
+        """None is required."""
+
+    def list_status(self) -> list[Any]:
+        return []
+
+    async def aclose(self) -> None:
+        """No process is to be ended."""
