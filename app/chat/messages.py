@@ -20,6 +20,9 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 MediaKind: TypeAlias = Literal["image", "audio", "video", "file"]
 
 NOTHING: Mapping[str, Any] = {}
+UNREAD = "unread"
+"""The key of `Message.extra` with a warning for each detail that the caller sent as an item of its provider: it is for
+a server that does not get the details."""
 
 
 class CacheMark(Struct, frozen=True):

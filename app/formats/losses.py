@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, get_args
 
-from app.chat.messages import FormatName, Message, ToolCall
+from app.chat.messages import UNREAD, FormatName, Message, ToolCall
 from app.errors import Violation
 
 _NAMES = frozenset(get_args(FormatName))
@@ -31,7 +31,7 @@ def find_extra_losses(message: Message, written_keys: Collection[str], no_field:
     extra = message.extra
     kept = [key for key, value in extra.items() if key in _NAMES and _is_original(value)]
     asides = [key for key, value in extra.items() if key.endswith(_ASIDE_ENDS) and isinstance(value, list)]
-    lost = sorted(set(extra) - {*written_keys, *kept, *asides})
+    lost = sorted(set(extra) - {UNREAD, *written_keys, *kept, *asides})
     lost += [key for name in kept for key in _unread_keys(extra[name]) if key not in lost]
     if lost:
         yield Violation(message.path, f"{', '.join(lost)} {no_field}")

@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
+from app.chat.messages import UNREAD, CacheMark, ChatRequest, Media, Message, Part, Text, ToolCall, ToolResult
 from app.openai_messages.messages import drop_from_call, drop_other_apis
 from app.profiles import Profile
 
@@ -46,8 +46,9 @@ def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_te
     """Return a warning for each field that is not sent. `calls_as_text`: the prompt has the calls as text. What is for
     another API is left out without a warning: clients send it back always."""
     sent = profile.replay_extra_content
+    warnings = _find_unread(request, profile)
     if sent and not calls_as_text:
-        return []
+        return warnings
     reason = "this model's server does not accept it" if not sent else "tool calls are sent as text"
     paths = []
     for message in request.messages:
@@ -58,7 +59,14 @@ def warn_of_unsent_fields(request: ChatRequest, profile: Profile, *, calls_as_te
                 paths += [f"{call.path}.{key}" if call.path else f"{message.path}: {key}" for key in keys]
     if not sent:
         paths += [f"{message.path}: extra_content" for message in request.messages if _has_own_field(message)]
-    return [f"{path} was not sent: {reason}" for path in paths]
+    return warnings + [f"{path} was not sent: {reason}" for path in paths]
+
+
+def _find_unread(request: ChatRequest, profile: Profile) -> list[str]:
+    """Return a warning for each item of the caller's provider, if this server does not get it."""
+    if profile.replay_details or profile.replay_reasoning in ("item", "item_text"):
+        return []
+    return [text for message in request.messages if message.extra for text in message.extra.get(UNREAD, ())]
 
 
 def _has_own_field(message: Message) -> bool:

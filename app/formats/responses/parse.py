@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
-from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
+from app.chat.messages import UNREAD, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.chat.tool_asks import ToolApproval, make_tool_name
 from app.chat.turns import Turn
 from app.errors import Violation
@@ -26,6 +26,8 @@ from app.validation.violations import find_unknown_keys, to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
 _ROLES: dict[str, Role] = {"developer": "system"}
+FORMAT = "openai-responses-v1"
+"""The `format` of details that belong to this API, in OpenRouter's shape."""
 
 
 def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = False) -> ParsedMessages:
@@ -104,8 +106,9 @@ class _ItemParser:
             case wire.AdditionalToolsItem() | wire.ConfigurationItem() | wire.CompactionTriggerItem():
                 self._warn_of_settings(path, item.type)
             case wire.HostedItem():
+                detail = {"type": "provider.item", "item": item.model_dump(exclude_unset=True), "format": FORMAT}
                 text = f"an item of type {item.type} is for a provider's own servers, and was left out"
-                self.warnings.append(f"{path}: {text}")
+                self._add_details(path, [detail], unread=[f"{path}: {text}"])
             case _:
                 self._add_call_item(path, item)
 
@@ -196,7 +199,12 @@ class _ItemParser:
         self._close()
         seal = read_seal(item.encrypted_content or "")
         if seal is None or not seal.text:
-            self.warnings.append(f"{path}: a summary that another provider has encrypted was left out")
+            unread = f"{path}: a summary that another provider has encrypted was left out"
+            if not item.encrypted_content:
+                self.warnings.append(unread)
+                return
+            detail = {"type": "provider.item", "item": item.model_dump(exclude_unset=True), "format": FORMAT}
+            self._add_details(path, [detail], unread=[unread])
         else:
             self._messages.append(make_summary(seal.text, path))
 
@@ -328,20 +336,35 @@ class _ItemParser:
         seal = read_seal(item.encrypted_content) if item.encrypted_content else None
         text = _join_texts(item.content) or (seal and seal.text) or _join_texts(item.summary, "\n\n")
         details = seal.details if seal else []
+        unread: list[str] = []
+        if item.encrypted_content and seal is None:
+            details = [_make_detail(item)]
+            unread = [] if text else [f"{path}: reasoning that another provider has encrypted was left out"]
         if seal and seal.calls:
             self._signatures |= seal.calls
             self._say(path)
         if not text and not details:
-            if item.encrypted_content and seal is None:
-                self.warnings.append(f"{path}: reasoning that another provider has encrypted was left out")
             return
+        self._add_details(path, details, *([Reasoning(text)] if text else ()), unread=unread)
+
+    def _add_details(self, path: str, details: list[Any], *parts: Part, unread: Sequence[str]) -> None:
+        """Add what only the model's server understands, at its place. `unread` says what a server of another API does
+        not get."""
         if self._held_results:
             self._close()
         if details and self._turn and any(not isinstance(part, Reasoning) for part in self._turn[-1].parts):
             self._turn.append(Message("assistant", (), path=path))  # what is opaque keeps its place
         known = self._turn[-1].extra.get("reasoning_details", ()) if self._turn else ()
-        extra = {"reasoning_details": [*known, *details]} if details else {}
-        self._say(path, *([Reasoning(text)] if text else ()), **extra)
+        extra: dict[str, Any] = {"reasoning_details": [*known, *details]} if details else {}
+        if unread:
+            extra[UNREAD] = [*(self._turn[-1].extra.get(UNREAD, ()) if self._turn else ()), *unread]
+        self._say(path, *parts, **extra)
+
+
+def _make_detail(item: wire.ReasoningItem) -> dict[str, Any]:
+    """Return what a server has encrypted, as a detail."""
+    named = {"id": item.id} if item.id else {}
+    return {"type": "reasoning.encrypted", "data": item.encrypted_content, **named, "format": FORMAT}
 
 
 def _are_one_turn(messages: Sequence[Message]) -> bool:

@@ -445,7 +445,8 @@ class ItemReference(_Item):
 
 
 class HostedItem(_Item):
-    """An item of a tool that runs at a provider, or one that only a provider can read. It is left out."""
+    """An item of a tool that runs at a provider, or one that only a provider can read. Only a server of this API gets
+    it."""
 
     type: str
 

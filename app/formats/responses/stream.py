@@ -25,6 +25,7 @@ from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder
+from app.formats.responses.schema import HOSTED_ITEMS
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, read_object
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
@@ -588,9 +589,25 @@ class ResponseEventEncoder(DeltaEncoder):
         return self._write_sealed(details[count:], {message.id: extra} if extra and extra != known else {})
 
     def _write_sealed(self, details: Any, calls: dict[str, Any] | None = None) -> bytes:
-        if not details and not calls:
-            return b""
-        sealed = write_seal(Seal("", details or [], calls or {}))
+        """Write details and opaque fields of calls. What a tool of the server has done is an item of this API."""
+        out, run = b"", list[Any]()
+        for detail in details or ():
+            item = _find_native_item(detail)
+            if item is None:
+                run.append(detail)
+                continue
+            out += (self._write_seal(run, {}) if run else b"") + self._write_native_item(item)
+            run = []
+        return out + (self._write_seal(run, calls or {}) if run or calls else b"")
+
+    def _write_native_item(self, item: dict[str, Any]) -> bytes:
+        index = len(self._output)
+        added = self._frame("response.output_item.added", output_index=index, item=item)
+        self._output.append(item)
+        return added + self._frame("response.output_item.done", output_index=index, item=item)
+
+    def _write_seal(self, details: list[Any], calls: dict[str, Any]) -> bytes:
+        sealed = write_seal(Seal("", details, calls))
         index = len(self._output)
         item = {"id": self._make_id("rs"), "type": "reasoning", "summary": [], "status": "in_progress"}
         added = self._frame("response.output_item.added", output_index=index, item=item | {"encrypted_content": sealed})
@@ -689,6 +706,16 @@ def _write_tool_error(error: ToolError, result: ServerResult) -> dict[str, Any]:
 def write_event(body: dict[str, Any]) -> bytes:
     """Return the frame of an event."""
     return b"event: %b\ndata: %b\n\n" % (body["type"].encode(), escape_line_separators(_json(body)))
+
+
+_NATIVE_ITEMS = HOSTED_ITEMS - {"image_generation_call", "computer_call_output"}
+"""Items that clients get as they are, and send back so. An image is an item of its own anyway."""
+
+
+def _find_native_item(detail: Any) -> dict[str, Any] | None:
+    """Return the item of a detail that clients of this API know; None for any other detail."""
+    item = detail.get("item") if isinstance(detail, dict) and detail.get("type") == "provider.item" else None
+    return item if isinstance(item, dict) and item.get("type") in _NATIVE_ITEMS else None
 
 
 def _write_text_fields(extra_content: Any) -> dict[str, Any]:

@@ -241,9 +241,13 @@ def test_a_summary_is_read_if_the_gateway_wrote_it() -> None:
     ours = {"type": "compaction", "encrypted_content": write_seal(Seal("They met."))}
     parsed = parse(ours, {"type": "compaction", "encrypted_content": "gAAA"}, {"type": "context_compaction"})
     assert [message.parts for message in parsed.messages] == [
-        (Text("Summary of the conversation so far:\n\nThey met."),)
+        (Text("Summary of the conversation so far:\n\nThey met."),),
+        (),
     ]
-    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1]", "messages[2]"]
+    assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[2]"]
+    # Another provider's summary is for a server of the same API; any other does not get it, with a warning.
+    assert parsed.messages[1].extra["reasoning_details"][0]["item"]["encrypted_content"] == "gAAA"
+    assert [warning.partition(":")[0] for warning in parsed.messages[1].extra["unread"]] == ["messages[1]"]
 
 
 def test_codex_sends_sound_by_its_url() -> None:

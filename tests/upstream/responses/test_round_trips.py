@@ -135,3 +135,28 @@ def test_what_a_server_sent_comes_back_at_its_place(format_: str, stream: bool) 
     if format_ == "openai":  # it has one list for all that is opaque in a turn
         first = [first[0], first[2], first[4], first[1], first[3], first[5]]
     assert sent == [hi, *first, *outputs, *sent_back(SECOND), more_]
+
+
+NATIVE: list[Json] = [
+    {"role": "user", "content": "Hi"},
+    {"type": "compaction", "id": "cmp_1", "encrypted_content": "C"},
+    {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E1"},
+    {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "x"}},
+    {"type": "message", "role": "assistant", "id": "msg_1", "phase": "final_answer", "content": "A"},
+    {"role": "user", "content": "Go on"},
+]
+
+
+def test_a_conversation_that_began_at_the_server_goes_on_through_the_gateway() -> None:
+    server = ModelServer(lambda _: answer(SECOND))
+    with Running(SETTINGS, server) as gateway:
+        reply = gateway.post("/v1/responses", {"model": "m", "input": NATIVE, "store": False})
+    assert "x-parley-warnings" not in reply.headers
+    assert json.loads(server.requests[0].content)["input"] == [
+        {"type": "message", "role": "user", "content": "Hi"},
+        *NATIVE[1:4],
+        {"type": "message", "role": "assistant", "content": "A", "phase": "final_answer"},
+        {"type": "message", "role": "user", "content": "Go on"},
+    ]
+    # What a tool of the server did is an item of its own for a client of the same API.
+    assert reply.json["output"][0] == SECOND[0]
