@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -24,6 +24,9 @@ log = logging.getLogger("parley.tools")
 LIST_SECONDS = 300.0
 """How long a list of tools is used if its server reports no change."""
 _NOT_RUN_CODE = -32000
+_OTHER_ADDRESS = (
+    "is not the address of a configured server: name a server that the gateway's operator configured, without this"
+)
 
 
 class ConfiguredServer(Struct, frozen=True):
@@ -169,6 +172,8 @@ class McpServers:
         for ask in asks:
             if ask.server in chosen:
                 violations.append(Violation(ask.path, f"the server of tools {ask.server!r} is named twice"))
+            elif ask.server not in self._servers and ask.url is not None:
+                violations.append(Violation(ask.url_path, _OTHER_ADDRESS))
             elif ask.server not in self._servers:
                 violations.append(Violation(ask.path, self._explain_unknown(ask.server, key, model)))
             else:
@@ -189,6 +194,7 @@ class McpServers:
         return f"there is no server of tools {name[:64]!r}{suggest_name(name, known)}. {listed}"
 
     def _check(self, ask: ServerAsk, key: str, model: str) -> None:
+        """Raises Forbidden, and InvalidInput for an address that is not the configured one."""
         configured = self._servers[ask.server].configured
         if not configured.keys.match(key):
             who = f"the API key {key!r}" if key else "a request without an API key"
@@ -197,6 +203,8 @@ class McpServers:
             raise Forbidden(
                 f"the model {model[:200]!r} may not use the server of tools {ask.server!r}", ask.path or None
             )
+        if ask.url is not None and ask.url != configured.spec.url:
+            raise InvalidInput([Violation(ask.url_path, _OTHER_ADDRESS)])
 
 
 class _Server:
@@ -321,6 +329,24 @@ async def _list_or_error(server: _Server) -> tuple[ListedTool, ...] | str:
         return server.redact(str(error))
 
 
+def _find_violations(configured: ConfiguredServer, ask: ServerAsk, listed: Sequence[ListedTool]) -> Iterator[Violation]:
+    """Find what a request may not say of the tools of a server."""
+    known = [tool.name for tool in listed]
+    for name, path in zip(ask.tools.names or (), ask.name_paths, strict=False):
+        if name not in known:
+            text = f"{ask.server!r} has no tool {name[:64]!r}{suggest_name(name, known)}"
+            yield Violation(path, text)
+    if ask.approval is None or not ask.approval_path:
+        return
+    for tool in listed:
+        never = ask.approval.asks(tool.name, read_only=tool.read_only) is False
+        wanted = ask.tools.accepts(tool.name, read_only=tool.read_only)
+        if wanted and never and configured.needs_approval(tool.name):
+            text = f"calls of {tool.name!r} need approval: the gateway's operator wants it"
+            yield Violation(ask.approval_path, text)
+            return
+
+
 class McpSession:
     """The tools of one reply; it implements `app.chat.server_tools.ToolSession`."""
 
@@ -337,13 +363,17 @@ class McpSession:
         self._used[server.name] = server
 
     def offer(self, server: _Server, ask: ServerAsk, listed: tuple[ListedTool, ...] | str, *, approvable: bool) -> None:
-        """Add the tools of a server; `listed` is a text if it has no list. Raises Busy if it is required."""
+        """Add the tools of a server; `listed` is a text if it has no list. Raises Busy if it is required, and
+        InvalidInput if the request names a tool that it does not have, or wants less approval than the operator."""
         if isinstance(listed, str):
             if server.configured.required:
                 raise Busy(f"the server of tools {server.name!r} cannot be used now: {listed}; try again later")
             self.warnings.append(f"the tools of the server {server.name!r} are absent: {listed}")
             self.servers.append(ListedServer(server.name, (), listed))
             return
+        violations = list(_find_violations(server.configured, ask, listed))
+        if violations:
+            raise InvalidInput(violations)
         known = {tool.name for tool in listed}
         absent = [name for name in ask.tools.names or () if name not in known]
         if absent:

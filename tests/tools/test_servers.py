@@ -145,6 +145,22 @@ async def test_unknown_and_doubled_servers_are_refused(asks: list[ServerAsk], me
     assert refused.value.message.startswith(message)
 
 
+@each_case(
+    ("ask", "path"),
+    [
+        (ServerAsk("s", url="http://other/mcp", url_path="u"), "u"),
+        (ServerAsk("x", url="http://other/mcp", url_path="u"), "u"),
+        (ServerAsk("s", ToolFilter(("echo", "ecko")), name_paths=("t[0]", "t[1]")), "t[1]"),
+        (ServerAsk("s", approval=ApprovalRule(never=ToolFilter()), approval_path="a"), "a"),
+    ],
+)
+async def test_what_a_request_may_not_say_of_a_server_is_refused_at_its_place(ask: ServerAsk, path: str) -> None:
+    async with run_servers(configure(approval=("echo",))) as servers:
+        with pytest.raises(InvalidInput) as refused:
+            await open_session(servers, ask)
+    assert [violation.path for violation in refused.value.violations] == [path]
+
+
 async def test_a_server_that_the_key_may_not_use_is_not_named_in_errors() -> None:
     async with run_servers(configure("hidden", keys=NO_KEYS)) as servers:
         with pytest.raises(InvalidInput, match="The gateway's operator has configured none"):
