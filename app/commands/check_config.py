@@ -27,4 +27,17 @@ def _check_online(settings: Settings) -> int:
         print(f"upstream {target.name} at {target.base_url}: {report.text}")
         for line in report.lines[1:]:
             print(f"  {line}")
-    return 0 if all(report.works for report in reports) else 1
+    tools_work = asyncio.run(_check_tools(settings)) if settings.mcp_servers else True
+    return 0 if tools_work and all(report.works for report in reports) else 1
+
+
+async def _check_tools(settings: Settings) -> bool:
+    from app.config.tool_servers import list_tool_servers
+    from app.tools import open_configured  # most configurations have none
+
+    configured = list_tool_servers(settings)
+    async with open_configured(configured, [server.spec.name for server in configured]) as session:
+        for listed in session.servers:
+            text = ", ".join(tool.tool for tool in listed.tools) or "it has no tools"
+            print(f"MCP server {listed.server}: {listed.error or text}")
+        return all(listed.error is None for listed in session.servers)

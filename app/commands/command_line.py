@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
+    _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
     _add_doctor(
         commands.add_parser("doctor", help="check model servers, keys, models, Redis and files, and say what to do")
@@ -158,11 +159,26 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
 
 
+def _add_tools(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = actions.add_parser("list", help="start the servers and list their tools")
+    listing.add_argument("server", nargs="?", help="only this server")
+    listing.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    calling = actions.add_parser("call", help="call one tool and print its result")
+    calling.add_argument("server", help="the name of the server")
+    calling.add_argument("tool", help="the name of the tool at its server")
+    calling.add_argument("arguments", nargs="?", default="{}", help="its arguments, a JSON object (default: {})")
+    for action in (listing, calling):
+        action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
 def _add_check_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", type=Path, help="the file to check instead of PARLEY_CONFIG or ./parley.toml"
     )
-    parser.add_argument("--online", action="store_true", help="also check that each upstream can be reached")
+    parser.add_argument(
+        "--online", action="store_true", help="also check that each upstream and MCP server can be used"
+    )
 
 
 def _add_doctor(parser: argparse.ArgumentParser) -> None:

@@ -6,6 +6,7 @@ docs/reference/settings.md lists every setting; a test compares the two.
 import hashlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
@@ -51,6 +52,15 @@ from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
 
 DEMO = "demo"
+DEMO_TOOLS = {
+    "example": {
+        "command": sys.executable,
+        "args": ["-m", "app.demo.tools"],
+        "env": {"PYTHONPATH": str(Path(__file__).parents[2])},
+        "startup_timeout_sec": 30,
+    }
+}
+"""The server of tools beside the demo model, for a gateway without a configuration."""
 MAX_SOCKET_PATH_BYTES = 107
 """The longest path of a Unix socket on Linux (unix(7))."""
 NO_PROXY = "none"
@@ -660,7 +670,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     sources = read_sources(environ, path, Settings.model_fields)
     tree, mistakes = sources.tree, sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
-        tree = {**tree, "demo": True}
+        tree = {"mcp_servers": DEMO_TOOLS, **tree, "demo": True}
     try:
         # Not strict: all values from the environment are text.
         settings = Settings.model_validate(tree, strict=False)

@@ -22,6 +22,8 @@ _IGNORED = """a an the is are was be do does did can could will would shall shou
 IGNORED_WORDS = frozenset(_IGNORED.split())
 """Words that do not say what a question is about."""
 _WHOLE_TEXT = re.compile(r"quer|quest|text|prompt|search|message|content|answer|instruction|thought|task|date", re.I)
+_FORMULA = re.compile(r"[(\d][\d.()+*/% -]{0,198}[\d)]")
+_TIME_ZONE = re.compile(r"\b[A-Z]\w{1,30}/[A-Z]\w{1,30}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,10})?(?![\w]|\.\d)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _OBJECT = re.compile(r"\b(?:in|at|for|near|of|and|or|about)\s+(?:the\s+)?([^\W\d_]{2,})", re.I)
@@ -162,6 +164,10 @@ class _SchemaFiller:
         return math.ceil(least) if least > 1 else math.floor(most)
 
     def _fill_string(self, schema: Schema, name: str) -> str:
+        if name == "expression" and (formula := _FORMULA.search(self._text)):
+            return formula[0]
+        if name == "timezone":
+            return (_TIME_ZONE.search(self._text) or ["UTC"])[0]
         if is_name_parameter(name, schema) and self._names:
             return self._names.pop(0)
         return (self._text or name or "example")[:_MAX_TEXT]

@@ -11,6 +11,7 @@ from app.config.settings import Settings, with_proxies
 from app.doctor.findings import Finding
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, probe_model
 from app.doctor.stores import check_cache, check_usage
+from app.doctor.tool_servers import check_tool_servers
 from app.profiles import KINDS
 from app.upstream.check import UpstreamReport, check_all
 from app.upstream.http.client import UpstreamClient
@@ -34,6 +35,8 @@ class Examination(Struct, frozen=True):
 async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:
     """Check the upstreams, the cache and the usage database of a configuration."""
     findings = await _examine_upstreams(settings, how)
+    if settings.mcp_servers:
+        findings += await check_tool_servers(settings, how.progress)
     how.progress("the cache and the usage database")
     findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
     findings += await check_usage(settings.usage.url, how.seconds)

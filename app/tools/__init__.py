@@ -5,6 +5,6 @@ importing it takes a second and 45 MB, and none of that may delay replies.
 """
 
 from app.tools.process.protocol import ServerSpec
-from app.tools.servers import ConfiguredServer, McpServers, ServerStatus
+from app.tools.servers import ConfiguredServer, McpServers, ServerStatus, open_configured
 
-__all__ = ["ConfiguredServer", "McpServers", "ServerSpec", "ServerStatus"]
+__all__ = ["ConfiguredServer", "McpServers", "ServerSpec", "ServerStatus", "open_configured"]

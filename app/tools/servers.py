@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
 import msgspec
@@ -20,6 +21,7 @@ from app.upstream.redaction import Redactor
 from app.validation.nearest import suggest_name
 
 log = logging.getLogger("parley.tools")
+log.addHandler(logging.NullHandler())  # the commands, which configure no log, show errors themselves
 
 LIST_SECONDS = 300.0
 """How long a list of tools is used if its server reports no change."""
@@ -139,23 +141,28 @@ class McpServers:
 
     async def open(self, asks: Sequence[ServerAsk], key: str, model: str, *, approvable: bool) -> "McpSession":
         """See `ToolServers.open`. A server of the model's own tools that the key may not use is left out."""
-        wanted = self._choose(asks, key, model)
-        used = [(self._servers[ask.server], ask) for ask in wanted]
+        return await self._open(self._choose(asks, key, model), approvable=approvable, may_refuse=True)
+
+    async def open_for_operator(self, names: Collection[str]) -> "McpSession":
+        """Open a session with these servers, which is not bound to keys and models. One that cannot be used is in it,
+        with its error."""
+        return await self._open([ServerAsk(name) for name in names], approvable=True, may_refuse=False)
+
+    async def _open(self, asks: Sequence[ServerAsk], *, approvable: bool, may_refuse: bool) -> "McpSession":
+        used = [(self._servers[ask.server], ask) for ask in asks]
         session = McpSession(self._bounds)
         for server, _ in used:
             session.use(server)
         try:
             lists = await asyncio.gather(*(_list_or_error(server) for server, _ in used))
             for (server, ask), listed in zip(used, lists, strict=True):
+                if isinstance(listed, str) and server.configured.required and may_refuse:
+                    raise Busy(f"the server of tools {server.name!r} cannot be used now: {listed}; try again later")
                 session.offer(server, ask, listed, approvable=approvable)
         except BaseException:
             session.close()
             raise
         return session
-
-    async def list_tools(self, server: str) -> Sequence[ListedTool]:
-        """Return the tools of a server that the configuration leaves, for the operator. Raises ProcessFailed."""
-        return await self._servers[server].list_tools()
 
     async def aclose(self) -> None:
         for server in self._servers.values():
@@ -205,6 +212,17 @@ class McpServers:
             )
         if ask.url is not None and ask.url != configured.spec.url:
             raise InvalidInput([Violation(ask.url_path, _OTHER_ADDRESS)])
+
+
+@asynccontextmanager
+async def open_configured(servers: Collection[ConfiguredServer], names: Collection[str]) -> "AsyncIterator[McpSession]":
+    """Start some of the servers for an operator's command, and end them afterwards."""
+    started = McpServers()
+    started.configure(servers, {})
+    try:
+        yield await started.open_for_operator(names)
+    finally:
+        await started.aclose()
 
 
 class _Server:
@@ -363,11 +381,9 @@ class McpSession:
         self._used[server.name] = server
 
     def offer(self, server: _Server, ask: ServerAsk, listed: tuple[ListedTool, ...] | str, *, approvable: bool) -> None:
-        """Add the tools of a server; `listed` is a text if it has no list. Raises Busy if it is required, and
-        InvalidInput if the request names a tool that it does not have, or wants less approval than the operator."""
+        """Add the tools of a server; `listed` is a text if it has no list. Raises InvalidInput if the request names a
+        tool that it does not have, or wants less approval than the operator."""
         if isinstance(listed, str):
-            if server.configured.required:
-                raise Busy(f"the server of tools {server.name!r} cannot be used now: {listed}; try again later")
             self.warnings.append(f"the tools of the server {server.name!r} are absent: {listed}")
             self.servers.append(ListedServer(server.name, (), listed))
             return

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from app.config.settings import (
+    DEMO_TOOLS,
     CacheSettings,
     Documents,
     Fetch,
@@ -66,7 +67,7 @@ def mistakes(text: str, **environ: str) -> list[str]:
 
 def test_without_a_file_and_variables_the_demo_model_serves() -> None:
     settings = load({})
-    assert settings == Settings(demo=True)
+    assert settings == Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})
     assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
 
 

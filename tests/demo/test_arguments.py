@@ -113,3 +113,17 @@ def test_less_common_schemas_are_filled_too(schema: Any) -> None:
 )
 def test_a_contradictory_or_hostile_schema_gets_some_json_in_time(schema: Any) -> None:
     json.dumps(fill_schema(schema, find_details("a" * 1000)), allow_nan=False)
+
+
+@each_case(
+    ("name", "question", "value"),
+    [
+        ("expression", "Use the calculator: 12 * (3+4)", "12 * (3+4)"),
+        ("expression", "What is (1.5 - 2) / 4?", "(1.5 - 2) / 4"),
+        ("timezone", "What time is it in Europe/Paris now?", "Europe/Paris"),
+        ("timezone", "What does the clock say?", "UTC"),
+    ],
+)
+def test_the_demo_tools_get_their_arguments(name: str, question: str, value: str) -> None:
+    schema = {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}
+    assert fill_schema(schema, find_details(question)) == {name: value}
