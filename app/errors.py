@@ -205,6 +205,7 @@ CODES: Mapping[str, ErrorCode] = {
     ),
     "server_error": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_SERVER_ERROR),
     "tool_use_failed": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_SERVER_ERROR),
+    "output_invalid": ErrorCode(server=Meaning(502, "upstream")),
     "upstream_incomplete": ErrorCode(server=Meaning(502, "upstream"), retryable=True, retry_word=_CONNECTION_LOST),
     "upstream_protocol": ErrorCode(server=Meaning(502, "upstream")),
 }

@@ -51,7 +51,7 @@ from app.steps.pipeline import has_media
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
-    from app.api.tool_replies import TurnOpening
+    from app.api.model_calls import TurnOpening
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -286,6 +286,12 @@ class ChatEndpoint(Generic[Parsed]):
             with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
             if with_tools is not None:
                 return with_tools
+        if route.enforces_output and parsed.request.params:
+            from app.api.checked_replies import prepare_checked  # few models enforce it
+
+            checked = prepare_checked(self, context, request, parsed, route, info, options)
+            if checked is not None:
+                return checked
         deferred = request.is_large and has_media(parsed.request)
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning

@@ -144,6 +144,9 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """The parameter that the server refused, under the gateway's name."""
 
 
+OutputOutcome: TypeAlias = Literal["valid", "mended", "invalid", "unchecked", "asked_again", "fallback"]
+
+
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     reason: FinishReason
     usage: dict[str, Any] | None = None
@@ -157,6 +160,8 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     """The stop word at which the reply ended, if it is known."""
     estimated_usage: dict[str, int] | None = None
     """OpenAI's three totals, estimated because the server sent no usage: for formats that must have numbers."""
+    output: OutputOutcome | None = None
+    """What a check of the text against the request's JSON schema has found; None without a check."""
     server_tools: ServerToolsSummary | None = None
     """What the reply did with tools that the gateway runs; None if it offered none."""
 

@@ -76,6 +76,7 @@ class ModelRegistry:
                 _hedge_delay(row),
                 None if row.price is None else row.price.to_price(),
                 None if row.rag_cfg is None else row.rag_cfg.to_search(),
+                any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
             )
             for alias in (name, *row.aliases):

@@ -144,6 +144,11 @@ class Metrics:
             "input, reasoning a part of output.",
             ("model", "key", "kind"),
         )
+        self._output_checks = self._add_counter(
+            "parley_output_checks_total",
+            "Replies to requests with a JSON schema, by what the check of their text has found.",
+            ("model", "outcome"),
+        )
         self._prompt_tokens = self._add_counter(
             "parley_upstream_prompt_tokens_total",
             "Tokens of prompts, by whether the model server had them in its own cache.",
@@ -234,6 +239,8 @@ class Metrics:
             self._cache[model, record.cache].inc()
             if record.cache not in FROM_OTHER_CALLS:
                 self._observe_call(record, endpoint, model)
+        if record.output is not None:
+            self._output_checks[model, record.output].inc()
         for attempt in record.attempts:
             upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
             self._attempts[upstream, attempt.outcome, attempt.cause or ""].inc()

@@ -62,6 +62,8 @@ class RequestRecord(Struct, eq=False):
     error_from_upstream: bool = False
     """The error is the model server's: a code like `overloaded` can also be the gateway's own."""
     finish_reason: str | None = None
+    output: str | None = None
+    """What the check of the reply against the request's JSON schema has found."""
     usage: Mapping[str, Any] | None = None
     """As the reply has it. Its values are the model server's, so they may have any type."""
     cost: float | None = None
@@ -160,6 +162,7 @@ class RequestRecord(Struct, eq=False):
         self.attempts, self.upstream_failure = calls.attempts, failure
         if response.outcome is not None:
             self.finish_reason, self.usage = response.outcome.reason, response.outcome.usage
+            self.output = response.outcome.output
         self._record_usage(calls.usage)
         if response.disconnected:
             self.record_disconnect()
@@ -174,6 +177,8 @@ class RequestRecord(Struct, eq=False):
 
     def _record_error(self, error: ParleyError) -> None:
         self.error, self.error_from_upstream = error.code, isinstance(error, UpstreamFailed)
+        if error.code == "output_invalid":
+            self.output = "invalid"
 
     def _record_usage(self, call: CallUsage | None) -> None:
         """Record what the reply used. `call` is the usage of the call that was made for this request; None if there was

@@ -254,6 +254,10 @@ class Profile(BaseModel):
     parallel_tool_calls: bool = True
     """The server knows the parameter `parallel_tool_calls`."""
 
+    check_output: Literal["off", "warn", "enforce"] = "warn"
+    """Whether the text of a reply is checked against the JSON schema of the request. `warn`: an invalid one gets a
+    warning. `enforce`: the reply is held back until it is valid; the model is told its errors and asked once more, then
+    the fallbacks are asked, and then it is the error `output_invalid`."""
     response_formats: tuple[Literal["json_object", "json_schema"], ...] = ("json_object", "json_schema")
     """The types of `response_format` that the server enforces. For another one the nearest is sent; if that says less,
     the prompt asks for the JSON and has the schema, and a warning says so."""
@@ -307,6 +311,7 @@ READS_REPLIES = frozenset(
         "special_code_mode",
         "text_tools",
         "empty_replies",
+        "check_output",
     }
 )
 """The fields that decide how a reply is parsed, or whether it is cached."""

@@ -57,6 +57,8 @@ class ModelRoute(Struct, frozen=True):
     price: Price | None = None
     passages: PassageSearch | None = None
     """How long files are searched, where a request does not say."""
+    enforces_output: bool = False
+    """A reply to a request with a JSON schema is held back until it is valid."""
     reads_sessions: bool = False
     """The session of a request chooses the server, or is told to it."""
 

@@ -21,6 +21,7 @@ from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
+from app.steps.output_check import find_output_schema, make_output_stage
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,
@@ -150,6 +151,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
         stages.append(RepairStage())
     if (name := find_demanded_function(request)) is not None:
         stages.append(DemandedCallStage(name))
+    if request.params:
+        stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
 
 
@@ -171,6 +174,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["repair"] = True
     if (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
+    if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:
+        traits["output"] = schema
     return traits
 
 

@@ -20,6 +20,7 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     assert metrics is not None
     record = RequestRecord("r", "chat", model="demo", status=200, cache="miss")
     record.received_at = record.sent_at = record.first_token_at = record.started_at
+    record.output = "valid"
     record.tokens, record.cost = TokenUsage(input=3, output=3), 0.5
     record.attempts = [Attempt("demo", "", 1.0, None, None)] * 2
     metrics.observe_request(record)

@@ -1,0 +1,164 @@
+"""Replies of several calls to a model: how each call is opened and limited."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply
+from app.api.context import AppContext
+from app.api.reply_response import ReplyResponse
+from app.cache import CacheRequest, InFlightCall, ReplaySource
+from app.cache.policy import OFF
+from app.chat.messages import ChatRequest
+from app.chat.stream import AttemptLog, Origin, Reply
+from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
+from app.chat.token_usage import CallUsage
+from app.gateway import ReplyOptions
+from app.limits import Limiter
+from app.limits.limiter import Reservation
+from app.params import find_max_tokens
+from app.routing import ModelRoute
+from app.steps.dropped_reasoning import NOTHING_WANTED
+from app.steps.pipeline import has_media
+from app.tool_loop.loop import OpenedTurn
+
+
+class TurnOpening:
+    """One call to the model, while it is opened. It takes what a response takes of the call that it sends."""
+
+    def __init__(self) -> None:
+        self.info = self
+        self.origin = Origin()
+        self.warnings: tuple[str, ...] = ()
+        self.source: ReplaySource | None = None
+        self.call: InFlightCall | None = None
+
+    def set_origin(self, origin: Origin) -> None:
+        self.origin = origin
+
+    def add_warnings(self, warnings: Sequence[str]) -> None:
+        self.warnings = (*self.warnings, *warnings)
+
+
+class TurnLimits:
+    """What one call to the model has taken from the limits of its caller."""
+
+    def __init__(self, limiter: Limiter, reservation: Reservation, attempts: AttemptLog) -> None:
+        self._limiter = limiter
+        self._reservation = reservation
+        self._attempts = attempts
+        self._before = attempts.usage
+
+    def settle(self, opening: TurnOpening) -> None:
+        """Give back what the call did not use. The estimate remains for a call that goes on for others."""
+        usage = self._attempts.usage
+        if opening.call is not None and not opening.call.ended:
+            self._limiter.settle(self._reservation, None, None)
+        elif usage is None or usage is self._before:
+            self._limiter.settle(self._reservation, 0, None)
+        else:
+            tokens, cost = _subtract(usage, self._before)
+            self._limiter.settle(self._reservation, tokens, cost, usage.fallback_model)
+
+
+def _subtract(usage: CallUsage, before: CallUsage | None) -> tuple[int, float | None]:
+    if before is None:
+        return usage.tokens.total, usage.cost
+    cost = None if usage.cost is None else usage.cost - (before.cost or 0.0)
+    return usage.tokens.total - before.tokens.total, cost
+
+
+class ReplyOfCalls:
+    """Opens one reply, and each call to the model in it. The calls are answered by the cache, but the reply is never an
+    answer to another request."""
+
+    def __init__(
+        self,
+        endpoint: ChatEndpoint[Any],
+        context: AppContext,
+        request: RequestInProgress,
+        route: ModelRoute,
+        options: ReplyOptions,
+        response: ReplyResponse,
+    ) -> None:
+        self._endpoint = endpoint
+        self._context = context
+        self._request = request
+        self._route = route
+        self._options = options
+        self._response = response
+
+    async def open(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
+        """Return the reply that `start` opens, for any number of readers. Raises ParleyError."""
+        cache, options = self._context.cache, self._options
+        policy = replace(OFF, keep=options.cache_policy.keep)
+        held = CacheRequest("", self._route.model, policy, 0.0, options.unread_seconds)
+        found = await cache.find(held, start)
+        self._endpoint.set_source(self._response, found, self._response.info.origin, options)
+        return await cache.open(found)
+
+    async def open_turn(self, conversation: ChatRequest, number: int, fallback: ModelRoute | None = None) -> OpenedTurn:
+        """Open one call to the model, or to another model, with limits of its own. Raises ParleyError."""
+        route, opening = fallback or self._route, TurnOpening()
+        limits = await self._reserve(conversation, number, route)
+        lease = self._context.budget.lease() if number else self._request.lease
+        try:
+            reply = await self._open_call(conversation, route, self._options.copy_for_turn(number, lease), opening)
+        except BaseException:
+            if limits is not None:
+                limits.settle(opening)
+            raise
+        finally:
+            lease.release()
+        if not number:
+            self._tell_first(opening)
+        free = opening.origin.label in ("hit", "shared")
+        on_end = _do_nothing if limits is None else partial(limits.settle, opening)
+        return OpenedTurn(reply, opening.origin.cached, free, on_end)
+
+    async def _open_call(
+        self, conversation: ChatRequest, route: ModelRoute, options: ReplyOptions, opening: TurnOpening
+    ) -> Reply:
+        endpoint, gateway, kept = self._endpoint, self._request.live.gateway, self._context.reasoning
+        unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening)
+        wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
+        if kept is not None and wanted != NOTHING_WANTED:
+            dropped = kept.find_dropped(conversation, wanted)
+            if dropped:
+                return await endpoint.restore(unprepared, dropped, self._context.caller_id(self._request.scope))
+        if self._request.is_large or has_media(conversation):
+            return await endpoint.prepare_in_thread(unprepared)
+        return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
+
+    def _tell_first(self, opening: TurnOpening) -> None:
+        """Tell the response what is known of the first call to the model, unless results of approved calls came before.
+        Whether the later calls will be from the cache is not known yet."""
+        origin = opening.origin
+        if self._response.first_at is not None:
+            return
+        label = origin.label if origin.label in ("bypass", "refresh") else "miss"
+        self._response.set_origin(Origin(label, None, origin.fallback_model))
+        if opening.warnings:
+            self._response.add_warnings(opening.warnings)
+
+    async def _reserve(self, conversation: ChatRequest, number: int, route: ModelRoute) -> TurnLimits | None:
+        """Reserve the limits of a call to the model. Those of the first one were reserved with the request. Raises
+        RateLimited or QuotaExceeded."""
+        limiter, request = self._context.limiter, self._request
+        if limiter is None:
+            return None
+        reservation = request.record.take_reservation()
+        if number:
+            reservation = await limiter.reserve(
+                request.caller,
+                route.model,
+                lambda: estimate_prompt_tokens(conversation),
+                find_max_tokens(route.defaults, conversation.params),
+                DEFAULT_REPLY_TOKENS,
+            )
+        return TurnLimits(limiter, reservation, request.attempts) if isinstance(reservation, Reservation) else None
+
+
+def _do_nothing() -> None: ...

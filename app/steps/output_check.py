@@ -1,0 +1,155 @@
+"""Checks the text of a reply against the JSON schema of the request's `response_format`."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import json_repair
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.chat.events import Event, Finish, OutputOutcome, TextDelta, ToolCallDelta
+from app.chat.messages import ChatRequest
+from app.profiles import Profile
+from app.steps.json_schema import Unchecked, validate
+
+MAX_TEXT_CHARACTERS = 1024 * 1024
+"""A longer reply is not checked."""
+MAX_WORK = 5_000
+"""The work of a check in the event loop, and the length of a text for that, in characters divided by 20: at most some
+50 ms. See `json_schema.validate`."""
+MAX_WORK_IN_THREAD = 200_000
+
+_FENCED = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
+_NO_CONTENT = re.compile(r"[\s,:\"'\\]+")
+
+
+class OutputCheck(Struct, frozen=True):
+    outcome: OutputOutcome
+    text: str
+    """The text that is valid: without a fence, with commas mended. The reply's own for other outcomes."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with an invalid text, each with its JSON path; why another could not be checked."""
+
+
+def find_output_schema(request: ChatRequest) -> Mapping[str, Any] | bool | None:
+    """Return the schema that the reply must obey; None if the request has none, or asks for no text."""
+    given = request.params.get("response_format") if request.params else None
+    if not isinstance(given, dict) or given.get("type") != "json_schema":
+        return None
+    holder = given.get("json_schema")
+    schema = holder.get("schema") if isinstance(holder, dict) else None
+    return schema if isinstance(schema, dict | bool) else None
+
+
+def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> OutputCheck:
+    """Check a text. One that is valid JSON only without a fence, or with its commas or quotes mended, is `mended`."""
+    if len(text) > min(MAX_TEXT_CHARACTERS, max_work * 20):
+        return OutputCheck("unchecked", text, ("it is too long to be checked",))
+    try:
+        problems = _check_json(text, schema, max_work)
+        if not problems:
+            return OutputCheck("valid", text)
+        mended = _mend(text)
+        if mended is not None and not _check_json(mended, schema, max_work):
+            return OutputCheck("mended", mended)
+    except Unchecked as error:
+        return OutputCheck("unchecked", text, (str(error),))
+    return OutputCheck("invalid", text, tuple(problems))
+
+
+def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> list[str]:
+    try:
+        value = msgspec.json.decode(text)
+    except UnicodeEncodeError:
+        return ["$: the text has half of a surrogate pair"]
+    except RecursionError:
+        return ["$: the JSON is nested too deeply"]
+    except msgspec.DecodeError as error:
+        return [f"$: the text is not JSON: {error}" if text.strip() else "$: the text is empty"]
+    return validate(value, schema, max_work)
+
+
+def _mend(text: str) -> str | None:
+    """Return the JSON that a text is meant to be; None if that would lose or invent any of it."""
+    fenced = _FENCED.fullmatch(text.strip())
+    inner = fenced[1] if fenced else text.strip()
+    try:
+        msgspec.json.decode(inner)
+        return inner
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        pass
+    if not inner.startswith(("{", "[")):
+        return None
+    try:
+        value = json_repair.loads(inner)
+        mended = msgspec.json.encode(value).decode()
+    except (ValueError, TypeError, RecursionError, OverflowError):
+        return None
+    return mended if _list_content(mended) == _list_content(inner) else None
+
+
+def _list_content(text: str) -> str:
+    """Return the text without what a repair may change: white space, commas, quotes."""
+    return _NO_CONTENT.sub("", text)
+
+
+def describe_check(check: OutputCheck, path: str) -> str:
+    """Return a sentence about a text that is not simply valid. `path` is that of the schema in the request."""
+    if check.outcome == "mended":
+        return (
+            f"the reply is valid against the schema of {path} only without its fence, or with mended commas or quotes"
+        )
+    if check.outcome == "unchecked":
+        return f"the reply was not checked against the schema of {path}: {check.problems[0]}"
+    more = f" (and {len(check.problems) - 1} more)" if len(check.problems) > 1 else ""
+    return f"the reply is not valid against the schema of {path}: {check.problems[0]}{more}"
+
+
+class OutputCheckStage:
+    """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
+
+    def __init__(self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool) -> None:
+        """`path` is that of the schema in the request. Without `warns`, another part of the gateway acts on it."""
+        self._schema = schema
+        self._path = path
+        self._warns = warns
+        self._texts: list[str] = []
+        self._length = 0
+        self._has_calls = False
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        for event in events:
+            if type(event) is TextDelta:
+                self._add(event)
+            elif type(event) is ToolCallDelta:
+                self._has_calls = True
+        last = events[-1] if events else None
+        if type(last) is not Finish or last.reason != "stop" or self._has_calls:
+            return events
+        return [*events[:-1], self._check(last)]
+
+    def _add(self, event: TextDelta) -> None:
+        if event.refusal:
+            self._has_calls = True  # a refusal is no attempt at the output
+        self._length += len(event.text)
+        if self._length <= MAX_TEXT_CHARACTERS:
+            self._texts.append(event.text)
+
+    def _check(self, finish: Finish) -> Finish:
+        text = "".join(self._texts) if self._length <= MAX_TEXT_CHARACTERS else " " * (MAX_TEXT_CHARACTERS + 1)
+        check = check_output(text, self._schema, MAX_WORK)
+        finish = replace(finish, output=check.outcome)
+        if check.outcome == "valid":
+            return finish
+        if self._warns:
+            finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._path)))
+        return replace(finish, cacheable=False) if check.outcome == "invalid" else finish
+
+
+def make_output_stage(request: ChatRequest, profile: Profile) -> OutputCheckStage | None:
+    schema = None if profile.check_output == "off" else find_output_schema(request)
+    if schema is None:
+        return None
+    return OutputCheckStage(schema, request.paths.param("response_format"), warns=profile.check_output == "warn")

@@ -1,0 +1,200 @@
+"""Replies to requests with a JSON schema are checked: warned of, mended, asked for again, or refused."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.each_case import each_case
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+GOOD, FENCED, BAD = '{"a": 1}', '```json\n{"a": 1,}\n```', "The answer is 1."
+CHAT, PARLEY, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/chat", "/v1/messages", "/v1/responses"
+
+
+def settings(mode: str, **model: Any) -> dict[str, Any]:
+    profile = {"check_output": mode}
+    return {
+        "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+        "models": {
+            "m": {"upstreams": ["local"], "profile": profile, **model},
+            "other": {"upstreams": ["local"], "profile": profile},
+        },
+    }
+
+
+def say(*texts: str, finish: str = "stop", calls: bool = False) -> Callable[[httpx.Request], httpx.Response]:
+    """Answer with these texts, one for each request, in two pieces."""
+    left = list(texts)
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        text = left.pop(0)
+        deltas: list[dict[str, Any]] = [{"content": text[:5]}, {"content": text[5:]}]
+        if calls:
+            deltas.append({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "f", "arguments": "{}"}}]})
+        chunks: list[dict[str, Any]] = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]})
+        chunks.append({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}})
+        return streamed(*[f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks], b"data: [DONE]\n\n")
+
+    return answer
+
+
+def body(path: str, schema: Any = SCHEMA, **more: Any) -> dict[str, Any]:
+    format_ = {"type": "json_schema", "name": "x", "schema": schema}
+    wrapped = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    messages = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+    bodies: dict[str, dict[str, Any]] = {
+        CHAT: {**messages, "response_format": wrapped},
+        PARLEY: {**messages, "generate_cfg": {"response_format": wrapped}, "stream": False},
+        MESSAGES: {
+            **messages,
+            "max_tokens": 99,
+            "output_config": {"format": {"type": "json_schema", "schema": schema}},
+        },
+        RESPONSES: {"model": "m", "input": "x", "text": {"format": format_}, "store": False},
+    }
+    return bodies[path] | more
+
+
+def ask(gateway: Running, path: str, body: dict[str, Any]) -> Answer:
+    return gateway.ask("POST", path, [json.dumps(body).encode()])
+
+
+def warnings(answer: Answer) -> list[str]:
+    found: list[str] = answer.json["parley"]["warnings"] if "parley" in answer.json else answer.json.get("warnings", [])
+    return found
+
+
+@each_case("path", [CHAT, PARLEY, MESSAGES, RESPONSES])
+def test_prose_for_a_schema_is_a_warning_in_every_format(path: str) -> None:
+    with Running(settings("warn"), ModelServer(say(BAD))) as gateway:
+        answer = ask(gateway, path, body(path))
+    assert answer.status == 200 and BAD in answer.body.decode()
+    assert "is not valid against the schema of" in answer.body.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "warning"),
+    [
+        (GOOD, None),
+        (FENCED, "only without its fence"),
+        ('{"a": "x"}', "$.a: 'x' is not of type 'integer'"),
+        ("", "the text is empty"),
+    ],
+)
+def test_what_a_check_says(text: str, warning: str | None) -> None:
+    with Running(settings("warn"), ModelServer(say(text, text))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+    found = [line for line in warnings(answer) if "schema" in line]
+    assert (found == []) if warning is None else (warning in found[0])
+
+
+def test_an_invalid_reply_is_not_cached_and_a_valid_one_is() -> None:
+    models = ModelServer(say(BAD, GOOD))
+    with Running({**settings("warn"), "cache": {"url": "memory:", "apply": "always"}}, models) as gateway:
+        for cached in ("miss", "miss", "hit"):
+            answer = ask(gateway, CHAT, body(CHAT))
+            assert answer.headers["x-parley-cache"] == cached
+    assert len(models.requests) == 2
+
+
+@each_case(
+    "given",
+    [
+        {"finish": "length"},
+        {"finish": "tool_calls", "calls": True},
+    ],
+)
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+def test_a_reply_that_is_cut_or_calls_is_not_checked(mode: str, given: dict[str, Any]) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    with Running(settings(mode), ModelServer(say(BAD, **given))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT, tools=tools))
+    assert answer.status == 200
+    assert [line for line in warnings(answer) if "schema of" in line] == []
+    assert answer.json["choices"][0]["finish_reason"] == given["finish"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_fence_is_taken_off_and_nothing_else_is_sent(stream: bool) -> None:
+    models = ModelServer(say(FENCED))
+    with Running(settings("enforce"), models) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT, stream=stream))
+    text = answer.body.decode()
+    if stream:
+        deltas = [frame["choices"][0]["delta"].get("content") or "" for frame in frames(answer) if frame["choices"]]
+        assert json.loads("".join(deltas)) == {"a": 1}
+    else:
+        assert json.loads(answer.json["choices"][0]["message"]["content"]) == {"a": 1}
+    assert "fence" in text and "```" not in text
+    assert len(models.requests) == 1
+
+
+def frames(answer: Answer) -> list[Any]:
+    return [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: {")]
+
+
+def test_the_model_is_told_what_is_wrong_and_asked_once_more() -> None:
+    models = ModelServer(say(BAD, GOOD))
+    with Running(settings("enforce"), models) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+        metrics = gateway.ask("GET", "/metrics").body.decode()
+    assert answer.json["choices"][0]["message"]["content"] == GOOD
+    assert answer.json["usage"]["total_tokens"] == 30
+    assert BAD not in answer.body.decode()
+    second = json.loads(models.requests[1].content)["messages"]
+    assert [message["role"] for message in second] == ["user", "assistant", "user"]
+    assert second[1]["content"] == BAD and "the text is not JSON" in second[2]["content"]
+    assert any("is not valid against the schema" in line for line in warnings(answer))
+    assert 'parley_output_checks_total{model="m",outcome="asked_again"} 1.0' in metrics
+    assert 'parley_tokens_total{key="",kind="output",model="m"} 10.0' in metrics
+
+
+def test_then_the_fallback_answers() -> None:
+    models = ModelServer(say(BAD, BAD, GOOD))
+    with Running(settings("enforce", fallbacks=["other"]), models) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+        metrics = gateway.ask("GET", "/metrics").body.decode()
+    assert answer.json["choices"][0]["message"]["content"] == GOOD
+    assert json.loads(models.requests[2].content)["model"] == "other"
+    assert answer.json["model"] == "other"
+    assert 'parley_output_checks_total{model="m",outcome="fallback"} 1.0' in metrics
+
+
+@each_case(("path", "fallbacks"), [(CHAT, []), (CHAT, ["other"]), (PARLEY, []), (MESSAGES, []), (RESPONSES, [])])
+def test_then_it_is_an_error_with_the_violations_and_the_text(path: str, fallbacks: list[str]) -> None:
+    models = ModelServer(say(BAD, '{"a": "x"}', BAD))
+    with Running(settings("enforce", fallbacks=fallbacks), models) as gateway:
+        answer = ask(gateway, path, body(path))
+        metrics = gateway.ask("GET", "/metrics").body.decode()
+    assert answer.status == 502
+    text = answer.body.decode()
+    assert "output_invalid" in text and "is not of type" in text and "the model was asked twice" in text
+    if path in (CHAT, PARLEY):
+        detail = answer.json["error"]["upstream"]["detail"]
+        assert detail == {"violations": ["$.a: 'x' is not of type 'integer'"], "text": '{"a": "x"}'}
+    assert 'parley_output_checks_total{model="m",outcome="invalid"} 1.0' in metrics
+    assert len(models.requests) == 2 + len(fallbacks)
+
+
+def test_a_schema_that_cannot_be_checked_is_no_error() -> None:
+    with Running(settings("enforce"), ModelServer(say(GOOD))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT, {"$ref": "http://elsewhere.test/schema"}))
+    assert answer.status == 200
+    assert any("was not checked" in line and "elsewhere.test" in line for line in warnings(answer))
+
+
+def test_a_failure_of_the_server_stays_what_it_is() -> None:
+    with Running(settings("enforce"), ModelServer(lambda _: httpx.Response(500))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+    assert (answer.status, answer.json["error"]["code"]) == (502, "server_error")
+
+
+def test_without_a_schema_nothing_is_held_back() -> None:
+    with Running(settings("enforce"), ModelServer(say(BAD))) as gateway:
+        answer = ask(gateway, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]})
+    assert answer.json["choices"][0]["message"]["content"] == BAD

@@ -1,0 +1,113 @@
+"""JSON against a caller's schema: every draft, within bounds."""
+
+from typing import Any
+
+import pytest
+from app.steps.json_schema import MAX_VIOLATIONS, Unchecked, validate
+
+from tests.each_case import each_case
+
+DRAFTS = {
+    "draft-04": "http://json-schema.org/draft-04/schema#",
+    "draft-06": "http://json-schema.org/draft-06/schema#",
+    "draft-07": "http://json-schema.org/draft-07/schema#",
+    "2019-09": "https://json-schema.org/draft/2019-09/schema",
+    "2020-12": "https://json-schema.org/draft/2020-12/schema",
+}
+
+
+@each_case(
+    ("value", "schema", "problems"),
+    [
+        ({"a": 1}, {"properties": {"a": {"type": "string"}}}, ["$.a: 1 is not of type 'string'"]),
+        (
+            {"a": [{"b": 1}]},
+            {"properties": {"a": {"items": {"required": ["c"]}}}},
+            ["$.a[0]: 'c' is a required property"],
+        ),
+        ("aab", {"pattern": "^a+$"}, ["$: 'aab' does not match '^a+$'"]),
+        ("xaay", {"pattern": "a+"}, []),
+        ({"x1": 1}, {"patternProperties": {"^x": {"type": "string"}}}, ["$.x1: 1 is not of type 'string'"]),
+        (
+            {"x1": 1, "y": 2},
+            {"patternProperties": {"^x": {}}, "additionalProperties": False},
+            ["$: additional properties are not allowed: 'y'"],
+        ),
+        ({"y": 2}, {"additionalProperties": {"type": "string"}}, ["$.y: 2 is not of type 'string'"]),
+        ([{"a": [1]}, {"a": [1.0]}], {"uniqueItems": True}, ["$: the items are not unique"]),
+        ([1, True, "1", None, [1], {"1": 1}], {"uniqueItems": True}, []),
+        ([[1], [True]], {"uniqueItems": True}, []),
+        (1, True, []),
+        (1, False, ["$: False schema does not allow 1"]),
+        (
+            {"a": {"a": 1}},
+            {"properties": {"a": {"$ref": "#"}}, "type": "object"},
+            ["$.a.a: 1 is not of type 'object'"],
+        ),
+        ("not a date", {"format": "date"}, []),
+        (
+            {"a": 1, "b": 2},
+            {"properties": {"a": {}}, "unevaluatedProperties": False},
+            ["$: Unevaluated properties are not allowed ('b' was unexpected)"],
+        ),
+    ],
+)
+def test_validate(value: Any, schema: Any, problems: list[str]) -> None:
+    assert validate(value, schema, 1000) == problems
+
+
+@pytest.mark.parametrize("draft", DRAFTS)
+def test_the_draft_is_the_one_that_the_schema_names(draft: str) -> None:
+    """In draft 4 `exclusiveMinimum` is a boolean, and there is no `const`."""
+    schema = {"$schema": DRAFTS[draft], "minimum": 1, "const": 5}
+    assert bool(validate(1, schema, 1000)) is (draft != "draft-04")
+    if draft == "draft-04":
+        assert validate(1, {**schema, "exclusiveMinimum": True}, 1000) != []
+    else:
+        with pytest.raises(Unchecked, match="the schema is not valid"):
+            validate(1, {**schema, "exclusiveMinimum": True}, 1000)
+
+
+@each_case(
+    ("schema", "reason"),
+    [
+        ({"type": "strin"}, "the schema is not valid: $.type"),
+        ({"$ref": "http://elsewhere.test/schema"}, "elsewhere.test"),
+        ({"$ref": "file:///etc/passwd"}, "etc/passwd"),
+        ({"$ref": "#/$defs/none"}, "does not exist"),
+        ({"pattern": "(?=a)"}, "is not supported"),
+        ({"pattern": "("}, "is not supported"),
+        (
+            {"patternProperties": {"a": {}}, "unevaluatedProperties": False},
+            "patternProperties",
+        ),
+        ({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]}, "nested too deeply"),
+        ({"title": "x" * 300_000}, "larger than"),
+        (
+            {"$defs": {f"a{n}": {"allOf": [{"$ref": f"#/$defs/a{n + 1}"}] * 2} for n in range(40)} | {"a40": {}}}
+            | {"$ref": "#/$defs/a0"},
+            "too much work",
+        ),
+    ],
+)
+def test_what_cannot_be_checked(schema: Any, reason: str) -> None:
+    with pytest.raises(Unchecked) as raised:
+        validate({"a": 1} if "unevaluatedProperties" in schema else "x", schema, 2000)
+    assert reason in str(raised.value)
+
+
+def test_the_work_is_bounded_and_each_call_has_its_own() -> None:
+    schema = {"type": "array", "items": {"type": "string"}}
+    assert validate(["x"] * 100, schema, 500) == []
+    assert validate(["x"] * 100, schema, 500) == []
+    with pytest.raises(Unchecked, match="too much work"):
+        validate(["x"] * 1000, schema, 500)
+
+
+def test_few_violations_are_told_and_each_is_short() -> None:
+    found = validate(["x" * 10_000] * 50, {"items": {"type": "integer"}}, 1000)
+    assert len(found) == MAX_VIOLATIONS and max(map(len, found)) < 400
+
+
+def test_a_pattern_that_python_would_match_for_years_is_matched_at_once() -> None:
+    assert validate("a" * 10_000 + "!", {"pattern": "^(a+)+$"}, 1000) != []

@@ -1,0 +1,130 @@
+"""Texts of replies against a schema: what is valid, what can be mended without losing anything, what is neither."""
+
+import json
+
+import pytest
+from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.messages import ChatRequest, Message, Text
+from app.profiles import Profile
+from app.steps.output_check import (
+    MAX_TEXT_CHARACTERS,
+    OutputCheckStage,
+    check_output,
+    find_output_schema,
+    make_output_stage,
+)
+
+from tests.each_case import each_case
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "string"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+
+
+@each_case(
+    ("text", "outcome", "mended"),
+    [
+        ('{"a": 1}', "valid", None),
+        (' \n{"a": 1}\n', "valid", None),
+        ('```json\n{"a": 1}\n```', "mended", '{"a": 1}'),
+        ('```\n{"a": 1}```', "mended", '{"a": 1}'),
+        ('{"a": 1,}', "mended", '{"a":1}'),
+        ("{'a': 1}", "mended", '{"a":1}'),
+        ("{a: 1}", "mended", '{"a":1}'),
+        ('```json\n{"a": 1,}\n```', "mended", '{"a":1}'),
+        ('Here it is: {"a": 1}', "invalid", None),
+        ('```json\n{"a": 1}\n```\nThat is it.', "invalid", None),
+        ('{"a": 1', "invalid", None),
+        ('{"a": 1, "b": "cut', "invalid", None),
+        ('{"a": 1} {"a": 2}', "invalid", None),
+        ('{"a": 1, "c": 2}', "invalid", None),
+        ('{"a": "1"}', "invalid", None),
+        ('{"a": 1 /* one */}', "invalid", None),
+        ("1", "invalid", None),
+        ("", "invalid", None),
+        ("The answer.", "invalid", None),
+        ('{"a": 1, "b": "\ud800"}', "invalid", None),
+        ("[" * 5000, "invalid", None),
+        (" " * (MAX_TEXT_CHARACTERS + 1), "unchecked", None),
+    ],
+)
+def test_check_output(text: str, outcome: str, mended: str | None) -> None:
+    check = check_output(text, SCHEMA, 10**9)
+    assert check.outcome == outcome
+    assert check.text == (text if mended is None else mended)
+    assert bool(check.problems) is (outcome in ("invalid", "unchecked"))
+
+
+def test_a_text_that_is_long_for_its_work_is_not_checked() -> None:
+    check = check_output(json.dumps({"a": 1, "b": "x" * 3000}), SCHEMA, 100)
+    assert check.problems == ("it is too long to be checked",)
+
+
+def run(*batches: list[Event], warns: bool = True) -> list[Event]:
+    stage = OutputCheckStage(SCHEMA, "response_format", warns=warns)
+    return [event for events in batches for event in stage.feed(events)]
+
+
+def text(*pieces: str) -> list[Event]:
+    return [TextDelta(piece) for piece in pieces]
+
+
+@pytest.mark.parametrize("warns", [True, False])
+def test_an_invalid_text_is_told_and_not_cached(warns: bool) -> None:
+    *before, end = run(text('{"a":'), [*text(' "x"}'), Finish("stop", warnings=("other",))], warns=warns)
+    assert before == text('{"a":', ' "x"}')
+    assert isinstance(end, Finish) and not end.cacheable and end.output == "invalid"
+    told = "the reply is not valid against the schema of response_format: $.a: 'x' is not of type 'integer'"
+    assert end.warnings == (("other", told) if warns else ("other",))
+
+
+def test_a_valid_text_changes_nothing_but_the_outcome() -> None:
+    assert run([ReasoningDelta("{"), *text('{"a": 1}'), Finish("stop")])[-1] == Finish("stop", output="valid")
+    (end,) = run(text('{"a": 1,}'), [Finish("stop")])[1:]
+    assert isinstance(end, Finish) and end.cacheable and end.output == "mended" and "fence" in end.warnings[0]
+
+
+@each_case(
+    "events",
+    [
+        [*text("cut"), Finish("length")],
+        [*text("x"), ToolCallDelta(0, "{}", "id", "f"), Finish("tool_calls")],
+        [TextDelta("I must not.", refusal=True), Finish("stop")],
+        [*text("x"), Failed(Fault("server_error", "no", True))],
+    ],
+)
+def test_what_need_not_be_valid(events: list[Event]) -> None:
+    assert run(events) == events
+
+
+def test_a_text_beyond_the_limit_is_not_kept() -> None:
+    stage = OutputCheckStage(SCHEMA, "response_format", warns=True)
+    for _ in range(3):
+        stage.feed(text("x" * MAX_TEXT_CHARACTERS))
+    (end,) = stage.feed([Finish("stop")])
+    assert isinstance(end, Finish) and end.output == "unchecked" and "too long" in end.warnings[0]
+
+
+def request(response_format: object) -> ChatRequest:
+    return ChatRequest("m", (Message("user", (Text("x"),)),), params={"response_format": response_format})
+
+
+@each_case(
+    ("response_format", "schema"),
+    [
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA}}, SCHEMA),
+        ({"type": "json_schema", "json_schema": {"name": "x", "schema": True}}, True),
+        ({"type": "json_schema", "json_schema": {"name": "x"}}, None),
+        ({"type": "json_schema"}, None),
+        ({"type": "json_object"}, None),
+        (None, None),
+    ],
+)
+def test_the_schema_of_a_request(response_format: object, schema: object) -> None:
+    assert find_output_schema(request(response_format)) == schema
+    for mode, wanted in (("off", False), ("warn", schema is not None), ("enforce", schema is not None)):
+        stage = make_output_stage(request(response_format), Profile.model_validate({"check_output": mode}))
+        assert (stage is not None) is wanted
