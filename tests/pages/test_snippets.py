@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 from app.access import hash_key
-from app.config.settings import Settings
+from app.config.settings import DEMO_TOOLS, Settings
 from interop.page_programs import PAGES
 
 from tests.each_case import each_case
@@ -62,7 +62,7 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
     usage = f"sqlite:///{folder}/usage.db"
     admin = {"keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}}, "usage": {"url": usage}}
     async with (
-        serving(Settings.model_validate({"demo": True})) as without_keys,
+        serving(Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})) as without_keys,
         serving(Settings.model_validate({"demo": True, **admin})) as with_keys,
     ):
         script = [

@@ -262,7 +262,7 @@ class Connection:
         return await self._get_session()
 
     def _check_pause(self) -> None:
-        """Raises ServerDown while a server that has failed is not started anew. The first start after a failure is
+        """Raises ServerDown while a server that has failed is not started again. The first start after a failure is
         made at once."""
         now = asyncio.get_running_loop().time()
         if self._failures > 1:

@@ -98,7 +98,7 @@ class CallEnded(Struct, frozen=True, tag="ended"):
 
 
 class ToolsChanged(Struct, frozen=True, tag="changed"):
-    """A list that was read before may be wrong: the server says so, or was started anew."""
+    """A list that was read before may be wrong: the server says so, or was started again."""
 
     connection: int
 
