@@ -9,10 +9,10 @@ from msgspec import Struct
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings, with_proxies
 from app.doctor.findings import Finding
-from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, probe_model
+from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, find_server_apis, probe_model
 from app.doctor.stores import check_cache, check_usage
 from app.doctor.tool_servers import check_tool_servers
-from app.profiles import KINDS
+from app.profiles import find_profile
 from app.upstream.check import UpstreamReport, check_all
 from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import UpstreamTransport
@@ -54,8 +54,9 @@ async def examine_server(base_url: str, api_key: str | None, how: Examination) -
     kind = next((line for finding in findings if finding.check == "kind" for line in finding.settings[1:]), None)
     lines = ["[upstreams.server]", f'base_url = "{settings.upstreams["server"].base_url}"']
     lines += [kind] if kind else []
+    lines += next((finding.settings[1:] for finding in reversed(findings) if finding.check == "apis"), ())
     lines += ['api_key = "${PARLEY_UPSTREAM_API_KEY}"'] if api_key else []
-    suggested = [finding for finding in findings if finding.check != "kind"]
+    suggested = [finding for finding in findings if finding.check not in ("kind", "apis") or not finding.settings]
     text = "the server can be used; every model name passes through to it with these lines"
     passing = ("# at the top of the file:", 'passthrough = "server"', "", *lines)
     return [*suggested, Finding("parley.toml", "lines", "ok", text, "", passing)]
@@ -88,9 +89,15 @@ async def _examine_server(server: ModelServer, how: Examination, client: Upstrea
         return findings
     deployments, note = _choose_deployments(server, report, how.model)
     findings += [] if note is None else [note]
+    if not deployments:
+        return findings
+    about_apis, apis = await find_server_apis(server, client)
+    findings += about_apis
+    if any(finding.status == "problem" for finding in about_apis):
+        return findings
     for deployment in deployments:
         how.progress(f"model {deployment.model} of upstream {server.target.name}")
-        findings += await probe_model(server, deployment, client)
+        findings += await probe_model(server, deployment, client, apis)
     return findings
 
 
@@ -110,7 +117,11 @@ def _choose_deployments(
     names = [wanted] if wanted is not None else list(report.models)
     if len(names) == 1 and (not server.deployments or wanted in report.models):
         kind = report.likely_kind if server.kind == UNKNOWN_KIND else server.kind
-        return [ProbedModel(names[0], names[0], KINDS[kind or UNKNOWN_KIND], server.target.name, False)], None
+        return [
+            ProbedModel(
+                names[0], names[0], find_profile(kind or UNKNOWN_KIND, server.target.api), server.target.name, False
+            )
+        ], None
     if server.deployments:
         return (), None
     text = f"the server lists {len(names)} models" if names else "the server lists no models"

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 from app.calls.read_reply import read_reply
 from app.chat.events import Event, Failed, Fault, Finish
+from app.chat.messages import ChatRequest, Message, Text, Tool
+from app.doctor.apis import Shown, describe_apis, describe_best, find_apis, make_shown, reach_by
 from app.doctor.findings import Finding, Status, toml_key
 from app.doctor.network import check_way
 from app.doctor.probes import (
@@ -24,8 +26,10 @@ from app.doctor.probes import (
     judge_tools,
 )
 from app.errors import UpstreamFailed
-from app.profiles import Profile
+from app.profiles import Profile, find_profile
 from app.upstream import causes, faults
+from app.upstream.api import ApiName, find_api
+from app.upstream.base_urls import PROBE_SECONDS
 from app.upstream.catalog import join_names
 from app.upstream.check import UpstreamReport, check_upstream
 from app.upstream.http.client import Target, UpstreamClient
@@ -34,6 +38,7 @@ from app.upstream.reply.stream import UpstreamStream
 MAX_PROBE_TOKENS = 1024
 UNKNOWN_KIND = "openai_compatible"
 _OTHER_FIELD = "max_completion_tokens"
+_TOOLS = (Tool(FUNCTION["name"], FUNCTION),)
 
 
 class ProbedModel(Struct, frozen=True):
@@ -73,6 +78,13 @@ async def check_server(server: ModelServer, client: UpstreamClient) -> tuple[lis
     return [*findings, *_describe_report(server, report)], report
 
 
+async def find_server_apis(server: ModelServer, client: UpstreamClient) -> tuple[list[Finding], list[ApiName]]:
+    """Return what is found of the APIs that a server answers, and the APIs."""
+    target = server.target.with_timeout(server.seconds)
+    apis = await find_apis(target, client, min(server.seconds, PROBE_SECONDS))
+    return describe_apis(server.subject, target, apis), apis
+
+
 def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Finding]:
     checks = {"wrong_base_url": "path", "key_refused": "key", "failed": "http"}
     if not report.works:
@@ -97,9 +109,11 @@ def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Findin
     return findings
 
 
-async def probe_model(server: ModelServer, deployment: ProbedModel, client: UpstreamClient) -> list[Finding]:
+async def probe_model(
+    server: ModelServer, deployment: ProbedModel, client: UpstreamClient, apis: Sequence[ApiName] = ()
+) -> list[Finding]:
     """Send three requests to a model, and return what they show of its reasoning, its limit of output tokens and its
-    functions."""
+    functions. `apis` are those that the server answers: two requests go to each other one."""
     subject = f"model {deployment.model} of upstream {server.target.name}"
     probe = _Probe(client, server.target.with_timeout(server.seconds), deployment, server.seconds)
     events, fault = await probe.ask(REASONING_QUESTION)
@@ -114,21 +128,40 @@ async def probe_model(server: ModelServer, deployment: ProbedModel, client: Upst
     if fault is not None:
         return [_make_failure(subject, "reply", fault)]
     findings = [_make_finding(subject, "reasoning", judge_reasoning(events, deployment.profile), deployment)]
+    thought = events
     if deployment.profile.max_output_tokens is None:
-        _, fault = await probe.ask(LENGTH_QUESTION, **{deployment.profile.max_tokens_field: HUGE_OUTPUT})
+        _, fault = await probe.ask(LENGTH_QUESTION, max_tokens=HUGE_OUTPUT)
         limit = judge_output_limit(fault)
         findings += [] if limit is None else [_make_finding(subject, "max_tokens", limit, deployment)]
     if not deployment.profile.native_tools:
         text = "functions are explained in the prompt (native_tools = false)"
         return [*findings, Finding(subject, "tools", "ok", text)]
-    events, fault = await probe.ask(TOOL_QUESTION, tools=[{"type": "function", "function": FUNCTION}])
+    events, fault = await probe.ask(TOOL_QUESTION, tools=_TOOLS)
     if fault is None:
         verdict = judge_tools(events, deployment.profile)
-        return [*findings, _make_finding(subject, "tools", verdict, deployment)]
+        findings.append(_make_finding(subject, "tools", verdict, deployment))
+        shown = [make_shown(probe.target.api, thought, events), *await _ask_by_others(server, probe, apis)]
+        return findings + describe_best(subject, probe.target, shown)
     if fault.status is None or not 400 <= fault.status < 500 or fault.code in ("rate_limit", "authentication"):
         return [*findings, _make_failure(subject, "tools", fault)]
     finding = _make_finding(subject, "tools", judge_refused_tools(), deployment)
     return [*findings, msgspec.structs.replace(finding, message=f"{finding.message}: {fault.message}")]
+
+
+async def _ask_by_others(server: ModelServer, probe: "_Probe", apis: Sequence[ApiName]) -> list[Shown]:
+    """Ask the same two questions by each other API that the server answers."""
+    shown: list[Shown] = []
+    for api in apis:
+        if api == probe.target.api:
+            continue
+        profile = find_profile(server.kind, api)
+        deployment = msgspec.structs.replace(probe.deployment, profile=profile)
+        other = _Probe(probe.client, reach_by(probe.target, api), deployment, probe.seconds)
+        thought, fault = await other.ask(REASONING_QUESTION)
+        if fault is None:
+            called, _ = await other.ask(TOOL_QUESTION, tools=_TOOLS)
+            shown.append(make_shown(api, thought, called))
+    return shown
 
 
 def _make_finding(subject: str, check: str, verdict: Verdict, deployment: ProbedModel) -> Finding:
@@ -166,16 +199,13 @@ class _Probe(Struct, frozen=True):
     deployment: ProbedModel
     seconds: float
 
-    async def ask(self, question: str, **fields: Any) -> tuple[list[Event], Fault | None]:
+    async def ask(
+        self, question: str, *, max_tokens: int = MAX_PROBE_TOKENS, tools: tuple[Tool, ...] = ()
+    ) -> tuple[list[Event], Fault | None]:
         """Return the events of the reply, or why there is none."""
-        profile = self.deployment.profile
-        body = {
-            "model": self.deployment.name,
-            "messages": [{"role": "user", "content": question}],
-            "stream": profile.stream != "never",
-            profile.max_tokens_field: MAX_PROBE_TOKENS,
-            **fields,
-        }
+        message = Message("user", (Text(question),))
+        request = ChatRequest(self.deployment.name, (message,), tools, {"max_tokens": max_tokens})
+        body, _ = find_api(self.target.api).build(request, self.deployment.name, self.deployment.profile)
         try:
             async with asyncio.timeout(self.seconds):
                 events = await self._read(msgspec.json.encode(body))
@@ -189,5 +219,6 @@ class _Probe(Struct, frozen=True):
 
     async def _read(self, body: bytes) -> list[Event]:
         response = await self.client.open(self.target, body)
-        stream = UpstreamStream(response, "doctor", (), self.target)
+        make_reader = find_api(self.target.api).make_reader
+        stream = UpstreamStream(response, "doctor", (), self.target, make_reader=make_reader)
         return [event for events in await read_reply(stream) for event in events]

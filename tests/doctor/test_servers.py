@@ -51,7 +51,7 @@ async def test_a_server_that_works_has_no_faults_and_gets_three_requests() -> No
     async with FaultyServer("m", key=SECRET, date=format_datetime(datetime.now(UTC))) as server:
         findings = await examine(f"{server.url}/v1")
     assert set(statuses(findings).values()) == {"ok"}
-    assert [*findings] == ["tcp", "clock", "key", "models", "reasoning", "max_tokens", "tools"]
+    assert [*findings] == ["tcp", "clock", "key", "models", "apis", "reasoning", "max_tokens", "tools"]
     assert [body["max_tokens"] for body in server.questions] == [1024, 1_000_000, 1024]
 
 
