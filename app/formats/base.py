@@ -48,6 +48,8 @@ class Options(Struct, frozen=True):
     """Anthropic: the caller's stop words, of which a reply may say that it ended at one."""
     hide_thinking: bool = False
     """Anthropic: reasoning is sent only in seals."""
+    answers_calls: bool = False
+    """The request answers calls that waited for approval: their results come before the first model call."""
     input_tokens: int = 0
     """Anthropic: an estimate for the start of a stream."""
     custom_tools: tuple[str, ...] = ()

@@ -141,6 +141,8 @@ def parse_conversation(
         warnings += find_unknown_tool_keys(field, functions)
     if params:
         warnings += _find_misspelled_params(params, body.model_fields_set - {"stream"}, paths)
+    if request.server_tools is not None and request.server_tools.approvals:
+        options = replace(options, answers_calls=True)
     if custom := tuple([tool.name for tool in tools if tool.custom]):
         options = replace(options, custom_tools=custom)
     return ParsedRequest(settings, reply_format, request, limit_warnings(warnings), options)

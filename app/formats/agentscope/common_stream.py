@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage
 from app.chat.events import Finish
-from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.formats.agentscope.common_write import make_head
 from app.formats.agentscope.notes import Json
-from app.formats.base import ReplyInfo
+from app.formats.base import ReplyInfo, is_cached
 
 _USUAL = frozenset({"prompt_tokens", "completion_tokens", "total_tokens"})
 
@@ -33,6 +33,10 @@ def reply_head(info: ReplyInfo, created_at: str) -> Message:
 def to_piece(message: ReplyMessage, top: Message) -> Message:
     """Make a piece of the reply, with one part, from an accumulated message."""
     part: Part
+    if message.result is not None:
+        result = message.result
+        is_error = True if result.is_error else None
+        return Message("tool", (ToolResult(result.content, result.name, result.id, is_error),), extra=dict(top.extra))
     if message.kind == "reasoning_content":
         part = Reasoning(message.text)
     elif message.kind == "content":
@@ -40,11 +44,16 @@ def to_piece(message: ReplyMessage, top: Message) -> Message:
     elif message.media is not None:
         part = Media(message.media.media, (message.media.url,))
     else:
-        part = ToolCall(message.name, message.text, message.id, _pick(message.extra, "extra_content"))
+        fields = _pick(message.extra, "extra_content")
+        part = ToolCall(message.name, message.text, message.id, fields, awaits_approval=awaits_approval(message))
     call_keys = ("arguments_valid", "extra_content") if message.kind == "function_call" else ()
     extra = {key: value for key, value in message.extra.items() if key not in call_keys}
     extra |= {} if message.media is None else message.media.fields
     return Message("assistant", (part,), top.name, top.turn, extra={**top.extra, **extra})
+
+
+def awaits_approval(message: ReplyMessage) -> bool:
+    return message.server is not None and message.server.approval
 
 
 def _pick(extra: Json, key: str) -> Json:
@@ -77,7 +86,8 @@ def collect_metadata(info: ReplyInfo, accumulator: MessageAccumulator, finish: F
     """Return the metadata for which neither version has a field."""
     warnings = info.warnings_with(finish)
     metadata: Json = {"warnings": warnings} if warnings else {}
-    metadata |= {"cached": True} if info.cached else {}
+    metadata |= {"cached": True} if is_cached(info, finish) else {}
+    metadata |= {} if finish.server_tools is None else {"server_tools": finish.server_tools.to_dict()}
     return metadata | ({"extra": dict(accumulator.loose_extra)} if accumulator.loose_extra else {})
 
 

@@ -25,7 +25,7 @@ def write_blocks(piece: Message) -> list[Json]:
             out.append({"type": "thinking", "thinking": part.text})
         elif isinstance(part, ToolCall):
             call = {"type": "tool_call", "id": part.id, "name": part.name, "input": part.arguments}
-            out.append({**call, "state": "pending"})
+            out.append({**call, "state": "asking" if part.awaits_approval else "pending"})
         elif isinstance(part, ToolResult):
             result = {"type": "tool_result", "id": part.id, "name": part.name, "output": _output(part)}
             out.append({**result, "state": "error" if part.is_error else "success"})
@@ -92,7 +92,9 @@ def _read_block(block: Json, head: Message, path: str) -> Message:
     if block["type"] == "thinking":
         return replace(head, parts=(Reasoning(block["thinking"]),))
     if block["type"] == "tool_call":
-        return replace(head, parts=(ToolCall(block["name"], block["input"], block.get("id") or None, path=path),))
+        waits = block.get("state") in ("asking", "allowed")
+        call = ToolCall(block["name"], block["input"], block.get("id") or None, path=path, awaits_approval=waits)
+        return replace(head, parts=(call,))
     if block["type"] == "hint":
         parts = marked_last(_items(block["hint"], f"{path}.hint"), block, path)
         hint = {"source": block["source"]} if block.get("source") else {}
