@@ -6,7 +6,7 @@ A read costs only what it brings: text is encoded once, and its JSON is copied i
 from abc import ABC, abstractmethod
 
 from app.chat.accumulator import MessageAccumulator, MessageDelta, MessageStarted, ReplyMessage
-from app.chat.events import End, Event
+from app.chat.events import End, Event, ToolsListed, TurnEnd
 from app.formats.base import HEARTBEAT, ReplyInfo
 from app.formats.sse import encode_json, escape_line_separators
 
@@ -51,12 +51,20 @@ class SnapshotEncoder(ABC):
                 if isinstance(step, End):
                     end = step
                     continue
+                if type(step) is TurnEnd:
+                    self._end_turn()
+                    continue
+                if type(step) is ToolsListed:
+                    continue
                 changed = True
                 if type(step) is MessageStarted:
                     self._texts.append(self._make_text(step.message))
                 elif type(step) is MessageDelta:
                     self._add_text(step.message, step.text)
         return changed, end
+
+    def _end_turn(self) -> None:  # noqa: B027  # most streams do nothing here
+        """A turn has ended that is not the last of the reply."""
 
     @abstractmethod
     def _make_text(self, message: ReplyMessage) -> JsonText:

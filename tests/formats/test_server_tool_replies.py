@@ -99,7 +99,7 @@ WAITS: list[Event] = [
     Finish("tool_approval", USAGE, server_tools=SUMMARY),
 ]
 REPLIES = {"two turns": TWO_TURNS, "mixed": MIXED, "talkative": TALKATIVE, "cut": CUT}
-TELLS = ("responses", "anthropic")
+TELLS = ("responses", "anthropic", "autogen", "agentscope", "agentscope2", "qwen", "openai")
 
 
 def make_info(**options: Any) -> ReplyInfo:
@@ -116,7 +116,12 @@ def encode(format_: str, batches: Sequence[list[Event]], info: ReplyInfo, *, who
     if whole:
         return [json.loads(out)]
     lines = out.decode().split("\n")
-    return [json.loads(line[6:]) for line in lines if line.startswith("data: ") and line != "data: [DONE]"]
+    frames = [json.loads(line[6:]) for line in lines if line.startswith("data: ") and line != "data: [DONE]"]
+    if format_ != "agentscope":
+        return frames
+    ids = [frame["msg"]["id"] for frame in frames]
+    assert all(frame["last"] for frame, id_, after in zip(frames, ids, [*ids[1:], ""], strict=True) if id_ != after)
+    return [frame for place, frame in enumerate(frames) if ids[place] not in ids[place + 1 :]]
 
 
 def read_reply(format_: str, frames: list[Json]) -> Any:
@@ -267,6 +272,76 @@ def test_a_bound_pauses_the_turn_of_a_message() -> None:
     [message] = encode("anthropic", [[*call(0), TURN, result(0), end]], make_info(), whole=True)
     assert message["stop_reason"] == "pause_turn"
     assert message["parley"]["server_tools"]["limit"] == "rounds"
+
+
+def test_autogen_has_one_event_for_the_calls_of_a_turn_and_one_for_their_results() -> None:
+    for stream in ("interleaved", "compat"):
+        frames = encode("autogen", [TWO_TURNS], make_info(autogen_stream=stream))
+        kinds = [
+            frame["type"] for frame in frames if frame["type"] not in ("ModelClientStreamingChunkEvent", "ThoughtEvent")
+        ]
+        turn = ["ToolCallRequestEvent", "ToolCallExecutionEvent"]
+        assert kinds == [*turn, *turn, "TextMessage", "TaskResult"]
+        results = [frame["content"] for frame in frames if frame["type"] == "ToolCallExecutionEvent"]
+        assert [[one["is_error"] for one in row] for row in results] == [[False, True], [False]]
+    [*_, last] = encode("autogen", [MIXED], make_info(autogen_stream="model"))
+    assert [one["name"] for one in last["content"]] == ["own"]
+    assert last["server_tools"]["calls"] == []
+
+
+def test_agentscope_has_a_message_for_each_turn_and_each_result() -> None:
+    frames = encode("agentscope", [[event] for event in TWO_TURNS], make_info())
+    [whole] = encode("agentscope", [TWO_TURNS], make_info(), whole=True)
+    assert [frame["msg"] for frame in frames] == whole["msgs"]
+    assert whole["msg"] == whole["msgs"][-1]
+    assert [msg["role"] for msg in whole["msgs"]] == [
+        "assistant",
+        "system",
+        "system",
+        "assistant",
+        "system",
+        "assistant",
+    ]
+    assert len({msg["id"] for msg in whole["msgs"]}) == 6
+    assert [msg["metadata"].get("is_error") for msg in whole["msgs"]] == [None, None, True, None, None, None]
+    assert whole["msg"]["metadata"]["finish_reason"] == "stop"
+
+
+def test_a_reply_of_agentscope_that_ends_with_a_result_says_so_in_its_message() -> None:
+    frames = encode("agentscope", [MIXED], make_info())
+    assert [frame["msg"]["metadata"].get("finish_reason") for frame in frames] == [None, "tool_calls"]
+
+
+def test_agentscope_2_has_results_behind_their_model_call() -> None:
+    kinds = [frame["type"] for frame in encode("agentscope2", [TWO_TURNS], make_info())]
+    marks = [kind for kind in kinds if kind.startswith("MODEL_CALL") or kind == "TOOL_RESULT_END"]
+    turn = ["MODEL_CALL_START", "MODEL_CALL_END"]
+    assert marks == [*turn, "TOOL_RESULT_END", "TOOL_RESULT_END", *turn, "TOOL_RESULT_END", *turn]
+
+
+def test_calls_that_wait_are_told_in_each_formats_way() -> None:
+    [*_, event] = encode("agentscope2", [WAITS], make_info())
+    assert event["type"] == "REQUIRE_USER_CONFIRM"
+    assert [(one["id"], one["state"]) for one in event["tool_calls"]] == [("c1", "asking")]
+    first = encode("agentscope", [WAITS], make_info())[0]
+    assert first["msg"]["metadata"]["approval"] == ["c1"]
+    asked = [frame for frame in encode("autogen", [WAITS], make_info()) if frame["type"] == "ToolCallRequestEvent"]
+    assert asked[0]["metadata"]["approval"] == '["c1"]'
+
+
+def test_results_of_approved_calls_come_before_the_first_model_call() -> None:
+    answered = ServerResult("c9", "wx-get", "wx", "get", (Text("set"),), arguments="{}")
+    kinds = [
+        frame["type"]
+        for frame in encode("agentscope2", [[answered, TextDelta("Done."), END]], make_info(answers_calls=True))
+    ]
+    assert kinds[:5] == [
+        "REPLY_START",
+        "TOOL_RESULT_START",
+        "TOOL_RESULT_TEXT_DELTA",
+        "TOOL_RESULT_END",
+        "MODEL_CALL_START",
+    ]
 
 
 def describe(messages: Sequence[Any]) -> list[tuple[str, Any]]:

@@ -67,6 +67,9 @@ class Differences:
             text = actual if not isinstance(actual, str) else actual.removeprefix("Error: ")
             if not text or self._texts.setdefault(name, text) != text:
                 self.found.append(f"{path} is {actual!r}, not {self._texts.get(name)!r}")
+        elif whole[1] == "time" and isinstance(actual, str):
+            if not actual[:4].isdigit():
+                self.found.append(f"{path} is no time: {actual!r}")
         elif whole[1] in ("ms", "bytes", "time", "estimate") and not isinstance(actual, int | float):
             self.found.append(f"{path} is no number: {actual!r}")
 

@@ -13,7 +13,7 @@ from tests.in_process_gateway import ModelServer, Running, streamed
 from tests.tool_loop.fake_servers import FakeServers
 from tests.tool_loop.golden_cases import Differences, Json, join_deltas, list_cases, read_case
 
-FORMATS = ("qwen", "openai", "messages", "responses", "agentscope2")
+FORMATS = ("qwen", "openai", "messages", "responses", "autogen", "agentscope", "agentscope2")
 NEEDS_PROCESS = {
     "pages_and_filters",
     "result_too_large",

@@ -105,6 +105,8 @@ class ItemFactory:
 
     def result(self, finish: Finish) -> dict[str, Any]:
         body: dict[str, Any] = {"messages": self.messages, "stop_reason": finish.reason}
+        if finish.server_tools is not None:
+            body["server_tools"] = finish.server_tools.to_dict()
         if warnings := self._info.warnings_with(finish):
             body["warnings"] = warnings
         return body

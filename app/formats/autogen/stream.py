@@ -6,23 +6,37 @@ are not streamed. `stream_compat` has the other two kinds of stream.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
-from app.chat.events import Event, Finish
+from app.chat.events import Event, Finish, ServerResult, TurnEnd
+from app.chat.server_tools import describe_part
 from app.formats.autogen.reply_items import ItemFactory, PartialItem, error_item
+from app.formats.autogen.value_types import dump_json
 from app.formats.base import ReplyInfo
 from app.formats.encoders import DeltaEncoder
 from app.formats.sse import encode_json, write_frame
 
 
-def calls_of(messages: list[ReplyMessage]) -> list[dict[str, Any]]:
+def calls_of(messages: Sequence[ReplyMessage]) -> list[dict[str, Any]]:
     """Write the calls. Blank arguments become `{}`, because AutoGen parses them as JSON."""
     calls = [one for one in messages if one.kind == "function_call"]
     return [{"id": one.id, "arguments": one.text if one.text.strip() else "{}", "name": one.name} for one in calls]
+
+
+def mark_waiting(calls: Sequence[ReplyMessage]) -> dict[str, str]:
+    """Return the metadata that say which calls wait for approval; AutoGen's metadata are texts."""
+    waiting = [one.id for one in calls if one.server is not None and one.server.approval]
+    return {"approval": dump_json(waiting)} if waiting else {}
+
+
+def write_result(result: ServerResult) -> dict[str, Any]:
+    text = result.plain_text
+    content = "\n".join(map(describe_part, result.content)) if text is None else text
+    return {"content": content, "name": result.name, "call_id": result.id, "is_error": result.is_error}
 
 
 def write_media(messages: list[ReplyMessage]) -> dict[str, Any]:
@@ -42,12 +56,21 @@ def joined(extras: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     return out
 
 
+_NOT_STREAMED = ("function_call", "function_result")
+
+
 class AgentEventEncoder(DeltaEncoder):
     """The common part of the three kinds of stream. A failure is the last frame."""
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._factory = ItemFactory(info)
+        self._first = 0
+        """The first message of the turn that is told."""
+        self._results: list[ServerResult] = []
+        """Those of the last turn, as long as not all are there."""
+        self._missing = 0
+        """How many results of the last turn have not come."""
 
     def open(self) -> bytes:
         return b""
@@ -58,15 +81,75 @@ class AgentEventEncoder(DeltaEncoder):
 
     @override
     def _write_started(self, message: ReplyMessage) -> bytes:
-        return b"" if message.media else self._on_started(message)
+        if message.media:
+            return b""
+        if message.result is not None:
+            return self._add_result(message.result)
+        return self._write_results() + self._on_started(message)
 
     @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
-        return b"" if message.kind == "function_call" else self._on_delta(message, text)
+        return b"" if message.kind in _NOT_STREAMED else self._on_delta(message, text)
 
     @override
     def _write_completed(self, message: ReplyMessage) -> bytes:
-        return b"" if message.media else self._on_completed(message)
+        return b"" if message.media or message.result is not None else self._on_completed(message)
+
+    # Turns of a reply whose tools the gateway runs.
+
+    @override
+    def _write_turn_end(self, turn: TurnEnd) -> bytes:
+        """Write the calls of a turn, all in one event, as AutoGen's agent does."""
+        messages = self._turn
+        out = self._on_turn_end()
+        calls = [one for one in messages if one.kind == "function_call"]
+        self._missing = sum(one.server is not None and not one.server.approval for one in calls)
+        factory = self._factory
+        extras = [one.extra for one in calls]
+        id_ = factory.new_id()
+        item = factory.add_message("ToolCallRequestEvent", id_, calls_of(calls), mark_waiting(calls), *extras)
+        factory.add_usage(turn.usage)
+        self._first = len(self._accumulator.messages)
+        return out + self._show(item)
+
+    @abstractmethod
+    def _on_turn_end(self) -> bytes:
+        """Complete what is before the calls of a turn."""
+
+    def _show(self, item: dict[str, Any]) -> bytes:
+        """Return the frame of a complete message, if this kind of stream has it before the end."""
+        return write_frame(item)
+
+    @property
+    def _turn(self) -> list[ReplyMessage]:
+        """The messages of the turn that is told."""
+        return self._accumulator.messages[self._first :] if self._first else self._accumulator.messages
+
+    def _add_result(self, result: ServerResult) -> bytes:
+        self._results.append(result)
+        self._first = len(self._accumulator.messages)
+        self._missing -= 1
+        return b"" if self._missing else self._write_results()
+
+    def _write_results(self) -> bytes:
+        """Write the results of a turn, all in one event."""
+        if not self._results:
+            return b""
+        results, self._results = self._results, []
+        factory = self._factory
+        rows = list(map(write_result, results))
+        extras: list[dict[str, Any]] = [{} for _ in rows]
+        return self._show(factory.add_message("ToolCallExecutionEvent", factory.new_id(), rows, {}, *extras))
+
+    def _is_said(self, finish: Finish) -> bool:
+        """Whether all of the reply is in events: it ends without a turn of its own behind the last calls."""
+        summary = finish.server_tools
+        return summary is not None and not self._turn and len(self._accumulator.turn_ends) == len(summary.model_calls)
+
+    def _get_last_usage(self, finish: Finish) -> Mapping[str, Any] | None:
+        """Return the usage of the last model call."""
+        summary = finish.server_tools
+        return finish.usage if summary is None or not summary.model_calls else summary.model_calls[-1].usage
 
     @abstractmethod
     def _on_started(self, message: ReplyMessage) -> bytes: ...
@@ -87,15 +170,15 @@ class AgentEventEncoder(DeltaEncoder):
         return self._factory.messages
 
     def _extra(self, *kinds: str) -> dict[str, Any]:
-        """Return the merged extras of all messages of these kinds."""
-        return joined(one.extra for one in self._accumulator.messages if one.kind in kinds and not one.media)
+        """Return the merged extras of the turn's messages of these kinds."""
+        return joined(one.extra for one in self._turn if one.kind in kinds and not one.media)
 
     def _beside(self) -> dict[str, Any]:
         """Return the extras and media for which AutoGen has no message."""
-        return joined((self._accumulator.loose_extra, write_media(self._accumulator.messages)))
+        return joined((self._accumulator.loose_extra, write_media(self._turn)))
 
     def _join_text(self, kind: str) -> str:
-        return "".join([one.text for one in self._accumulator.messages if one.kind == kind])
+        return "".join([one.text for one in self._turn if one.kind == kind])
 
 
 class InterleavedEncoder(AgentEventEncoder):
@@ -137,21 +220,27 @@ class InterleavedEncoder(AgentEventEncoder):
         return self._factory.add_message("ThoughtEvent", text.id, text.text, {"kind": "content"}, text.extra)
 
     @override
+    def _on_turn_end(self) -> bytes:
+        return b"" if self._text is None else write_frame(self._preamble(self._text))
+
+    @override
     def _write_finish(self, finish: Finish) -> bytes:
-        factory, messages, loose = self._factory, self._accumulator.messages, self._accumulator.loose_extra
+        factory, messages, loose = self._factory, self._turn, self._accumulator.loose_extra
+        out = self._write_results()
+        if self._is_said(finish):
+            return out + write_frame({"type": "TaskResult", **factory.result(finish)})
         loose = loose | write_media(messages)
         calls = calls_of(messages)
-        out = b""
         if calls:
             if self._text is not None:
-                out = write_frame(self._preamble(self._text))
+                out += write_frame(self._preamble(self._text))
             extras = [one.extra for one in messages if one.kind == "function_call"]
             extras[-1] = extras[-1] | loose
             factory.add_message("ToolCallRequestEvent", factory.new_id(), calls, {}, *extras)
         else:
             text = self._text or factory.begin()
             factory.add_message("TextMessage", text.id, text.text, {}, text.extra | loose)
-        factory.add_usage(finish.usage)
+        factory.add_usage(self._get_last_usage(finish))
         return out + write_frame(factory.messages[-1]) + write_frame({"type": "TaskResult", **factory.result(finish)})
 
 
@@ -175,4 +264,7 @@ class AutogenWholeEncoder:
     def fail(self, error: dict[str, Any]) -> bytes:
         """Return the error, and the messages that are complete."""
         body = error_item(error)
-        return encode_json(body | {"messages": self._stream.complete_items} if self._stream.complete_items else body)
+        items = self._stream.complete_items
+        if any(item.get("type") == "ToolCallExecutionEvent" for item in items):
+            body["partial"] = items
+        return encode_json(body | {"messages": items} if items else body)
