@@ -14,7 +14,7 @@ from app.api.resources import Resources
 from app.api.resumable import ResumableReplies
 from app.api.usage import observe_usage
 from app.chat.server_tools import ToolBounds
-from app.config.access import list_spending_rules, make_limiter, make_limits, make_model_limits
+from app.config.access import find_highest_prices, list_spending_rules, make_limiter, make_limits, make_model_limits
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
@@ -41,7 +41,9 @@ def make_context(
 ) -> AppContext:
     """`load_settings` reads the settings again at a reload; None: there is none. Raises SettingsError."""
     server, tracing, cache = settings.server, settings.tracing, resources.storage.cache
-    live = make_live_configuration(settings, resources, make_limiter(settings, resources.storage.redis), None)
+    live = make_live_configuration(
+        settings, resources, make_limiter(settings, resources.storage.redis, resources.database), None
+    )
     metrics = Metrics(live.registry.models(), _list_upstream_names(settings)) if settings.metrics.enabled else None
     ledger, recent = make_usage_ledger(settings, resources.database), RecentRequests()
     observers: list[RequestObserver] = [logs.log_request]
@@ -100,19 +102,21 @@ def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None
 async def read_past_spending(context: AppContext) -> None:
     """Set what has been spent of the limits before the process began."""
     if context.limiter is not None:
-        context.limiter.set_spent(await _read_spending(context, [*list_spending_rules(context.settings).values()]))
+        await context.limiter.set_spent(
+            await _read_spending(context, [*list_spending_rules(context.settings).values()])
+        )
 
 
 async def _apply(settings: Settings, context: AppContext, resources: Resources, spans: "SpanWriter | None") -> None:
-    limiter = context.limiter or make_limiter(settings, resources.storage.redis)
+    limiter = context.limiter or make_limiter(settings, resources.storage.redis, resources.database)
     # In a thread, because a tokenizer file may be large.
     live = await asyncio.to_thread(make_live_configuration, settings, resources, limiter, context.live)
     before, after = list_spending_rules(context.settings), list_spending_rules(settings)
     spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
     context.live = live
     if limiter is not None:
-        limiter.set_limits(make_limits(settings.limits), make_model_limits(settings))
-        limiter.set_spent(spent)
+        limiter.set_limits(make_limits(settings.limits), make_model_limits(settings), find_highest_prices(settings))
+        await limiter.set_spent(spent)
     _set_upstreams(resources, live)
     set_tool_servers(context, settings)
     if context.tools is not None:
@@ -131,7 +135,7 @@ async def _read_spending(context: AppContext, rules: Sequence[Rule]) -> list[tup
     if not rules or context.usage_ledger is None:
         return []
     context.ended.report()
-    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time())
+    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time(), context.settings.usage.zone)
 
 
 def _set_upstreams(resources: Resources, live: LiveConfiguration) -> None:

@@ -15,7 +15,7 @@ from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.formats.openapi import Described, describe, give_examples
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.state import StateError
-from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.ledger import TooManyRows, UsageLedger, name_day
 from app.usage.report import parse_query, report_usage
 from app.usage.totals import Totals
 
@@ -103,7 +103,14 @@ async def usage(
     context = get_context(request)
     ledger = context.usage_ledger
     chosen = _choose_key(request, context, key)
-    query = parse_query(utc_day(time.time()), first=first, last=last, group_by=group_by, key=chosen, model=model)
+    query = parse_query(
+        name_day(time.time(), context.settings.usage.zone),
+        first=first,
+        last=last,
+        group_by=group_by,
+        key=chosen,
+        model=model,
+    )
     if ledger is None:
         raise NotFound("usage is not counted: usage.url is null:")
     context.ended.report()

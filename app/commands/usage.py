@@ -10,7 +10,7 @@ from app.commands.configuration import load_settings
 from app.errors import InvalidInput
 from app.state import StateError, open_database
 from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
-from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.ledger import TooManyRows, UsageLedger, name_day
 from app.usage.report import format_table, parse_query, report_usage
 from app.usage.store import UsageStore
 
@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     try:
         query = parse_query(
-            utc_day(time.time()),
+            name_day(time.time()),
             first=arguments.first,
             last=arguments.last,
             group_by=arguments.group_by,

@@ -2,11 +2,16 @@
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import astuple
+
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.key_ring import StoredKey
-from app.config.settings import Key, LimitSettings, Settings
+from app.config.settings import Key, LimitSettings, Settings, find_answering
 from app.limits import NO_LIMITS, Limiter, Limits
+from app.limits.spending import Spending
 from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
+from app.state import Database
+from app.usage.meter import Price
 
 if TYPE_CHECKING:
     from app.redis.connection import RedisConnection
@@ -33,18 +38,31 @@ def _make_caller(name: str, key: Key) -> Caller:
     return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
 
 
-def make_limiter(settings: Settings, redis: "RedisConnection | None") -> Limiter | None:
+def make_limiter(settings: Settings, redis: "RedisConnection | None", database: Database | None) -> Limiter | None:
     """Return the limits of the settings; None if there are none. They are counted in Redis if there is one, else in
-    this process."""
+    this process; spending is counted in the state database, if there is one."""
     limits, models = make_limits(settings.limits), make_model_limits(settings)
     callers = [make_limits(row.limits) for row in settings.keys.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
-    if redis is None:
-        return Limiter(limits, models)
-    from app.limits.redis_store import RedisLimitStore  # the package for Redis takes time to import
+    spending = None if database is None else Spending(database, settings.usage.zone)
+    store = None
+    if redis is not None:
+        from app.limits.redis_store import RedisLimitStore  # the package for Redis takes time to import
 
-    return Limiter(limits, models, RedisLimitStore(redis))
+        store = RedisLimitStore(redis)
+    return Limiter(limits, models, store, spending=spending, prices=find_highest_prices(settings))
+
+
+def find_highest_prices(settings: Settings) -> dict[str, Price]:
+    """Return, for each model that has a price, the highest prices of the models that may answer a request for it."""
+    found: dict[str, Price] = {}
+    for name in settings.models:
+        rows = [settings.models[one].price for one in find_answering(settings, name) if one in settings.models]
+        prices = [row.to_price() for row in rows if row is not None]
+        if prices:
+            found[name] = Price(*(max(numbers) for numbers in zip(*map(astuple, prices), strict=True)))
+    return found
 
 
 def make_model_limits(settings: Settings) -> dict[str, Limits]:

@@ -27,6 +27,7 @@ LIVE_SETTINGS = frozenset(
         "tokenizer",
         "upstreams",
         "models",
+        "prices",
         "keys",
         "limits",
         "mcp_servers",

@@ -8,14 +8,17 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, tzinfo
+from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 from urllib.parse import quote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import httpx
+from msgspec.structs import asdict
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -31,6 +34,7 @@ from pydantic import (
 
 from app.access.addresses import TrustedProxies, is_loopback
 from app.attachments.fetch.address_policy import AllowList
+from app.config.prices import read_prices
 from app.config.sources import config_file, read_sources
 from app.params import MAX_SECONDS, GenerateCfg, RagConfig
 from app.profiles import KINDS, Profile, find_profile
@@ -121,6 +125,15 @@ def _cache_url(value: str) -> str:
 def _state_url(value: str) -> str:
     if isinstance(parse_state_url(value), PostgresUrl) and not _is_installed("psycopg"):
         raise ValueError(f"PostgreSQL needs the package psycopg, which is not installed: {_how_to_install('postgres')}")
+    return value
+
+
+def _time_zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        if value != "UTC":
+            raise ValueError("must be the name of a time zone, such as Asia/Shanghai or Europe/Berlin") from None
     return value
 
 
@@ -325,6 +338,10 @@ class LimitSettings(_Section):
     spend_per_day: _Spending | None = None
     spend_per_month: _Spending | None = None
 
+    @property
+    def limits_spending(self) -> bool:
+        return self.spend_per_day is not None or self.spend_per_month is not None
+
 
 class Key(_Section):
     sha256: _Sha256
@@ -468,6 +485,11 @@ class CacheSettings(_Section):
     max_resume_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
 
 
+class PricesSettings(_Section):
+    file: str | None = None
+    """A file of prices in the form of LiteLLM's cost map. A model's own `price` counts first."""
+
+
 class StateSettings(_Section):
     url: Annotated[str, AfterValidator(_state_url)] | None = Field(default=None, repr=False)
     """Where stored responses, kept reasoning, usage and spending are. Without a URL, `load` sets that of `usage.url` or
@@ -477,6 +499,12 @@ class StateSettings(_Section):
 class UsageSettings(_Section):
     url: Annotated[str, AfterValidator(_state_url)] | None = Field(default=None, repr=False)
     """Without a URL, `load` sets that of `state.url`, or a file in the user's data folder if it is writable."""
+    time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
+    """In which days and months begin, of usage and of limits of spending."""
+
+    @property
+    def zone(self) -> tzinfo:
+        return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
 
 
 class ResponsesSettings(_Section):
@@ -624,6 +652,7 @@ class Settings(_Section):
     limits: LimitSettings = LimitSettings()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
+    prices: PricesSettings = PricesSettings()
     state: StateSettings = StateSettings()
     usage: UsageSettings = UsageSettings()
     responses: ResponsesSettings = ResponsesSettings()
@@ -674,6 +703,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     try:
         # Not strict: all values from the environment are text.
         settings = Settings.model_validate(tree, strict=False)
+        settings = _with_prices(settings, mistakes)
     except ValidationError as error:
         settings = Settings()
         mistakes += (
@@ -702,6 +732,24 @@ def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
     if mistakes:
         raise SettingsError(mistakes)
     return settings.model_copy(update={"upstreams": upstreams})
+
+
+def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:
+    """Return the settings in which each model without a price has that of the file, if it is there by the name that the
+    model's server knows, or by its own."""
+    if settings.prices.file is None:
+        return settings
+    try:
+        known = read_prices(Path(settings.prices.file))
+    except ValueError as error:
+        mistakes.append(f"prices.file: {error}")
+        return settings
+    models = dict(settings.models)
+    for name, row in models.items():
+        price = known.get(row.name or name) or known.get(name)
+        if row.price is None and price is not None:
+            models[name] = row.model_copy(update={"price": ModelPrice(**asdict(price))})
+    return settings.model_copy(update={"models": models})
 
 
 def find_mistakes(settings: Settings) -> list[str]:
@@ -757,6 +805,7 @@ def _find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
     yield from _check_certificates(settings)
+    yield from _check_prices(settings)
     yield from _check_tool_servers(settings)
 
 
@@ -783,6 +832,80 @@ def _check_keys(settings: Settings) -> Iterator[str]:
             "to parley.toml (or set PARLEY_API_KEYS), or serve everyone who can reach this address with "
             "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
         )
+
+
+def find_answering(settings: Settings, model: str) -> list[str]:
+    """Return the names of the models that may answer a request for a model: it, and its fallbacks with theirs."""
+    names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
+    found: dict[str, None] = {}
+    waiting = [names.get(model, model)]
+    while waiting:
+        name = waiting.pop()
+        row = settings.models.get(name)
+        if name not in found and row is not None:
+            others = (*row.fallbacks, *row.fallbacks_on_context_length, *row.fallbacks_on_content_filter)
+            waiting += [names.get(other, other) for other in others]
+        found[name] = None
+    return list(found)
+
+
+def _check_prices(settings: Settings) -> Iterator[str]:
+    """Find limits of spending on models without a price, which would never be reached."""
+    open_ended: set[str] = set()
+    """The limits of callers who may use any model of the pass-through."""
+    limited = {
+        json_path(["models", name, "limits"]): [name]
+        for name, row in settings.models.items()
+        if row.limits.limits_spending
+    }
+    if settings.limits.limits_spending:
+        limited["limits"] = [*settings.models]
+        open_ended.add("limits")
+    for name, key in settings.keys.items():
+        if key.limits.limits_spending:
+            usable = [
+                model
+                for model, row in settings.models.items()
+                if "*" in key.models
+                or any(fnmatchcase(one, glob) for one in (model, *row.aliases) for glob in key.models)
+            ]
+            limited[json_path(["keys", name, "limits"])] = usable
+            if any(set("*?[") & set(glob) for glob in key.models):
+                open_ended.add(json_path(["keys", name, "limits"]))
+    for path, models in limited.items():
+        answering = {name for model in models for name in find_answering(settings, model)}
+        missing = sorted(name for name in answering & settings.models.keys() if not _has_cost(settings, name))
+        if missing:
+            yield (
+                f"{path}: limits spending, and {_join(missing)} without a price, so nothing would be counted: set "
+                f"{json_path(['models', missing[0], 'price'])}, to {{ input = 0, output = 0 }} if it costs nothing"
+            )
+        elif path in open_ended and not _reports_cost(settings, {}, settings.passthrough):
+            yield (
+                f"{path}: limits spending, and passthrough serves models without a price, for which nothing would be "
+                "counted: configure the models with their prices instead"
+            )
+
+
+def _has_cost(settings: Settings, model: str) -> bool:
+    row = settings.models[model]
+    return row.price is not None or all(
+        _reports_cost(settings, row.profile, upstream.name) for upstream in row.upstreams
+    )
+
+
+def _reports_cost(settings: Settings, fields: Mapping[str, Any], upstream: str | None) -> bool:
+    """Whether a server reports what its replies cost, or there is none."""
+    if upstream is None:
+        return True
+    row = settings.upstreams.get(upstream)
+    known = KINDS.get(row.kind) if row is not None else None
+    return bool(fields.get("reports_cost", known is not None and known.reports_cost))
+
+
+def _join(models: list[str]) -> str:
+    shown = ", ".join(map(repr, models[:5])) + (f" and {len(models) - 5} more" if len(models) > 5 else "")
+    return f"the model {shown} is" if len(models) == 1 else f"the models {shown} are"
 
 
 def _default_file_url(folder: Path | None, prefix: str, config: Path) -> str | None:

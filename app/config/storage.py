@@ -16,7 +16,7 @@ from app.stores import StateStore, StoreLimits, find_state_file, open_state_stor
 from app.stores.database import DatabaseStore
 from app.stores.memory import NullStore
 from app.stores.succeeding import SucceedingStore
-from app.usage.ledger import UsageLedger
+from app.usage.ledger import LedgerRules, UsageLedger
 from app.usage.store import UsageStore
 
 if TYPE_CHECKING:
@@ -100,4 +100,4 @@ def make_usage_ledger(settings: Settings, database: Database | None) -> UsageLed
     if isinstance(address, NoUrl):
         return None
     shared = database if url == settings.state.url else None
-    return UsageLedger(UsageStore(shared or open_database(address)))
+    return UsageLedger(UsageStore(shared or open_database(address)), LedgerRules(zone=settings.usage.zone))

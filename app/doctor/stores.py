@@ -16,7 +16,7 @@ from app.redis.connection import TIMEOUT_SECONDS, make_client
 from app.redis.urls import MemoryUrl, NullUrl, RedisUrl, SqliteUrl, describe_url, parse_cache_url
 from app.state import StateError, open_database
 from app.state.urls import FileUrl, PostgresUrl, describe_state_url, parse_state_url
-from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.ledger import TooManyRows, UsageLedger, name_day
 from app.usage.report import parse_query
 from app.usage.store import UsageStore
 
@@ -120,7 +120,7 @@ async def _check_postgres(address: PostgresUrl, seconds: float) -> list[Finding]
     def read() -> None:
         ledger = UsageLedger(UsageStore(open_database(address)))
         try:
-            ledger.read(parse_query(utc_day(time.time())))
+            ledger.read(parse_query(name_day(time.time())))
         finally:
             ledger.close()
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.stream import AttemptLog
-from app.errors import QuotaExceeded, RateLimited
+from app.errors import QuotaExceeded, RateLimited, StoreDown
+from app.limits.spending import Exhausted, ReservedMoney, Spending, SpendingUnavailable, find_period_end
 from app.limits.stores import MemoryLimitStore, RuleWindows, StoreUnavailable, Taken
 from app.limits.values import (
     UNITS_OF_MONEY,
@@ -24,7 +25,9 @@ from app.limits.values import (
     make_model_rules,
 )
 from app.limits.windows import (
+    BUSY_SECONDS,
     WINDOW_SECONDS,
+    Count,
     Counted,
     elapsed_part,
     fits,
@@ -35,7 +38,7 @@ from app.limits.windows import (
     wait_seconds,
 )
 from app.observe.request_record import RequestRecord
-from app.usage.meter import read_cost
+from app.usage.meter import Price, read_cost
 
 if TYPE_CHECKING:  # importing the package redis takes time
     from app.limits.redis_store import RedisLimitStore
@@ -83,6 +86,8 @@ class Reservation(Struct, eq=False, gc=False):
     """The estimate of all tokens of the request."""
     headers: Headers
     """The headers `x-ratelimit-*` of the response."""
+    money: ReservedMoney | None = None
+    """What is reserved of the limits of spending in the state database."""
     settled: bool = False
 
 
@@ -115,6 +120,8 @@ class _RuleSet(Struct, frozen=True):
     windows: RuleWindows
     """Their counters in memory."""
     described: tuple[_DescribedRules, ...]
+    spending: tuple[Rule, ...]
+    """The rules that the state database counts; the other ones are `rules`."""
     tokens_limit: int | None
     """The lowest limit of tokens; None if there is none."""
 
@@ -126,20 +133,28 @@ class Limiter:
         models: Mapping[str, Limits],
         store: "RedisLimitStore | None" = None,
         memory: MemoryLimitStore | None = None,
+        spending: Spending | None = None,
+        prices: Mapping[str, Price] | None = None,
     ) -> None:
         """`limits` are those of all requests together, `models` those of each model by its configured name. `store`
-        counts for several processes; while it cannot be reached, and without it, `memory` counts for this one."""
+        counts for several processes; while it cannot be reached, and without it, `memory` counts for this one.
+        `spending` counts money, which is otherwise counted with the rest, when it is spent. `prices` are the highest
+        that a request for a model can have."""
         self.memory_reservations = 0
         """How many reservations were counted in memory because the store could not be reached."""
         self._memory = memory or MemoryLimitStore()
         self._store = store
+        self._spending = spending
         self._down = False
-        self.set_limits(limits, models)
+        self.set_limits(limits, models, prices)
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
 
-    def set_limits(self, limits: Limits, models: Mapping[str, Limits]) -> None:
+    def set_limits(
+        self, limits: Limits, models: Mapping[str, Limits], prices: Mapping[str, Price] | None = None
+    ) -> None:
         """Set the limits. Those of callers come with each request. What has been used still counts."""
+        self._prices = prices or {}
         self._global = tuple(make_gateway_rules(limits))
         self._models = {name: tuple(make_model_rules(name, row)) for name, row in models.items()}
         self._has_spending_limits = any(rule.is_spending for rules in self._models.values() for rule in rules)
@@ -156,17 +171,17 @@ class Limiter:
         self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
     ) -> Reservation | None:
         """Reserve all limits of a request; None if it has none, and no fallback can have a limit of spending. Raises
-        RateLimited or QuotaExceeded.
+        RateLimited, QuotaExceeded, or StoreDown if money is limited and cannot be counted.
 
-        `prompt_tokens` is called only if tokens are limited. Without `max_tokens`, up to `default_tokens` are reserved
-        for the reply, and fewer if the limit is lower.
+        `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
+        reserved for the reply, and fewer if the limit is lower.
         """
         name = model if model in self._models else ""
         rule_set = self._rule_sets.get((caller.name, name))
         if rule_set is None or rule_set.limits is not caller.limits:
             rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
         rules = rule_set.rules
-        if not rules:
+        if not rules and not rule_set.spending:
             return Reservation(self._store, model, rule_set, "", 0, 0, []) if self._has_spending_limits else None
         tokens, most = 0, rule_set.tokens_limit
         if most is not None:
@@ -183,11 +198,38 @@ class Limiter:
         headers = _describe_limits(rule_set.described, taken)
         if not taken.admitted:
             raise _refuse(tokens, taken, headers)
-        return Reservation(store, model, rule_set, lease, taken.minute, tokens, headers)
+        reservation = Reservation(store, model, rule_set, lease, taken.minute, tokens, headers)
+        if self._spending is not None and rule_set.spending:
+            try:
+                price = self._prices.get(model)
+                most = 0 if price is None else _find_most(price, prompt_tokens(), max_tokens or default_tokens)
+                reservation.money = await self._reserve_money(self._spending, rule_set.spending, most, headers)
+            except BaseException:
+                reservation.settled = True
+                self._give_back(reservation, rules, -tokens, 0)
+                raise
+        return reservation
+
+    async def _reserve_money(
+        self, spending: Spending, rules: Sequence[Rule], most: int, headers: Headers
+    ) -> ReservedMoney:
+        """Raises QuotaExceeded, RateLimited or StoreDown."""
+        try:
+            result = await spending.reserve(rules, most)
+        except SpendingUnavailable as error:
+            log.warning("a request with a limit of spending was refused: the state cannot be used: %s", error)
+            raise StoreDown(
+                "what was spent cannot be counted, because the state database failed: try again later"
+            ) from error
+        if isinstance(result, ReservedMoney):
+            return result
+        raise _refuse_spending(result, spending, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_caller_rules(caller.name, caller.limits)
-        rules = (*self._global, *self._models.get(model, ()), *own)
+        every = (*self._global, *self._models.get(model, ()), *own)
+        spending = () if self._spending is None else tuple(rule for rule in every if rule.is_spending)
+        rules = tuple(rule for rule in every if rule not in spending)
         return _RuleSet(
             caller.limits,
             rules,
@@ -196,6 +238,7 @@ class Limiter:
                 *_make_described(rules, "requests_per_minute", _REQUESTS_HEADERS),
                 *_make_described(rules, "tokens_per_minute", _TOKENS_HEADERS),
             ),
+            spending,
             min((rule.limit for rule in rules if rule.kind == "tokens_per_minute"), default=None),
         )
 
@@ -228,13 +271,17 @@ class Limiter:
             rules += make_caller_rules(caller.name, caller.limits)
         if not rules:
             return []
+        money: list[LimitUse] = []
+        if self._spending is not None:
+            money = await _read_money(self._spending, [rule for rule in rules if rule.is_spending])
+            rules = [rule for rule in rules if not rule.is_spending]
         read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         elapsed = elapsed_part(read.now)
-        return [_describe_use(rule, count, elapsed) for rule, count in read.counts]
+        return [*(_describe_use(rule, count, elapsed) for rule, count in read.counts), *money]
 
     async def _read_store(self, rules: Sequence[Rule]) -> Taken | None:
         """Return what several processes have used; None if the counters in memory count."""
-        if self._store is None:
+        if self._store is None or not rules:
             return None
         try:
             read = await self._store.read(rules)
@@ -256,6 +303,10 @@ class Limiter:
         parts = 0 if cost is None else round(cost * UNITS_OF_MONEY)
         reservation.settled = True
         rules = reservation.rule_set.rules
+        if self._spending is not None:
+            self._settle_money(self._spending, reservation, parts, fallback_model)
+            self._give_back(reservation, rules, more, 0)
+            return
         if fallback_model is None or not parts:
             self._give_back(reservation, rules, more, parts)
             return
@@ -263,6 +314,16 @@ class Limiter:
         spending = [rule for rule in (*rules, *others) if rule.is_spending and rule not in own]
         self._give_back(reservation, rules, more, 0)
         self._give_back(reservation, spending, 0, parts)
+
+    def _settle_money(
+        self, spending: Spending, reservation: Reservation, parts: int, fallback_model: str | None
+    ) -> None:
+        counted: Sequence[Rule] = reservation.rule_set.spending
+        if fallback_model is not None:
+            own, others = (self._models.get(name, ()) for name in (reservation.model, fallback_model))
+            counted = [rule for rule in (*counted, *others) if rule.is_spending and rule not in own]
+        if reservation.money is not None or (parts and counted):
+            spending.settle(reservation.money, parts, counted)
 
     def _give_back(self, reservation: Reservation, rules: Sequence[Rule], tokens: int, cost: int) -> None:
         if reservation.store is not None:
@@ -272,8 +333,14 @@ class Limiter:
         windows = rule_set.windows if rules is rule_set.rules else self._memory.find_windows(rules)
         self._memory.give_back(windows, reservation.minute, tokens, cost)
 
-    def set_spent(self, spent: Iterable[tuple[Rule, float]]) -> None:
+    async def set_spent(self, spent: Iterable[tuple[Rule, float]]) -> None:
         """Set the money that was spent in this day or month before anything was counted for these rules."""
+        if self._spending is not None:
+            try:
+                await self._spending.set_least([(rule, round(money * UNITS_OF_MONEY)) for rule, money in spent])
+            except SpendingUnavailable as error:
+                log.warning("what was spent before is not counted, because the state cannot be used: %s", error)
+            return
         for rule, money in spent:
             self._memory.set_spent(rule.counter, rule.kind, round(money * UNITS_OF_MONEY))
 
@@ -299,8 +366,44 @@ class Limiter:
             self.settle(reservation, usage.tokens.total, usage.cost, usage.fallback_model)
 
     async def aclose(self) -> None:
+        if self._spending is not None:
+            await self._spending.aclose()
         if self._store is not None:
             await self._store.aclose()
+
+
+async def _read_money(spending: Spending, rules: Sequence[Rule]) -> list[LimitUse]:
+    """Return what is spent and reserved; nothing if it cannot be read now."""
+    try:
+        rows = await spending.read(rules) if rules else []
+    except SpendingUnavailable as error:
+        log.warning("what was spent cannot be read: %s", error)
+        return []
+    return [_describe_use(rule, Count(row.spent + row.reserved), 0.0) for rule, row in rows]
+
+
+def _find_most(price: Price, prompt_tokens: int, reply_tokens: int) -> int:
+    """Return the most that a request can cost, in parts of the currency."""
+    each = max(price.input, price.cached_input, price.cache_write)
+    return math.ceil((prompt_tokens * each + reply_tokens * price.output) / 1_000_000 * UNITS_OF_MONEY)
+
+
+def _refuse_spending(exhausted: Exhausted, spending: Spending, headers: Headers) -> RateLimited:
+    lines = {name.decode(): value.decode() for name, value in headers}
+    now = spending.clock()
+    spent = [rule for rule, row in exhausted.rules if row.spent >= rule.limit]
+    if not spent:
+        rule, row = exhausted.rules[0]
+        return RateLimited(
+            f"{rule.owner} has spent {row.spent / UNITS_OF_MONEY:g} of its limit of {rule.limit / UNITS_OF_MONEY:g} "
+            f"{_WORDS[rule.kind]}, and requests in progress may cost the rest. Try again in {BUSY_SECONDS:g} s",
+            BUSY_SECONDS,
+            lines,
+        )
+    ends = [(find_period_end(rule.kind, now, spending.zone), rule) for rule in spent]
+    end, rule = max(ends, key=lambda row: math.inf if row[1].limit == 0 else row[0])
+    wait = None if rule.limit == 0 else end - now
+    return QuotaExceeded(_describe_spending(rule, end), wait, lines)
 
 
 def _describe_use(rule: Rule, count: Counted, elapsed: float) -> LimitUse:
@@ -368,7 +471,7 @@ def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     ]
     wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])
     if rule.is_spending:
-        return QuotaExceeded(_describe_spending(rule, taken.now), wait, headers)
+        return QuotaExceeded(_describe_spending(rule, period_end(rule.kind, taken.now)), wait, headers)
     words = f"{rule.limit} {_WORDS[rule.kind]} of {rule.owner}"
     if wait is None:
         text = (
@@ -382,9 +485,10 @@ def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     return RateLimited(f"the limit of {words} is reached{needs}. Try again in {max(1, round(wait))} s", wait, headers)
 
 
-def _describe_spending(rule: Rule, now: float) -> str:
+def _describe_spending(rule: Rule, period_end: float) -> str:
+    """`period_end` is the Unix time at which the day or month is over."""
     limit = f"{rule.limit / UNITS_OF_MONEY:g} {_WORDS[rule.kind]}"
     if rule.limit == 0:
         return f"{rule.owner} may spend nothing: its {rule.kind} is 0"
-    end = datetime.fromtimestamp(period_end(rule.kind, now), UTC)
+    end = datetime.fromtimestamp(period_end, UTC)
     return f"{rule.owner} has spent its limit of {limit}. Try again from {end:%Y-%m-%dT%H:%M:%SZ} on"

@@ -6,10 +6,11 @@ its whole money again, counting goes on from these sums.
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import tzinfo
 
 from app.limits.values import Kind, Rule
 from app.state import StateError
-from app.usage.ledger import TooManyRows, UsageLedger, utc_day
+from app.usage.ledger import TooManyRows, UsageLedger, name_day
 from app.usage.totals import GroupBy, UsageQuery
 
 log = logging.getLogger("parley.limits")
@@ -17,11 +18,12 @@ log = logging.getLogger("parley.limits")
 _MAX_ROWS = 1_000_000
 
 
-def read_spending(ledger: UsageLedger, rules: Sequence[Rule], now: float) -> list[tuple[Rule, float]]:
+def read_spending(ledger: UsageLedger, rules: Sequence[Rule], now: float, zone: tzinfo) -> list[tuple[Rule, float]]:
     """Return the money that the ledger has for these limits of spending; if it cannot be read, return nothing, and log
-    that they begin at 0. `now` is the Unix time. It blocks."""
+    that they begin at 0. `now` is the Unix time; days and months are those of the
+    zone. It blocks."""
     try:
-        return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, utc_day(now)))
+        return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, name_day(now, zone)))
     except (StateError, TooManyRows) as error:
         log.warning("limits of spending begin at 0, because the totals of usage cannot be read: %s", error)
         return []

@@ -409,6 +409,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         audio=Fact("audio_url", "a URL or data URI", _SILICONFLOW_MEDIA),
     ),
     "openrouter": _make_facts(
+        reports_cost=Fact(True, "`usage.cost`, in credits", "openrouter.ai/docs/use-cases/usage-accounting"),
         session_header=Fact(
             "x-session-id",
             "requests with the same value go to the same provider",
@@ -505,6 +506,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         stream_usage=Fact(False, "`stream_options` is refused; the usage comes anyway", "dnakov/anon-kode issue 53"),
     ),
     "xai": _make_facts(
+        reports_cost=Fact(True, "`usage.cost_in_usd_ticks`", "docs.x.ai/developers/cost-tracking"),
         session_header=Fact(
             "x-grok-conv-id",
             "requests with the same value go to the same server",

@@ -293,6 +293,8 @@ class Profile(BaseModel):
     sent."""
     stream_usage: bool = True
     """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
+    reports_cost: bool = False
+    """The server reports what each reply cost, so that limits of spending hold without a price of the model."""
 
     @cached_property
     def encoded_reply_fields(self) -> msgspec.Raw:
@@ -385,6 +387,7 @@ SHAPES_REQUESTS = frozenset(
         "stream",
         "obfuscation_option",
         "stream_usage",
+        "reports_cost",
     }
 )
 """The other fields, whose whole effect is visible in the upstream request. A new field belongs in one of the two."""

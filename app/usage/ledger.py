@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import chain
 
 from msgspec import Struct
@@ -28,7 +28,6 @@ OTHER_MODELS = "(other models)"
 MAX_NAME = 200
 """Longer names of models are cut, in characters."""
 _MAX_RESULT_ROWS = 10_000
-_DAY_SECONDS = 86_400.0
 _KNOWN_DAYS = 3
 """For how many days it is kept which models have rows of their own: rows may wait for the store."""
 _MOST_ADDENDS = 256
@@ -43,6 +42,8 @@ class LedgerRules(Struct, frozen=True):
     """Rows that wait to be written."""
     max_unconfigured: int = 100
     """Pairs of a key and a model that is not configured which have a row of their own, for each day."""
+    zone: tzinfo = UTC
+    """In which a day begins at midnight."""
     clock: Callable[[], float] = time.time
     """Returns the Unix time in seconds."""
 
@@ -108,8 +109,9 @@ class UsageLedger:
     def _today(self) -> str:
         now = self._rules.clock()
         if not self._day_begin <= now < self._day_end:
-            self._day_begin = now // _DAY_SECONDS * _DAY_SECONDS
-            self._day_end, self._day = self._day_begin + _DAY_SECONDS, utc_day(now)
+            today = datetime.fromtimestamp(now, self._rules.zone).date()
+            self._day, self._day_begin = today.isoformat(), _midnight(today, self._rules.zone)
+            self._day_end = _midnight(today + timedelta(days=1), self._rules.zone)
         return self._day
 
     def read(self, query: UsageQuery, most: int = _MAX_RESULT_ROWS) -> list[UsageRow]:
@@ -224,5 +226,10 @@ def _split_batch(batch: Sequence[UsageRow], error: ValueRefused) -> list[Sequenc
     return []
 
 
-def utc_day(unix_seconds: float) -> str:
-    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%d")
+def name_day(unix_seconds: float, zone: tzinfo = UTC) -> str:
+    """Return the day, as 2026-11-26."""
+    return datetime.fromtimestamp(unix_seconds, zone).date().isoformat()
+
+
+def _midnight(day: date, zone: tzinfo) -> float:
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

@@ -19,6 +19,7 @@ from app.config.settings import (
     McpServer,
     MetricsSettings,
     Model,
+    PricesSettings,
     ReasoningSettings,
     ResponsesSettings,
     Server,
@@ -542,6 +543,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "": Settings,
     "server.": Server,
     "cache.": CacheSettings,
+    "prices.": PricesSettings,
     "state.": StateSettings,
     "usage.": UsageSettings,
     "responses.": ResponsesSettings,
@@ -560,6 +562,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
 TABLES = {
     "server",
     "state",
+    "prices",
     "fetch",
     "documents",
     "metrics",

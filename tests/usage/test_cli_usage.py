@@ -10,7 +10,7 @@ from app.cli import main
 from app.config.settings import load
 from app.state import open_database
 from app.state.urls import FileUrl, parse_state_url
-from app.usage.ledger import utc_day
+from app.usage.ledger import name_day
 from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageRow
 
@@ -30,7 +30,7 @@ def fill() -> None:
     address = parse_state_url(url)
     assert isinstance(address, FileUrl)
     store = UsageStore(open_database(address))
-    today = utc_day(time.time())
+    today = name_day(time.time())
     store.add(
         [
             UsageRow(RowKey(today, "a", "m"), Totals(requests=2, output_tokens=5, cost=0.5)),

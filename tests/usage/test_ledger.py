@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 from app.state import StateError
 from app.state.sqlite import SqliteDatabase
-from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, utc_day
+from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, name_day
 from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
 
@@ -211,5 +211,5 @@ def test_an_unreachable_store_loses_no_name_that_callers_invented() -> None:
 
 
 def test_days_are_those_of_utc() -> None:
-    assert utc_day(1_795_391_999.9) == "2026-11-22"
-    assert utc_day(1_795_392_000.0) == "2026-11-23"
+    assert name_day(1_795_391_999.9) == "2026-11-22"
+    assert name_day(1_795_392_000.0) == "2026-11-23"
