@@ -241,7 +241,7 @@ class Gateway:
             route
             if len(bodies) == len(route.deployments)
             else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
-            replace(request, messages=()),
+            replace(request, messages=(), passed=None, refusal=None),
             tuple([body.data for _, body in bodies]),
             warnings,
             route.max_retries if retries is None else retries,
@@ -251,6 +251,8 @@ class Gateway:
             bodies[0][1].prefix if bodies else b"",
             original,
             error,
+            passed=() if request.passed is None else tuple([body.passed for _, body in bodies]),
+            headers=() if request.passed is None else request.passed.headers,
         )
 
     def _build_all(
@@ -313,14 +315,39 @@ class Gateway:
         hash_prefix: bool = False,
     ) -> "_BuiltBody":
         profile = deployment.profile
+        passed = request.passed
+        why: str | None = None
+        if passed is not None and passed.api == deployment.target.api:
+            why = pipeline.find_translating_step(request, profile)
+            if why is None:
+                return self._build_passed(request, deployment, hash_prefix=hash_prefix)
+        if isinstance(request.refusal, ParleyError):
+            raise request.refusal
         prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
         api = find_api(deployment.target.api)
         body, option_warnings = api.build(prepared, deployment.model, profile)
+        if passed is not None:
+            reason = why or "the server speaks another API"
+            text = "the request was translated, and fields that the gateway does not know are lost"
+            option_warnings.append(f"{text}: {reason}")
         return _BuiltBody(
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
             bool(prepared.params) and is_deterministic(body, profile),
             (request.session or _hash_prefix(body, api)) if hash_prefix else b"",
+        )
+
+    def _build_passed(self, request: ChatRequest, deployment: Deployment, *, hash_prefix: bool) -> "_BuiltBody":
+        """Build the client's own body for a server of the same API."""
+        api = find_api(deployment.target.api)
+        assert api.build_passed is not None and request.passed is not None
+        body, warnings = api.build_passed(request, deployment.model, deployment.profile)
+        return _BuiltBody(
+            _encode_json(body),
+            tuple(warnings),
+            is_deterministic(body, deployment.profile),
+            _hash_prefix(body, api) if hash_prefix else b"",
+            passed=True,
         )
 
     async def open(
@@ -377,13 +404,17 @@ class Gateway:
 
 
 class _BuiltBody:
-    __slots__ = ("data", "deterministic", "prefix", "warnings")
+    __slots__ = ("data", "deterministic", "passed", "prefix", "warnings")
 
-    def __init__(self, data: bytes, warnings: tuple[str, ...], deterministic: bool, prefix: bytes) -> None:
+    def __init__(
+        self, data: bytes, warnings: tuple[str, ...], deterministic: bool, prefix: bytes, *, passed: bool = False
+    ) -> None:
         self.data = data
         self.warnings = warnings
         self.deterministic = deterministic
         self.prefix = prefix
+        self.passed = passed
+        """It is the client's own body."""
 
 
 def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":

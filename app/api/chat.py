@@ -47,7 +47,7 @@ from app.routing import ModelRoute, PreparedRequest
 from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
-from app.steps.pipeline import has_media
+from app.steps.pipeline import find_translating_step, has_media
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
@@ -106,6 +106,48 @@ def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str
     if not session:
         return parsed
     return replace(parsed, request=replace(conversation, session=hash_session(caller, session)))
+
+
+_PASSED_HEADERS = (b"anthropic-beta", b"anthropic-version")
+"""Headers that belong to a client's own body."""
+
+
+def _choose_passing(
+    parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool
+) -> ParsedRequest:
+    """Return the request as it is served: with the client's own body only if a server of the model speaks its API.
+
+    Raises ParleyError if none does, and the gateway cannot read the body.
+    """
+    conversation = parsed.request
+    passed = conversation.passed
+    assert passed is not None
+    speaking = [one for one in route.deployments if one.target.api == passed.api]
+    if not speaking or (has_tools and conversation.server_tools is not None):
+        if isinstance(conversation.refusal, ParleyError):
+            raise conversation.refusal
+        return replace(parsed, request=replace(conversation, passed=None))
+    given = request.scope["state"]["headers"]
+    headers = tuple([(name, given[name]) for name in _PASSED_HEADERS if name in given])
+    conversation = replace(conversation, passed=replace(passed, headers=headers), server_tools=None)
+    steps = [find_translating_step(conversation, one.profile) for one in speaking]
+    passes = len(speaking) == len(route.deployments) and not any(steps)
+    warnings = () if passes else parsed.warnings  # they are about what a translation loses
+    return replace(parsed, request=conversation, warnings=warnings, options=replace(parsed.options, passed=True))
+
+
+def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
+    """Return a rejected request as a server of the client's own API can be sent it; None if no server of its model
+    speaks that."""
+    parsed = rejected.passed
+    if parsed is None or parsed.request.passed is None:
+        return None
+    try:
+        route = find_route(gateway, parsed.request.model, request.caller)
+    except ParleyError:
+        return None
+    api = parsed.request.passed.api
+    return parsed if any(one.target.api == api for one in route.deployments) else None
 
 
 class UnpreparedReply(Struct, frozen=True):
@@ -204,7 +246,10 @@ class ChatEndpoint(Generic[Parsed]):
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):
-                    return parsed
+                    passed = _find_passed(gateway, request, parsed)
+                    if passed is None:
+                        return parsed
+                    parsed = passed
                 record, settings = request.record, parsed.settings
                 record.record_settings(settings.stream, settings.metadata)
                 try:
@@ -269,6 +314,8 @@ class ChatEndpoint(Generic[Parsed]):
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
+        if parsed.request.passed is not None:
+            parsed = _choose_passing(parsed, request, route, has_tools=context.tools is not None)
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,

@@ -24,6 +24,7 @@ from app.chat.events import (
     Failed,
     Finish,
     MediaOutput,
+    Passed,
     ReasoningDelta,
     ServerCall,
     ServerResult,
@@ -222,6 +223,8 @@ class MessageAccumulator:
                 self._add_extra(event, steps)
             elif type(event) is MediaOutput:
                 self._add_media(event, steps)
+            elif type(event) is Passed:
+                continue
             elif type(event) is Finish:
                 self._finish(event, steps)
             elif type(event) is Failed or type(event) is ToolsListed:

@@ -51,6 +51,14 @@ class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
     the next one in any case."""
 
 
+class Passed(Struct, frozen=True, gc=False, tag_field="kind", tag="passed"):
+    """An event of the server's own, for a client of the same API. It says nothing that other events do not say."""
+
+    name: str
+    data: str
+    """JSON."""
+
+
 class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
     """An image or audio that the model generated. It becomes a separate message."""
 
@@ -174,7 +182,7 @@ End: TypeAlias = Finish | Failed
 END_TYPES = (Finish, Failed)
 ToolEvent: TypeAlias = ToolsListed | ServerCall | CallEnd | TurnEnd | ServerResult
 """Only replies with tools of the gateway have these events."""
-Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | ToolEvent | End
+Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | Passed | ToolEvent | End
 
 
 def is_end(events: Sequence[Event]) -> bool:

@@ -166,6 +166,16 @@ class RequestPaths(Struct, frozen=True):
 CHAT_PATHS = RequestPaths()
 
 
+class PassedBody(Struct, frozen=True):
+    """A client's own body, which a server of the same API is sent instead of a translation."""
+
+    api: str
+    """The API that both speak."""
+    body: Mapping[str, Any]
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """The client's headers that belong to it."""
+
+
 class ChatRequest(Struct, frozen=True):
     """One request to a model, independent of any client format."""
 
@@ -188,6 +198,10 @@ class ChatRequest(Struct, frozen=True):
     """A hash of the session's id, 16 bytes; empty if it has none or the model's servers do not need it."""
     server_tools: ServerTools | None = None
     """The tools that the gateway runs; None if the request names none."""
+    passed: PassedBody | None = None
+    """The body for servers of the client's own API; None if there are none."""
+    refusal: Exception | None = None
+    """Why servers of other APIs cannot be sent this request, if it is not translated: a ParleyError."""
 
 
 def make_call_id(*what: str | int) -> str:

@@ -52,6 +52,8 @@ class Options(Struct, frozen=True):
     """The request answers calls that waited for approval: their results come before the first model call."""
     input_tokens: int = 0
     """Anthropic: an estimate for the start of a stream."""
+    passed: bool = False
+    """The reply may have the server's own events (`Passed`), which are sent as they are."""
     custom_tools: tuple[str, ...] = ()
     """OpenAI: the functions that are custom tools of the caller."""
     responses: ResponsesOptions = ResponsesOptions()

@@ -47,6 +47,8 @@ class RejectedRequest(Struct, frozen=True):
     error: ParleyError
     write_error: WriteError | None
     """Writes the error in the format of the request; None if that format is not known."""
+    passed: "ParsedRequest | None" = None
+    """The request as servers of the client's own API can be sent it, which may know what the gateway does not."""
 
 
 class ReplySettings(Struct, frozen=True):

@@ -8,11 +8,13 @@ is held back until that call is whole JSON, or until the reply ends.
 from collections import deque
 
 from app.chat.accumulator import JsonEnd, is_json
-from app.chat.events import CallEnd, Event, Extra, Failed, Finish, TextDelta, ToolCallDelta, TurnEnd
+from app.chat.events import CallEnd, Event, Extra, Failed, Finish, Passed, TextDelta, ToolCallDelta, TurnEnd
 
 
 class SequentialCallsStage:
     def __init__(self) -> None:
+        self._passes = False
+        """The reply has the server's own events, whose order stays."""
         self._open = -1
         """The call that is open; -1 if there is none."""
         self._texts: list[str] = []
@@ -28,6 +30,9 @@ class SequentialCallsStage:
         """The calls of which `_held` has arguments."""
 
     def feed(self, events: list[Event]) -> list[Event]:
+        if self._passes or (events and type(events[0]) is Passed):
+            self._passes = True
+            return events
         if self._open < 0 and ToolCallDelta not in map(type, events):
             return events
         out: list[Event] = []

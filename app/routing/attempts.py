@@ -319,7 +319,8 @@ class UpstreamCaller:
         Raises UpstreamFailed.
         """
         deployment = prepared.route.deployments[index]
-        streams = should_stream(prepared.request, deployment.profile)
+        passed = prepared.is_passed(index)
+        streams = prepared.request.stream if passed else should_stream(prepared.request, deployment.profile)
         configured = deployment.target if streams else deployment.target.for_whole_reply()
         target = configured.with_timeout(prepared.wait_seconds)
         if options.attempts.sent_at is None:
@@ -358,7 +359,10 @@ class UpstreamCaller:
         profile = prepared.route.deployments[index].profile
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
-        stages = pipeline.reply_stages(prepared.request, profile, reply_id)
+        passed = prepared.is_passed(index)
+        stages = [] if passed else pipeline.reply_stages(prepared.request, profile, reply_id)
+        if passed:
+            headers += prepared.headers
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
         api = find_api(target.api)
@@ -376,7 +380,7 @@ class UpstreamCaller:
                 meter,
                 profile.empty_replies,
                 exchange.fallback_model,
-                api.make_reader,
+                (api.make_passing_reader if passed else None) or api.make_reader,
             )
         )
         if wait:

@@ -112,8 +112,16 @@ class PreparedRequest(Struct, frozen=True):
     """The caller's whole request, if another model may have to answer it."""
     error: ParleyError | None = None
     """Why no deployment can serve the request, if only another model can."""
+    passed: tuple[bool, ...] = ()
+    """Which of the bodies are the client's own, so that the reply is the server's own, too; empty: none."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Headers of the client that belong to its own body."""
     keys: dict[str, str] = {}
     """What `key` has returned, by scope: at most `MAX_KEYS`."""
+
+    def is_passed(self, index: int) -> bool:
+        """Whether the body of this deployment is the client's own."""
+        return bool(self.passed) and self.passed[index]
 
     @property
     def has_one_attempt(self) -> bool:
@@ -142,12 +150,15 @@ class PreparedRequest(Struct, frozen=True):
         if key is None:
             if len(self.keys) >= MAX_KEYS:
                 self.keys.clear()
-            parts = [*map(self._make_key_part, self.route.deployments, self.bodies)]
+            parts = [self._make_key_part(index) for index in range(len(self.bodies))]
             key = self.keys[scope] = cache_key(parts, scope)
         return key
 
-    def _make_key_part(self, deployment: Deployment, body: bytes) -> KeyPart:
+    def _make_key_part(self, index: int) -> KeyPart:
+        deployment, body = self.route.deployments[index], self.bodies[index]
         traits = pipeline.reply_traits(self.request, deployment.profile)
+        if self.is_passed(index):
+            traits = {"passed": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]}
         return KeyPart(
             deployment.target.base_url,
             deployment.model,

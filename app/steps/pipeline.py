@@ -41,6 +41,7 @@ from app.steps.truncation.truncate import input_limit, truncate
 __all__ = [
     "accepts_uploads",
     "check_request",
+    "find_translating_step",
     "has_media",
     "prepare_request",
     "reply_stages",
@@ -64,6 +65,27 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     if invalid:
         raise InvalidInput(invalid)
     return [f"{violation.path}: {violation.message}" for violation in violations]
+
+
+def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
+    """Return the step that a request needs for this model, in words, if a client's own body cannot pass it; None if it
+    needs none."""
+    if uses_prompted_tools(request, profile) is not None or (request.tools and profile.text_tools is not None):
+        return "functions are explained in the prompt"
+    if input_limit(request.params, profile) is not None:
+        return "conversations are truncated (max_input_tokens)"
+    if profile.default_system and not any(message.role == "system" for message in request.messages):
+        return "a system message is added (default_system)"
+    if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
+        return "media are converted"
+    return None
+
+
+def _passes_media(request: ChatRequest, profile: Profile) -> bool:
+    """Whether nothing of the media must be loaded or put into words for this model."""
+    if not accepts_uploads(request, profile) or request.policy.name_media != "never":
+        return False
+    return all(one.purpose in ("check", "resolve") for one in media_requests(request, profile))
 
 
 def has_media(request: ChatRequest) -> bool:

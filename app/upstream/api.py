@@ -40,6 +40,10 @@ class Api(Struct, frozen=True):
     """Before the key in that header."""
     headers: Mapping[str, str] = NOTHING
     """Sent with each request; the upstream's own `headers` replace them."""
+    build_passed: BuildBody | None = None
+    """Builds a body from `ChatRequest.passed`."""
+    make_passing_reader: Callable[[str], ReplyReader] | None = None
+    """Makes a reader whose events include the server's own (`Passed`)."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_v1: bool = False

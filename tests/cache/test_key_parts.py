@@ -212,6 +212,9 @@ SPECIAL: dict[str, list[Any]] = {
     "max_media_bytes": [],
     "max_stop_words": [],
     "passed_urls": [],
+    "thinking_binding": ["drop_block"],
+    "reasoning_summary": ["auto"],
+    "session_header": ["x-session"],
 }
 """None where there is nothing to see in a request that is short, needs nothing fetched and is not refused."""
 

@@ -16,6 +16,7 @@ from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_system
+from app.formats.anthropic.passed import make_passed_body, make_passed_request
 from app.formats.anthropic.tools import (
     AnthropicToolChoice,
     check_tool_choice,
@@ -160,12 +161,27 @@ def parse_count_tokens_body(raw: bytes | bytearray, limits: RequestLimits) -> Pa
 def _parse(
     raw: bytes | bytearray, limits: RequestLimits, schema: type[CountTokensRequest]
 ) -> ParsedRequest | RejectedRequest:
+    body: dict[str, Any] = {}
     try:
-        renamed = rename_fields(parse_object(raw), _OTHER_NAMES)
+        body = parse_object(raw)
+        renamed = rename_fields(body, _OTHER_NAMES)
         parsed = _parse_request(renamed.body, renamed.names, limits, schema)
     except ParleyError as error:
-        return RejectedRequest(error, ANTHROPIC.error)
+        rejected = RejectedRequest(error, ANTHROPIC.error)
+        return replace(rejected, passed=_pass_refused(body, error, limits)) if schema is MessagesRequest else rejected
+    if schema is MessagesRequest:
+        parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
+
+
+def _pass_refused(body: dict[str, Any], error: ParleyError, limits: RequestLimits) -> ParsedRequest | None:
+    """Return a request that the gateway cannot read, for servers of this API, which may know more; None if it can be
+    sent to none."""
+    request = make_passed_request(body, error, limits, _PATHS)
+    if request is None:
+        return None
+    mode: ReplyMode = "delta" if request.stream else "whole"
+    return ParsedRequest(ReplySettings(request.model, request.stream, mode), ANTHROPIC, request, (), Options())
 
 
 def _parse_request(

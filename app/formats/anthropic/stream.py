@@ -18,8 +18,9 @@ from pydantic_core import from_json
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
-from app.chat.events import Finish, ServerCall, ServerResult
+from app.chat.events import Event, Failed, Finish, Passed, ServerCall, ServerResult
 from app.chat.server_tools import describe_part
+from app.errors import UpstreamFailed
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
@@ -65,11 +66,59 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._written_details: dict[int, int] = {}
         """How many items of `reasoning_details` of each message were written before its block."""
         self._sealed_calls: set[int] = set()
+        self._passes: bool | None = None
+        """Whether the server's own events are sent; None before the first one."""
+        self._last = '{"type":"message_stop"}'
         self._sealed_texts: set[int] = set()
 
     def open(self) -> bytes:
+        # The server's own events may follow, of which one begins the message.
+        return b"" if self._info.options.passed else self._write_start()
+
+    def _write_start(self) -> bytes:
         usage = {"input_tokens": self._info.options.input_tokens, "output_tokens": 0}
         return _write_event("message_start", {"message": write_message(self._info, [], None, None, usage)})
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        if not self._info.options.passed:
+            return super().feed(events)
+        if self._passes is None and events:
+            self._passes = type(events[0]) is Passed
+            if not self._passes:
+                return self._write_start() + super().feed(events)
+        if not self._passes:
+            return super().feed(events)
+        return b"".join(map(self._write_passed, events))
+
+    @override
+    def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
+        if not self._info.options.passed:
+            return super().feed_each(batches)
+        return b"".join(map(self.feed, batches))
+
+    def _write_last(self, warnings: list[str]) -> bytes:
+        """Write the end of the message, which is the server's own if it has sent one."""
+        data = self._last.encode("utf-8", "surrogatepass")
+        if warnings:
+            data = encode_json({**msgspec.json.decode(data), **write_said(warnings)})
+        return b"event: message_stop\ndata: %b\n\n" % escape_line_separators(data)
+
+    def _write_passed(self, event: Event) -> bytes:
+        """Write an event of the server as it is. What the gateway has to say of the reply is in the last one."""
+        if type(event) is Passed:
+            if event.name == "message_stop":
+                self._last = event.data
+                return b""
+            data = event.data.encode("utf-8", "surrogatepass")
+            if event.name == "message_start":
+                data = rename_model(data, self._info.model)
+            return b"event: %b\ndata: %b\n\n" % (event.name.encode(), escape_line_separators(data))
+        if type(event) is Finish:
+            return self._write_last(self._info.warnings_with(event))
+        if type(event) is Failed:
+            return self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id))
+        return b""
 
     @override
     def heartbeat(self) -> bytes:
@@ -189,6 +238,19 @@ class AnthropicStreamEncoder(DeltaEncoder):
 class AnthropicWholeEncoder(WholeEncoder):
     """`stream: false`: one message."""
 
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._passed: Passed | None = None
+        """The server's own message."""
+
+    @override
+    def feed(self, events: list[Event]) -> bytes:
+        if self._info.options.passed:
+            for event in events:
+                if type(event) is Passed and event.name == "message":
+                    self._passed = event
+        return super().feed(events)
+
     @override
     def _write_failure(self, error: Json) -> Json:
         """Return the error; with results of calls that the gateway ran, what came before it, too."""
@@ -201,11 +263,27 @@ class AnthropicWholeEncoder(WholeEncoder):
     @override
     def _write_reply(self, finish: Finish) -> Json:
         info, messages = self._info, self._accumulator.messages
+        if self._passed is not None:
+            found: Json = msgspec.json.decode(self._passed.data)
+            return {**found, "model": info.model, **write_said(info.warnings_with(finish))}
         reason, word = _choose_stop_reason(finish, messages, info)
         blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking)
         usage = write_usage(finish)
         message = write_message(info, blocks, reason, word, usage)
         return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish)
+
+
+def rename_model(data: bytes, model: str) -> bytes:
+    """Return the start of a message with the name of the model that the client asked for."""
+    event = msgspec.json.decode(data)
+    if not isinstance(event.get("message"), dict):
+        return data
+    return encode_json({**event, "message": {**event["message"], "model": model}})
+
+
+def write_said(warnings: Sequence[str]) -> Json:
+    """Return what the gateway adds to a reply that is the server's own."""
+    return {"parley": {"warnings": list(warnings)}} if warnings else {}
 
 
 def write_message(info: ReplyInfo, blocks: list[Json], reason: str | None, word: str | None, usage: Json) -> Json:

@@ -1,8 +1,9 @@
 """Anthropic's Messages API, which several other model servers speak, too."""
 
 from app.upstream.api import Api
-from app.upstream.messages.assembler import MessageAssembler
-from app.upstream.messages.decoder import decode
+from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
+from app.upstream.messages.decoder import decode, decode_kept
+from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import strip_reasoning
 from app.upstream.messages.request import build
 from app.upstream.reply.reader import ReplyReader
@@ -11,6 +12,10 @@ from app.upstream.reply.sse import EventReader
 
 def make_reader(reply_id: str) -> ReplyReader:
     return ReplyReader(EventReader(decode), MessageAssembler(reply_id))
+
+
+def make_passing_reader(reply_id: str) -> ReplyReader:
+    return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
 
 
 API = Api(
@@ -22,6 +27,8 @@ API = Api(
     key_prefix="",
     # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).
     headers={"anthropic-version": "2023-06-01"},
+    build_passed=build_passed,
+    make_passing_reader=make_passing_reader,
     strip_reasoning=strip_reasoning,
     needs_v1=True,
 )

@@ -10,16 +10,17 @@ A reply is whole with a stop reason, or with `message_stop` after a block. Anyth
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, Passed, ReasoningDelta, TextDelta
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
-from app.upstream.messages.decoder import RaggedObject, join_surrogates
+from app.upstream.messages.decoder import KeptObject, RaggedObject, join_surrogates
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
@@ -34,6 +35,8 @@ _BLOCK_OF_DELTA = {
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
 }
+_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+"""The names of events that are passed on: another one could end its line."""
 _ANY_TEXT = "."
 _DIRECT = "direct"
 """The `caller` of a call that the model itself makes."""
@@ -262,7 +265,7 @@ class MessageAssembler:
             self.started = self._has_block = True
             if block.type == "tool_use":
                 self._open_call(block, out)
-        ragged = type(value) is RaggedObject
+        ragged = isinstance(value, RaggedObject)
         match delta.get("type"):
             case "text_delta" if block.type == "text":
                 self._add_text(block, delta.get("text"), out, ragged=ragged)
@@ -463,6 +466,35 @@ class MessageAssembler:
         return faults.make_fault(
             "upstream_incomplete", f"{text}; are its base_url and its api right?", cause=NOT_A_REPLY.word
         )
+
+
+class PassingAssembler(MessageAssembler):
+    """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
+    has begun, because before that another server may be tried."""
+
+    def __init__(self, reply_id: str) -> None:
+        super().__init__(reply_id)
+        self._passed: list[Event] = []
+        self._has_begun = False
+
+    def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
+        brought: list[Event] = []
+        super()._feed_object(value, brought)
+        failed = bool(brought) and type(brought[-1]) is Failed
+        type_ = value.get("type")
+        name = type_ if isinstance(type_, str) else _infer_type(value)
+        if name is not None and _NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
+            self._passed.append(Passed(name, value.text))
+        self._has_begun = self._has_begun or (bool(brought) and not failed)
+        if self._has_begun:
+            out += self._passed
+            self._passed = []
+        out += brought
+
+    def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
+        events = super().close(junk, fault)
+        held, self._passed = self._passed, []
+        return held + events if events and type(events[-1]) is Finish else events
 
 
 def _infer_type(value: Mapping[str, Any]) -> str | None:

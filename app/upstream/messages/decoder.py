@@ -35,3 +35,17 @@ def join_surrogates(text: str) -> tuple[str, str]:
     if text.isascii():
         return text, half
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), half
+
+
+class KeptObject(RaggedObject):
+    """An object with the text that it was decoded from."""
+
+    text: str
+
+
+def decode_kept(data: bytes) -> KeptObject:
+    """Decode one object and keep its text. Raises ValueError as `decode` does."""
+    value = KeptObject(decode(data))
+    text = data.decode("utf-8", "replace").strip()
+    value.text = json.dumps(value, ensure_ascii=False) if "\n" in text or "\r" in text else text
+    return value

@@ -1,0 +1,60 @@
+"""Build a body of the Messages API from that of a client of the same API, so that nothing of it is lost.
+
+Only the model is replaced, and what the gateway itself reads is taken out. Fields and blocks that the gateway does not
+know are sent as they are.
+"""
+
+from typing import Any
+
+from app.chat.messages import ChatRequest
+from app.params import GenerateCfg, find_max_tokens
+from app.profiles import Profile
+from app.upstream.messages.thinking import choose_thinking
+
+Json = dict[str, Any]
+_EXTENSIONS = (
+    frozenset(GenerateCfg.model_fields).difference(("temperature", "top_p", "top_k", "max_tokens", "tool_choice"))
+) | {"cache", "chat_template_kwargs"}
+"""Fields of a body that are the gateway's own: parameters that the API does not have, and the use of the cache."""
+_THINKING = ("enable_thinking", "thinking_budget", "reasoning_effort")
+
+
+def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
+    """Return the body, and a warning for each option that is not sent. `request.passed` must be set."""
+    assert request.passed is not None
+    given, params = request.passed.body, request.params
+    body: Json = {name: value for name, value in given.items() if name not in _EXTENSIONS}
+    body["model"] = model
+    if profile.unsigned_thinking == "drop":
+        body["messages"] = [_drop_unsigned(message) for message in given["messages"]]
+    for name in ("temperature", "top_p", "top_k"):
+        if name not in body and params.get(name) is not None:
+            body[name] = params[name]
+    if "max_tokens" not in body:
+        body["max_tokens"] = find_max_tokens({}, params) or profile.default_max_tokens
+    if "stop_sequences" not in body and params.get("stop"):
+        stop = params["stop"]
+        body["stop_sequences"] = [stop] if isinstance(stop, str) else list(stop)
+    warnings: list[str] = []
+    if "thinking" not in body and any(params.get(name) is not None for name in _THINKING):
+        thinking = choose_thinking(params, profile, body["max_tokens"], request.paths)
+        warnings += thinking.warnings
+        if thinking.field is not None:
+            body["thinking"] = thinking.field
+        if thinking.effort is not None:
+            body["output_config"] = {"effort": thinking.effort, **(body.get("output_config") or {})}
+    ignored = sorted(_EXTENSIONS.intersection(given) - {"cache", "stop", *_THINKING})
+    warnings += (f"{name} was not sent: this model's server has no such parameter" for name in ignored)
+    return body, warnings
+
+
+def _drop_unsigned(message: Any) -> Any:
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return message
+    kept = [block for block in content if not _is_unsigned(block)]
+    return message if len(kept) == len(content) else {**message, "content": kept}
+
+
+def _is_unsigned(block: Any) -> bool:
+    return isinstance(block, dict) and block.get("type") == "thinking" and block.get("signature") == ""

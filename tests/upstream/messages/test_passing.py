@@ -1,0 +1,128 @@
+"""A client of `POST /v1/messages` and a server of the same API: body and reply pass, and nothing is lost."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.upstream.messages.recordings import GOLDENS, REPLIES, needs_goldens, needs_recordings, read_body
+from tests.upstream.messages.replies import REPLY, SETTINGS, block, start, stop, text, write_stream
+
+Json = dict[str, Any]
+ASK: Json = {"model": "anthropic", "max_tokens": 50, "messages": [{"role": "user", "content": "Hi"}]}
+FUTURE = [
+    start(),
+    {"type": "ping"},
+    *block(0, {"type": "future_block", "x": 1}, {"type": "future_delta", "y": 2}),
+    {"type": "future_event", "z": [1]},
+    *text(1, "Hel", "lo"),
+    *stop(context_management={"applied_edits": []}),
+]
+
+
+def post(server: ModelServer, body: Json, headers: dict[str, str] | None = None, **settings: Json) -> Answer:
+    with Running({**SETTINGS, **settings}, server) as gateway:
+        return gateway.post("/v1/messages", body, headers)
+
+
+def read_events(body: bytes) -> list[Json]:
+    """Return the data of the events, whose names must be those of the data."""
+    found = []
+    for frame in body.decode().split("\n\n"):
+        if frame.strip():
+            name, data = frame.split("\n")
+            found.append(json.loads(data.removeprefix("data: ")))
+            assert name == f"event: {found[-1]['type']}"
+    return found
+
+
+@needs_goldens
+@pytest.mark.parametrize("path", sorted(GOLDENS.glob("passthrough/messages_*.json")), ids=lambda path: path.stem)
+def test_the_body_of_the_case_reaches_the_server(path: Path) -> None:
+    case = json.loads(path.read_text())
+    server = ModelServer(lambda _: streamed(write_stream([start(), *text(0, "ok"), *stop()])))
+    answer = post(server, {**case["request"], "model": case["kind"]}, case["headers"])
+    assert answer.status == 200, answer.body
+    sent = server.requests[-1]
+    assert json.loads(sent.content) == case["expect"]["body"]
+    assert {name: sent.headers[name] for name in case["expect"]["headers"]} == case["expect"]["headers"]
+
+
+def test_the_events_of_the_server_are_sent_as_they_are_but_for_the_model() -> None:
+    events = [{**FUTURE[0], "message": {**FUTURE[0]["message"], "model": "up-model"}}, *FUTURE[1:]]
+    answer = post(ModelServer(lambda _: streamed(write_stream(events))), {**ASK, "stream": True})
+    expected = [{**events[0], "message": {**events[0]["message"], "model": "anthropic"}}, *events[1:]]
+    assert read_events(answer.body) == expected
+
+
+def test_a_whole_message_is_sent_as_it_is_but_for_the_model() -> None:
+    reply = {**REPLY, "id": "msg_9", "container": {"id": "c"}, "content": [{"type": "future_block"}, *REPLY["content"]]}
+    answer = post(ModelServer(lambda _: httpx.Response(200, json={**reply, "model": "up-model"})), ASK)
+    assert answer.json == {**reply, "model": "anthropic"}
+
+
+def test_a_cut_stream_ends_with_an_error_and_no_end_of_the_message() -> None:
+    events = [start(), *text(0, "Half")[:-1]]
+    found = read_events(post(ModelServer(lambda _: streamed(write_stream(events))), {**ASK, "stream": True}).body)
+    assert found[-1]["type"] == "error"
+    assert "message_stop" not in [event["type"] for event in found]
+
+
+def test_an_error_before_the_reply_begins_is_tried_again() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    replies = [write_stream([start(), {"type": "ping"}, error]), write_stream([start(), *text(0, "ok"), *stop()])]
+    server = ModelServer(lambda _: streamed(replies[len(server.requests) - 1]))
+    models = {"m": {"upstreams": ["anthropic"], "max_retries": 1}}
+    answer = post(server, {**ASK, "model": "m", "stream": True}, models=models)
+    assert [event["type"] for event in read_events(answer.body)][-1] == "message_stop"
+    assert len(server.requests) == 2
+
+
+def test_a_stored_reply_repeats_the_events_of_the_server() -> None:
+    server = ModelServer(lambda _: streamed(write_stream(FUTURE)))
+    asked = {**ASK, "stream": True, "temperature": 0}
+    with Running({**SETTINGS, "cache": {"url": "memory:", "apply": "always"}}, server) as gateway:
+        first, second = (gateway.post("/v1/messages", asked) for _ in range(2))
+        other = gateway.post("/v1/messages", asked, {"anthropic-beta": "other"})
+    assert read_events(first.body) == read_events(second.body) == read_events(other.body)
+    assert len(server.requests) == 2
+
+
+def test_what_the_gateway_cannot_read_is_refused_for_a_server_of_another_api() -> None:
+    settings: dict[str, Any] = {
+        "upstreams": {"chat": {"base_url": "http://model.test/v1"}},
+        "models": {"m": {"upstreams": ["chat"]}},
+    }
+    messages = [{"role": "user", "content": [{"type": "future_block"}]}]
+    server = ModelServer()
+    assert post(server, {**ASK, "model": "m", "messages": messages}, None, **settings).status == 400
+    assert post(server, {**ASK, "messages": messages}).status != 400
+    assert len(server.requests) == 1
+
+
+def test_a_request_that_needs_a_step_is_translated_with_a_warning() -> None:
+    models = {"m": {"upstreams": ["anthropic"], "profile": {"max_input_tokens": 1000}}}
+    server = ModelServer(lambda _: httpx.Response(200, json=REPLY))
+    answer = post(server, {**ASK, "model": "m", "metadata": {"user_id": "u"}}, models=models)
+    assert "metadata" not in json.loads(server.requests[-1].content)
+    assert "max_input_tokens" in json.dumps(answer.json["parley"]["warnings"])
+
+
+@needs_recordings
+def test_recorded_streams_pass_event_by_event() -> None:
+    rows = [row for row in REPLIES if row["file"].endswith(".sse")][::12]
+    body = b""
+    with Running(SETTINGS, ModelServer(lambda _: streamed(body))) as gateway:
+        for row in rows:
+            body = read_body(row)
+            lines = [line[5:] for line in body.decode().splitlines() if line.startswith("data:")]
+            expected = [json.loads(line) for line in lines if line.strip() != "[DONE]"]
+            for event in expected:
+                if event["type"] == "message_start":
+                    event["message"]["model"] = "anthropic"
+            found = read_events(gateway.post("/v1/messages", {**ASK, "stream": True}).body)
+            found[-1].pop("parley", None)
+            assert found == expected, row["file"]
