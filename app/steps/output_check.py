@@ -21,7 +21,11 @@ MAX_WORK = 5_000
 50 ms. See `json_schema.validate`."""
 MAX_WORK_IN_THREAD = 200_000
 
-_FENCED = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n(.*?)\r?\n?[ \t]*```", re.DOTALL)
+MAX_MENDED_DEPTH = 50
+"""json_repair takes the square of a row of opening brackets, which a model may repeat without end."""
+
+_FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n")
+_BRACKET = re.compile(r"[][{}]")
 _NO_CONTENT = re.compile(r"[\s,:\"'\\]+")
 
 
@@ -51,7 +55,7 @@ def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> 
         problems = _check_json(text, schema, max_work)
         if not problems:
             return OutputCheck("valid", text)
-        mended = _mend(text)
+        mended = _mend(text, max_work)
         if mended is not None and not _check_json(mended, schema, max_work):
             return OutputCheck("mended", mended)
     except Unchecked as error:
@@ -71,16 +75,19 @@ def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> l
     return validate(value, schema, max_work)
 
 
-def _mend(text: str) -> str | None:
-    """Return the JSON that a text is meant to be; None if that would lose or invent any of it."""
-    fenced = _FENCED.fullmatch(text.strip())
-    inner = fenced[1] if fenced else text.strip()
+def _mend(text: str, max_work: int) -> str | None:
+    """Return the JSON that a text is meant to be; None if that would lose or invent any of it, or take more than
+    `max_work` units of 10 µs, of which json_repair needs up to one for two characters."""
+    inner = text.strip()
+    fence = _FENCE.match(inner)
+    if fence is not None and inner.endswith("```"):
+        inner = inner[fence.end() : -3].strip()
     try:
         msgspec.json.decode(inner)
         return inner
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         pass
-    if not inner.startswith(("{", "[")):
+    if not inner.startswith(("{", "[")) or len(inner) > 2 * max_work or _is_deep(inner):
         return None
     try:
         value = json_repair.loads(inner)
@@ -88,6 +95,15 @@ def _mend(text: str) -> str | None:
     except (ValueError, TypeError, RecursionError, OverflowError):
         return None
     return mended if _list_content(mended) == _list_content(inner) else None
+
+
+def _is_deep(text: str) -> bool:
+    depth = 0
+    for bracket in _BRACKET.findall(text):
+        depth += 1 if bracket in "{[" else -1
+        if depth > MAX_MENDED_DEPTH:
+            return True
+    return False
 
 
 def _list_content(text: str) -> str:

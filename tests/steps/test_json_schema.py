@@ -15,6 +15,8 @@ DRAFTS = {
     "2020-12": "https://json-schema.org/draft/2020-12/schema",
 }
 
+NAMES = [str(number) for number in range(900)]
+
 
 @each_case(
     ("value", "schema", "problems"),
@@ -102,6 +104,61 @@ def test_the_work_is_bounded_and_each_call_has_its_own() -> None:
     assert validate(["x"] * 100, schema, 500) == []
     with pytest.raises(Unchecked, match="too much work"):
         validate(["x"] * 1000, schema, 500)
+
+
+@each_case(
+    ("schema", "value"),
+    [
+        ({"anyOf": [{"type": "integer"}] * 100}, "x" * 100_000),
+        ({"items": {"anyOf": [{"required": NAMES[:100]}, True]}}, [{}] * 100),
+        ({"items": {"dependentRequired": {"0": NAMES}}}, [dict.fromkeys(NAMES, 1)] * 250),
+        ({"items": {"enum": [["x"] * 1000, ["x"] * 999]}}, [["x"] * 999] * 100),
+        ({"items": {}}, list(range(20_000))),
+        ({"additionalProperties": True, "patternProperties": {"^a": {}}}, {f"b{n}": 1 for n in range(6000)}),
+        ({"pattern": r"(\w{10}y?){5}$"}, "a" * 100_000),
+        ({"items": {"$ref": "#x"}, "$defs": {"x": {"$anchor": "x"}, "y": {"title": "x" * 100_000}}}, [1] * 100),
+        ({"not": {"unevaluatedProperties": {}, "title": "x" * 200_000}}, {"a": 1}),
+    ],
+)
+def test_work_that_no_keyword_below_does_counts_too(schema: Any, value: Any) -> None:
+    with pytest.raises(Unchecked, match="too much work"):
+        validate(value, schema, 5000 if "not" not in schema else 40)
+
+
+def test_a_schema_of_its_own_within_the_schema_is_bounded_too() -> None:
+    part = {"$schema": DRAFTS["2020-12"], "pattern": "^(a+)+$"}
+    assert validate({"a": "a" * 60 + "!"}, {"properties": {"a": part}}, 1000) != []
+
+
+@each_case(
+    ("pattern", "fits"),
+    [
+        (r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", True),
+        (r"^\d{5}(-\d{4})?$", True),
+        ("^.{1,1000}$", True),
+        ("(?:(?:a{1000}){1000}){1000}", False),
+        (r"(\w{30}){9}", False),
+        ("a" * 2001, False),
+        ("[" * 100, True),
+    ],
+)
+def test_a_pattern_that_would_take_much_memory_is_not_compiled(pattern: str, fits: bool) -> None:
+    with pytest.raises(Unchecked) as raised:
+        validate("x", {"items": True, "pattern": pattern + "("}, 20_000)  # a mistake that only the compiler finds
+    assert ("is not supported" if fits else "is too large") in str(raised.value)
+
+
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+def test_mistakes_in_all_parts_of_a_schema_are_found(draft: str) -> None:
+    for part in ({"type": "x"}, {"minimum": "1"}, {"required": "a"}, {"title": 1}, {"format": 1}, {"$id": 1}):
+        with pytest.raises(Unchecked, match="the schema is not valid"):
+            validate(1, {"$schema": DRAFTS[draft], "$defs": {"a": {"anyOf": [part]}}}, 1000)
+
+
+def test_a_schema_of_a_hundred_fields_is_checked() -> None:
+    fields = {f"f{n}": {"type": ["string", "null"], "description": "what it is"} for n in range(100)}
+    schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    assert validate(dict.fromkeys(fields, "x"), schema, 5000) == []
 
 
 def test_few_violations_are_told_and_each_is_short() -> None:

@@ -48,6 +48,8 @@ SCHEMA = {
         ("The answer.", "invalid", None),
         ('{"a": 1, "b": "\ud800"}', "invalid", None),
         ("[" * 5000, "invalid", None),
+        ("{" * 5000, "invalid", None),
+        ("```\n" + " " * 20_000 + "x```", "invalid", None),
         (" " * (MAX_TEXT_CHARACTERS + 1), "unchecked", None),
     ],
 )
@@ -61,6 +63,17 @@ def test_check_output(text: str, outcome: str, mended: str | None) -> None:
 def test_a_text_that_is_long_for_its_work_is_not_checked() -> None:
     check = check_output(json.dumps({"a": 1, "b": "x" * 3000}), SCHEMA, 100)
     assert check.problems == ("it is too long to be checked",)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": "' + "x" * 3000 + '",}', "{" * 60 + "}" * 60, '[{"b": ' * 30])
+def test_a_text_whose_repair_takes_long_is_not_mended(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """json_repair needs the square of a row of opening brackets."""
+
+    def refuse(text: str) -> object:
+        raise AssertionError("it is repaired")
+
+    monkeypatch.setattr("app.steps.output_check.json_repair.loads", refuse)
+    assert check_output(text, SCHEMA, 1000).outcome == "invalid"
 
 
 def run(*batches: list[Event], warns: bool = True) -> list[Event]:
