@@ -28,6 +28,7 @@ from app.observe.metrics import Metrics
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import PassedTrace, RequestTrace, ToolSpan, new_span_id
 from app.routing import ModelRoute
+from app.steps.output_check import find_output_schema
 from app.steps.prompted_tools import uses_prompted_tools
 from app.tool_loop.loop import ToolLoop
 
@@ -89,6 +90,11 @@ def _join_text(answer: ToolAnswer) -> str:
     return "\n".join(part.text if isinstance(part, Text) else f"[{part.media}]" for part in answer.content)
 
 
+_NOT_CHECKED = (
+    'check_output = "enforce": the reply was not held back until it was valid, because this gateway runs tools in it'
+)
+
+
 def prepare_with_tools(
     endpoint: ChatEndpoint[Any],
     context: AppContext,
@@ -111,6 +117,8 @@ def prepare_with_tools(
             raise InvalidInput([Violation(approval.path, text) for approval in asked.approvals])
         return None
     response = endpoint.create_response(request, parsed, info)
+    if route.enforces_output and find_output_schema(parsed.request) is not None:
+        response.add_warnings((_NOT_CHECKED,))
     reply = _ToolReply(servers, endpoint, context, request, route, options, response)
     approvable = parsed.reply_format.tells_approval
     return response, reply.open(partial(reply.start, parsed.request, approvable=approvable))

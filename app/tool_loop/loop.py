@@ -138,6 +138,8 @@ class ToolLoop:
         self._usages: list[dict[str, Any]] = []
         self._usage_known = False
         """Whether a server has told any usage."""
+        self._warnings: dict[str, None] = {}
+        """Those of all calls to the model."""
         self._summaries: list[ToolCallSummary] = []
         self._limit: ToolLimit | None = None
         self._parallel = asyncio.Semaphore(self._bounds.max_parallel_calls)
@@ -441,6 +443,7 @@ class ToolLoop:
         self._usages.append(usage)
         self._usage_known = self._usage_known or end.usage is not None
         self._model_calls.append(ModelCall(end.reason, end.usage, cached))
+        self._warnings.update(dict.fromkeys(end.warnings))
 
     def _finish(self, reason: FinishReason, end: Finish) -> None:
         """Push the end of the reply, which is that of its last turn with the usage of all."""
@@ -459,6 +462,7 @@ class ToolLoop:
                     estimated_usage=estimated,
                     native_reason=end.native_reason if same else None,
                     stopped_by=end.stopped_by if same else None,
+                    warnings=tuple(self._warnings),
                     cacheable=False,
                     server_tools=summary,
                 )

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from app.access import hash_key
 from app.chat.server_tools import ToolBounds
+from msgspec.structs import replace
 
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer
@@ -311,3 +312,49 @@ def test_warnings_of_servers_are_told() -> None:
             answer = running.post("/v1/chat", body)
             assert b"wx2 cannot be reached" in answer.body
             assert "wx2 cannot be reached" in answer.headers["x-parley-warnings"]
+
+
+TEXT_CALLS: list[tuple[Json, str]] = [
+    ({"native_tools": False}, '<tool_call>\n{"name": "wx-now", "arguments": {"a": 1}}\n</tool_call>'),
+    ({"native_tools": False, "fncall_prompt_type": "qwen"}, '✿FUNCTION✿: wx-now\n✿ARGS✿: {"a": 1}\n'),
+    ({"text_tools": "hermes"}, '<tool_call>\n{"name": "wx-now", "arguments": {"a": 1}}\n</tool_call>'),
+    ({"text_tools": "pythonic"}, "[wx-now(a=1)]"),
+    ({"text_tools": "llama_json"}, '{"name": "wx-now", "parameters": {"a": 1}}'),
+    (
+        {"text_tools": "qwen3_coder"},
+        "<tool_call>\n<function=wx-now>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>",
+    ),
+    ({"text_tools": "glm45"}, "<tool_call>wx-now\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>"),
+    ({"text_tools": "mistral_json"}, '[TOOL_CALLS][{"name": "wx-now", "arguments": {"a": 1}}]'),
+]
+
+
+@pytest.mark.parametrize(("profile", "text"), TEXT_CALLS)
+def test_models_that_write_calls_as_text_run_the_same_loop(profile: Json, text: str) -> None:
+    tool = replace(make_tool("wx", "now"), parameters={"type": "object", "properties": {"a": {"type": "integer"}}})
+    end = chunk({}, "stop") + b"data: [DONE]\n\n"
+    turns = [streamed(chunk({"content": piece}) + end) for piece in (text, "Sunny.")]
+    servers = FakeServers([tool])
+    model = {"upstreams": ["local"], "profile": profile}
+    with gateway(ModelServer(lambda _: turns.pop(0)), servers, models={"m": model}) as running:
+        reply = running.post("/v1/chat", CHAT).json
+    assert servers.calls == [(tool.name, {"a": 1})]
+    assert [message["role"] for message in reply["messages"]] == ["assistant", "function", "assistant"]
+    assert reply["messages"][0]["function_call"]["name"] == tool.name
+    assert json.loads(reply["messages"][0]["function_call"]["arguments"]) == {"a": 1}
+    assert (reply["messages"][1]["content"], reply["messages"][2]["content"]) == ("ok", "Sunny.")
+
+
+def test_a_reply_that_should_be_checked_says_that_it_was_not() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    model = {"upstreams": ["local"], "profile": {"check_output": "enforce"}}
+    with gateway(Model(), models={"m": model}) as running:
+        reply = running.post("/v1/chat", CHAT | {"generate_cfg": {"response_format": schema}}).json
+    assert any('check_output = "enforce"' in warning for warning in reply["warnings"])
+
+
+def test_snapshots_have_the_results_too() -> None:
+    with gateway(Model()) as running:
+        frames = running.post("/v1/chat", CHAT | {"stream": True, "stream_mode": "snapshot"}).frames
+        whole = running.post("/v1/chat", CHAT).json
+    assert frames[-2]["messages"] == whole["messages"]

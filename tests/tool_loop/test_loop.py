@@ -457,3 +457,10 @@ def test_a_reply_that_is_closed_cancels_its_tools_and_asks_the_model_no_more() -
         loop.close()
 
     asyncio.run(check(close))
+
+
+def test_the_warnings_of_all_calls_to_the_model_are_told_once() -> None:
+    first: list[Event] = [call(0), Finish("tool_calls", USAGE, warnings=("a", "b"))]
+    told = run(Model(first, [TextDelta("x"), Finish("stop", USAGE, warnings=("b", "c"))]), FakeServers([NOW]))
+    assert isinstance(told.end, Finish)
+    assert told.end.warnings == ("a", "b", "c")

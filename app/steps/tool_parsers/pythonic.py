@@ -15,7 +15,8 @@ from app.steps.tool_parsers.json_scanner import write_json
 from app.steps.tool_parsers.parser import ParseState
 
 MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
-_NAME = re.compile(r"[\w.]*")
+_NAME = re.compile(r"[\w.-]*")
+"""Python has no `-` in names, but a model writes the name of a function as it is offered."""
 _DELIMITERS = re.compile(r"""["'()\[\]{}\\]""")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _LONGEST = 200
