@@ -24,6 +24,7 @@ from app.formats.server_asks import (
     make_server_tools,
     read_approvals,
     read_asks,
+    settle_waiting_calls,
 )
 from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
@@ -125,9 +126,10 @@ def parse_conversation(
     if violations:
         violations += _find_call_gaps(parsed, functions=bool(tools) and not body.tool_approvals)
     _raise_violations(violations)
+    can_answer = bool(asks or body.tool_approvals or parsed.approvals)
     request = ChatRequest(
         model=settings.model or "",
-        messages=parsed.messages,
+        messages=settle_waiting_calls(parsed, can_answer=can_answer),
         tools=tools,
         params=params,
         text_joiner=message_format.text_joiner,
@@ -156,11 +158,11 @@ def _make_server_tools(
     field: str,
     functions: Sequence[Any] | None,
 ) -> ServerTools | None:
-    if not asks and not body.tool_approvals and not parsed.approvals and not parsed.has_waiting:
+    if not asks and not body.tool_approvals and not parsed.approvals:
         return None
     approvals = (*parsed.approvals, *read_approvals(body.tool_approvals))
     function_paths = list_function_paths(tools, list_paths(field, functions or ()))
-    return make_server_tools(asks, approvals, parsed, function_paths=function_paths)
+    return make_server_tools(asks, approvals, function_paths=function_paths)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}

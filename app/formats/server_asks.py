@@ -5,14 +5,14 @@ A server is named as an entry of the request's functions: by its name, as `{"mcp
 operator configured are used: what would say how a server is reached is refused.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.chat.messages import Message, Tool, ToolCall, ToolResult
+from app.chat.messages import Message, Text, Tool, ToolCall, ToolResult
 from app.chat.tool_asks import ALL_TOOLS, NO_TOOLS, ApprovalRule, ServerAsk, ServerTools, ToolApproval, ToolFilter
 from app.errors import Violation
 from app.formats.base import ParsedMessages
@@ -275,34 +275,57 @@ def read_approvals(given: Sequence[ToolApprovalBody] | None) -> tuple[ToolApprov
 def make_server_tools(
     asks: Sequence[ServerAsk],
     approvals: Sequence[ToolApproval],
-    parsed: ParsedMessages,
     *,
     max_calls: int | None = None,
     function_paths: Sequence[str] = (),
 ) -> ServerTools | None:
-    """Return what a request says of tools that the gateway runs; None if it says nothing, and no call is marked as
-    waiting for approval that has no result."""
-    if (
-        not asks
-        and not approvals
-        and max_calls is None
-        and not (parsed.has_waiting and has_waiting_call(parsed.messages))
-    ):
+    """Return what a request says of tools that the gateway runs; None if it says nothing."""
+    if not asks and not approvals and max_calls is None:
         return None
     return ServerTools(tuple(asks), tuple(approvals), max_calls, tuple(function_paths))
 
 
-def has_waiting_call(messages: Sequence[Message]) -> bool:
-    """Whether a call that was marked as waiting for approval has no result."""
-    waiting = [part.id for part in _list_parts(messages) if isinstance(part, ToolCall) and part.awaits_approval]
-    if not waiting:
-        return False
-    answered = {part.id for part in _list_parts(messages) if isinstance(part, ToolResult)}
-    return any(id_ not in answered for id_ in waiting)
+def settle_waiting_calls(parsed: ParsedMessages, *, can_answer: bool) -> tuple[Message, ...]:
+    """Return the messages of a request. `can_answer`: it names servers, or answers calls, so that the reply begins with
+    the results of calls that wait."""
+    return refuse_waiting_calls(parsed.messages) if parsed.has_waiting and not can_answer else parsed.messages
 
 
 def _list_parts(messages: Sequence[Message]) -> Iterator[Any]:
     return (part for message in messages for part in message.parts)
+
+
+def mark_waiting_calls(messages: Sequence[Message], ids: Collection[str]) -> tuple[Message, ...]:
+    """Return the messages with the calls of these ids marked as waiting for approval."""
+    return tuple(
+        replace(message, parts=tuple([_mark_call(part, ids) for part in message.parts]))
+        if any(isinstance(part, ToolCall) for part in message.parts)
+        else message
+        for message in messages
+    )
+
+
+def _mark_call(part: Any, ids: Collection[str]) -> Any:
+    return replace(part, awaits_approval=True) if isinstance(part, ToolCall) and part.id in ids else part
+
+
+def refuse_waiting_calls(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages with a result for each call that waits for approval, behind its turn. The caller went on
+    without an answer, and offers no tools with which the call could be run."""
+    answered = {part.id for part in _list_parts(messages) if isinstance(part, ToolResult)}
+    out: list[Message] = []
+    refused: list[Message] = []
+    for message in messages:
+        if message.role not in ("assistant", "tool"):
+            out += refused
+            refused = []
+        out.append(message)
+        for part in message.parts:
+            if isinstance(part, ToolCall) and part.awaits_approval and part.id not in answered:
+                content = (Text("Error: the call was not approved by the user."),)
+                result = ToolResult(content, part.name, part.id, is_error=True)
+                refused.append(Message("tool", (result,), path=message.path))
+    return (*out, *refused)
 
 
 def list_function_paths(tools: Sequence[Tool], paths: Mapping[str, str]) -> tuple[str, ...]:

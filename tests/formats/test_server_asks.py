@@ -282,11 +282,13 @@ def test_answers_to_waiting_calls_are_read() -> None:
     assert read("responses", input=items).server_tools == ServerTools((), (answer,))
 
 
-def test_a_call_that_waits_is_noticed_without_an_answer() -> None:
+def test_a_call_that_waits_is_refused_without_an_answer() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "wx-get", "arguments": "{}"}, "approval": "required"}
     entry = {"index": 0, "role": "assistant", "content": "", "tool_calls": [call]}
     messages: list[Json] = [*QUESTION, {"role": "assistant", "content": "", "server_messages": [entry]}]
-    assert read("completions", messages=[*messages, *QUESTION]).server_tools == ServerTools()
+    request = read("completions", messages=[*messages, *QUESTION])
+    assert request.server_tools is None
+    assert [message.role for message in request.messages] == ["user", "assistant", "tool", "user"]
     answered = [*messages, {"role": "tool", "tool_call_id": "c1", "content": "done"}, *QUESTION]
     assert read("completions", messages=answered).server_tools is None
 
@@ -296,3 +298,59 @@ def test_a_call_that_waits_is_noticed_without_an_answer() -> None:
 )
 def test_a_function_is_not_taken_for_a_server(item: Any) -> None:
     assert not is_ask(item)
+
+
+WAITING: dict[str, list[Json]] = {
+    "qwen": [
+        {"role": "user", "content": "x"},
+        {
+            "role": "assistant",
+            "content": "",
+            "function_call": {"name": "wx-get", "arguments": "{}"},
+            "extra": {"function_id": "c1", "approval": "required"},
+        },
+    ],
+    "autogen": [
+        {"type": "TextMessage", "source": "user", "content": "x"},
+        {
+            "type": "ToolCallRequestEvent",
+            "source": "assistant",
+            "metadata": {"approval": '["c1"]'},
+            "content": [{"id": "c1", "arguments": "{}", "name": "wx-get"}],
+        },
+    ],
+    "agentscope": [
+        {"name": "user", "role": "user", "content": "x"},
+        {
+            "name": "assistant",
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "c1", "name": "wx-get", "input": {}}],
+            "metadata": {"approval": ["c1"]},
+        },
+    ],
+    "agentscope2": [
+        {"name": "user", "role": "user", "content": [{"type": "text", "text": "x"}]},
+        {
+            "name": "assistant",
+            "role": "assistant",
+            "content": [{"type": "tool_call", "id": "c1", "name": "wx-get", "input": "{}", "state": "asking"}],
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("format_", WAITING)
+def test_each_format_marks_the_calls_that_wait(format_: str) -> None:
+    messages = WAITING[format_]
+    request = read("chat", format=format_, messages=messages, functions=["wx"])
+    [call] = [part for message in request.messages for part in message.parts if part.kind == "tool_call"]
+    assert (call.id, call.awaits_approval) == ("c1", True)
+    refused = read("chat", format=format_, messages=[*messages, messages[0]])
+    assert [message.role for message in refused.messages] == ["user", "assistant", "tool", "user"]
+
+
+def test_the_state_of_a_call_of_agentscope_2_approves_it() -> None:
+    messages = json.loads(json.dumps(WAITING["agentscope2"]).replace("asking", "allowed"))
+    asked = read("chat", format="agentscope2", messages=messages, functions=["wx"]).server_tools
+    assert asked is not None
+    assert asked.approvals == (ToolApproval("c1", True, path="messages[1].content[0].state"),)

@@ -31,10 +31,10 @@ def tools(functions: list[Json] | None) -> tuple[Tool, ...]:
 
 
 def request(golden: Json) -> ChatRequest:
-    messages, violations, _ = parse_messages([QwenMessage.model_validate(message) for message in golden["messages"]])
-    assert violations == []
+    parsed = parse_messages([QwenMessage.model_validate(message) for message in golden["messages"]])
+    assert parsed.violations == []
     params = golden["llm_cfg"]["generate_cfg"] | (golden["extra_generate_cfg"] or {})
-    return ChatRequest("m", messages, tools(golden["functions"]), params, policy=QWEN_AGENT)
+    return ChatRequest("m", parsed.messages, tools(golden["functions"]), params, policy=QWEN_AGENT)
 
 
 def replies(golden: Json) -> list[Event]:

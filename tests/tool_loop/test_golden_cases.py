@@ -143,3 +143,30 @@ def test_a_reply_is_that_of_the_case(name: str, format_: str) -> None:
         calls = sorted(json.dumps([make_tool_name(*call[:2]), call[2]]) for turn in expected["mcp"] for call in turn)
         assert sorted(json.dumps(call) for call in servers.calls) == calls
     assert differences.found == []
+
+
+APPROVALS = [
+    (name, format_)
+    for name in list_cases()
+    for format_ in read_case(name).get("second", {}).get("requests", {})
+    if name not in NEEDS_PROCESS and format_ in FORMATS
+]
+
+
+@pytest.mark.skipif(not APPROVALS, reason="PARLEY_TOOL_CASES names no folder")
+@pytest.mark.parametrize(("name", "format_"), APPROVALS)
+def test_an_answer_to_an_approval_goes_on_with_the_call(name: str, format_: str) -> None:
+    case, differences = read_case(name), Differences()
+    second = case["second"]
+    for stream in (True, False):
+        got, model, servers = run(case, format_, stream=stream, second=True)
+        for number, (wanted, sent) in enumerate(zip(second["upstream"], model.sent, strict=True)):
+            differences.compare(wanted, sent, f"upstream[{number}]")
+        calls = [json.dumps([make_tool_name(*call[:2]), call[2]]) for turn in second["mcp"] for call in turn]
+        assert sorted(json.dumps(call) for call in servers.calls) == sorted(calls)
+        if not stream and format_ == "qwen":
+            differences.compare(second["qwen"]["whole_messages"], got["messages"], "messages")
+        elif not stream and format_ == "responses":
+            shown = [item for item in got["output"] if item["type"] != "mcp_list_tools"]
+            differences.compare(second["responses"]["whole_output"], shown, "output")
+    assert differences.found == []

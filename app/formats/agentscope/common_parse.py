@@ -1,16 +1,26 @@
 """Parses AgentScope's messages: what both versions have in common."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 
-from app.chat.messages import Message
+from app.chat.messages import Message, ToolResult
+from app.chat.tool_asks import ToolApproval
 from app.errors import Violation
 from app.formats.agentscope.notes import Json
 from app.formats.base import Options, ParsedMessages
+from app.formats.server_asks import mark_waiting_calls
 from app.validation.violations import find_unknown_keys, to_violations
+
+
+class WaitingCall(NamedTuple):
+    """A call that waits for approval, or that the caller has approved in its message."""
+
+    id: str
+    path: str
+    approved: bool = False
 
 
 class ParseRules(Struct, frozen=True):
@@ -24,6 +34,8 @@ class ParseRules(Struct, frozen=True):
     read_message: Callable[[Json, str], list[Message]]
     """Returns the pieces of a valid message."""
     find_warnings: Callable[[Json, str], list[str]]
+    find_waiting: Callable[[Json, str], list[WaitingCall]]
+    """Returns the calls of a valid message that wait for approval."""
 
     def parse(self, messages: list[Any], options: Options) -> ParsedMessages:
         try:
@@ -40,11 +52,15 @@ class ParseRules(Struct, frozen=True):
             return ParsedMessages((), misplaced)
         found: list[Message] = []
         warnings: list[str] = []
+        waiting: list[WaitingCall] = []
         for item, checked, path in zip(messages, wire, paths, strict=True):
             found += self.read_message(item, path)
             warnings += self.find_warnings(item, path)
+            waiting += self.find_waiting(item, path)
             unread = find_unknown_keys(checked.content, f"{path}.content")
             warnings += (f"{place} is not a field of an AgentScope block and was ignored" for place in unread)
+        if waiting:
+            return _mark_waiting(found, warnings, waiting)
         return ParsedMessages(tuple(found), (), tuple(warnings))
 
     def validate_and_read(self, item: Any) -> Sequence[Message] | None:
@@ -54,3 +70,14 @@ class ParseRules(Struct, frozen=True):
         except ValidationError:
             return None
         return None if self.find_misplaced_blocks(item, "") else self.read_message(item, "")
+
+
+def _mark_waiting(
+    messages: Sequence[Message], warnings: Sequence[str], waiting: Sequence[WaitingCall]
+) -> ParsedMessages:
+    """Mark the calls that have no result."""
+    answered = {part.id for message in messages for part in message.parts if isinstance(part, ToolResult)}
+    left = [call for call in waiting if call.id not in answered]
+    marked = mark_waiting_calls(messages, {call.id for call in left})
+    approvals = tuple(ToolApproval(call.id, True, path=call.path) for call in left if call.approved)
+    return ParsedMessages(marked, (), tuple(warnings), approvals, has_waiting=bool(left))

@@ -242,7 +242,7 @@ def _parse_request(
         text_joiner=ANTHROPIC.text_joiner,
         policy=ANTHROPIC.policy,
         stream=given.stream,
-        server_tools=make_server_tools(asks.asks, (), parsed, function_paths=[path for path, _ in functions]),
+        server_tools=make_server_tools(asks.asks, (), function_paths=[path for path, _ in functions]),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
     )
     return ParsedRequest(

@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from app.chat.messages import Message
@@ -23,6 +25,7 @@ from app.formats.base import (
     ReplyMode,
     WrittenMessages,
 )
+from app.formats.server_asks import mark_waiting_calls
 from app.validation.violations import to_violations
 
 _STREAMS: dict[str, type[AgentEventEncoder]] = {
@@ -37,7 +40,20 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         items = all_items.validate_python(messages)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", AutogenMessages))
-    return ParsedMessages(*parse_items(items, messages, options.agent))
+    parsed = ParsedMessages(*parse_items(items, messages, options.agent))
+    waiting = {id_ for item in messages for id_ in _list_waiting(item.get("metadata"))}
+    if not waiting:
+        return parsed
+    return replace(parsed, messages=mark_waiting_calls(parsed.messages, waiting), has_waiting=True)
+
+
+def _list_waiting(metadata: Any) -> list[str]:
+    """Return the ids of the calls that an item's metadata says wait for approval."""
+    text = metadata.get("approval") if metadata else None
+    try:
+        return msgspec.json.decode(text, type=list[str]) if isinstance(text, str) else []
+    except msgspec.MsgspecError:
+        return []
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:

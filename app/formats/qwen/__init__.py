@@ -35,9 +35,9 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         wire = _adapter.validate_python(messages)
     except ValidationError as error:
         found = to_violations(error, messages, "messages", QwenMessages)
-        _, more, warnings = parse_messages([_validate_message(message) for message in messages])
-        return ParsedMessages((), [*found, *more], warnings)
-    return ParsedMessages(*parse_messages(wire))
+        rest = parse_messages([_validate_message(message) for message in messages])
+        return ParsedMessages((), [*found, *rest.violations], rest.warnings)
+    return parse_messages(wire)
 
 
 def _validate_message(message: Any) -> QwenMessage | None:

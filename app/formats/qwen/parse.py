@@ -6,6 +6,7 @@ from typing import Any
 from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
+from app.formats.base import ParsedMessages
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.qwen.sidecar import EMPTY_SIDECAR, EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
 from app.validation.violations import json_path
@@ -13,8 +14,8 @@ from app.validation.violations import json_path
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
 
 
-def parse_messages(wire: Sequence[QwenMessage | None]) -> tuple[tuple[Message, ...], list[Violation], list[str]]:
-    """Return (messages, violations, warnings). With violations the messages must not be used.
+def parse_messages(wire: Sequence[QwenMessage | None]) -> ParsedMessages:
+    """Parse messages. With violations they must not be used.
 
     None in `wire` is a message that was refused already; violations that it may have caused are not reported.
     """
@@ -26,12 +27,14 @@ def parse_messages(wire: Sequence[QwenMessage | None]) -> tuple[tuple[Message, .
         else:
             messages.append(parser.parse(number, item))
     parser.check_order(wire)
-    return tuple(messages), parser.violations, parser.warnings
+    return ParsedMessages(tuple(messages), parser.violations, parser.warnings, has_waiting=parser.has_waiting)
 
 
 class _MessageParser:
     def __init__(self) -> None:
         self.violations: list[Violation] = []
+        self.has_waiting = False
+        """A call is marked as waiting for approval."""
         self.warnings: list[str] = []
         self._names: dict[str, str] = {}
         self.skipped = False
@@ -102,7 +105,9 @@ class _MessageParser:
             self.warnings.append(f"{path}.function_call.arguments is not valid JSON")
         extra = item.extra or {}
         opaque = sidecar.call | ({EXTRA_CONTENT: extra[EXTRA_CONTENT]} if EXTRA_CONTENT in extra else {})
-        return ToolCall(call.name, call.arguments, id_, opaque)
+        waits = extra.get("approval") == "required"
+        self.has_waiting = self.has_waiting or waits
+        return ToolCall(call.name, call.arguments, id_, opaque, awaits_approval=waits)
 
     def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
         """Check Qwen-Agent's rules: at most one system message, and a user message directly after it."""

@@ -37,7 +37,7 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
-from app.formats.server_asks import list_function_paths, make_server_tools
+from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
@@ -270,7 +270,6 @@ class _BodyReader:
                 server_tools=make_server_tools(
                     tools.asks,
                     parsed.approvals,
-                    parsed,
                     max_calls=head.max_tool_calls,
                     function_paths=list_function_paths(tools.tools, tools.paths),
                 ),
@@ -402,7 +401,8 @@ class _BodyReader:
             return ParsedMessages(())
         parsed = parse_lists(lambda lists: parse_items(lists, settings_are_read=True), lists, RESPONSES.write_text)
         self._violations += parsed.violations
-        return replace(parsed, messages=(*system, *parsed.messages))
+        messages = settle_waiting_calls(parsed, can_answer=bool(tools.asks or parsed.approvals))
+        return replace(parsed, messages=(*system, *messages))
 
     def _read_params(self, settings: list[_SettingItem], tools: OfferedTools, compacts: bool) -> Mapping[str, Any]:
         body = self._body

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.agentscope.common_parse import ParseRules
+from app.formats.agentscope.common_parse import ParseRules, WaitingCall
 from app.formats.agentscope.common_schema import marked, marked_last, with_mark
 from app.formats.agentscope.common_write import make_head
 from app.formats.agentscope.media import guess_type, kind_of, parse_inline, placeholder, source_url, to_url
@@ -202,7 +202,19 @@ def _warnings(item: Json, path: str) -> list[str]:
     return sorted(warnings)
 
 
+def _find_waiting(item: Json, path: str) -> list[WaitingCall]:
+    ids = (item.get("metadata") or {}).get("approval")
+    places = enumerate(ids if isinstance(ids, list) else ())
+    return [WaitingCall(id_, f"{path}.metadata.approval[{at}]") for at, id_ in places if isinstance(id_, str)]
+
+
 _RULES = ParseRules(
-    Messages, TypeAdapter(Messages), TypeAdapter(AgentScopeMsg), _find_misplaced_blocks, read_message, _warnings
+    Messages,
+    TypeAdapter(Messages),
+    TypeAdapter(AgentScopeMsg),
+    _find_misplaced_blocks,
+    read_message,
+    _warnings,
+    _find_waiting,
 )
 parse_messages, validate_and_read = _RULES.parse, _RULES.validate_and_read

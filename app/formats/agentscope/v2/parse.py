@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 from app.chat.accumulator import is_json
 from app.chat.messages import Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.agentscope.common_parse import ParseRules
+from app.formats.agentscope.common_parse import ParseRules, WaitingCall
 from app.formats.agentscope.common_schema import marked, marked_last, with_mark
 from app.formats.agentscope.common_write import make_head
 from app.formats.agentscope.media import choose_media_type, kind_of, parse_inline, placeholder, source_url, to_url
@@ -92,9 +92,7 @@ def _read_block(block: Json, head: Message, path: str) -> Message:
     if block["type"] == "thinking":
         return replace(head, parts=(Reasoning(block["thinking"]),))
     if block["type"] == "tool_call":
-        waits = block.get("state") in ("asking", "allowed")
-        call = ToolCall(block["name"], block["input"], block.get("id") or None, path=path, awaits_approval=waits)
-        return replace(head, parts=(call,))
+        return replace(head, parts=(ToolCall(block["name"], block["input"], block.get("id") or None, path=path),))
     if block["type"] == "hint":
         parts = marked_last(_items(block["hint"], f"{path}.hint"), block, path)
         hint = {"source": block["source"]} if block.get("source") else {}
@@ -156,7 +154,21 @@ def _warnings(item: Json, path: str) -> list[str]:
     return warnings
 
 
+def _find_waiting(item: Json, path: str) -> list[WaitingCall]:
+    return [
+        WaitingCall(block["id"], f"{path}.content[{place}].state", block["state"] == "allowed")
+        for place, block in enumerate(item["content"])
+        if block["type"] == "tool_call" and block.get("state") in ("asking", "allowed") and block.get("id")
+    ]
+
+
 _RULES = ParseRules(
-    Messages, TypeAdapter(Messages), TypeAdapter(AgentScope2Msg), _find_misplaced_blocks, read_message, _warnings
+    Messages,
+    TypeAdapter(Messages),
+    TypeAdapter(AgentScope2Msg),
+    _find_misplaced_blocks,
+    read_message,
+    _warnings,
+    _find_waiting,
 )
 parse_messages, validate_and_read = _RULES.parse, _RULES.validate_and_read
