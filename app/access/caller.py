@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from app.chat.messages import CHAT_PATHS
 from app.errors import Forbidden
-from app.limits.values import NO_LIMITS, Limits
+from app.limits.values import NO_LIMITS, Limits, Team
 from app.params import find_routing_params
 from app.validation.violations import json_path
 
@@ -17,10 +17,13 @@ class ModelGlobs(Struct, frozen=True):
     """The models that a caller may use, as patterns of `fnmatch`: `qwen*`, `gpt-4o`. Case matters."""
 
     patterns: tuple[str, ...]
+    within: "ModelGlobs | None" = None
+    """Those of the caller's team, of which one must match too."""
 
     def match(self, *names: str) -> bool:
         """Whether a pattern matches one of the names by which the model is known."""
-        return any(fnmatchcase(name, pattern) for name in names for pattern in self.patterns)
+        own = any(fnmatchcase(name, pattern) for name in names for pattern in self.patterns)
+        return own and (self.within is None or self.within.match(*names))
 
 
 class Caller(Struct, frozen=True):
@@ -32,6 +35,7 @@ class Caller(Struct, frozen=True):
     models: ModelGlobs | None = None
     """None: all models."""
     limits: Limits = NO_LIMITS
+    team: Team | None = None
 
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""
@@ -40,7 +44,8 @@ class Caller(Struct, frozen=True):
             if not self.models.patterns:
                 raise Forbidden(f"{text}: it is not for models. Send another key", "model")
             raise Forbidden(
-                f"{text}; it may use: {', '.join(self.models.patterns)}. "
+                f"{text}; it may use: {', '.join(self.models.patterns)}"
+                f"{_describe_team(self.team, self.models.within)}. "
                 "The gateway's operator can add the model to `models` of the key",
                 "model",
             )
@@ -63,6 +68,12 @@ class Caller(Struct, frozen=True):
     def select_models(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that this caller may use."""
         return [name for name in names if self.models is None or self.models.match(name)]
+
+
+def _describe_team(team: Team | None, models: ModelGlobs | None) -> str:
+    return (
+        "" if team is None or models is None else f", of those of its team {team.name!r}: {', '.join(models.patterns)}"
+    )
 
 
 ANONYMOUS = Caller("", "")

@@ -135,7 +135,9 @@ async def _read_spending(context: AppContext, rules: Sequence[Rule]) -> list[tup
     if not rules or context.usage_ledger is None:
         return []
     context.ended.report()
-    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time(), context.settings.usage.zone)
+    teams = {name: row.team for name, row in context.settings.keys.items() if row.team is not None}
+    zone = context.settings.usage.zone
+    return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time(), zone, teams)
 
 
 def _set_upstreams(resources: Resources, live: LiveConfiguration) -> None:

@@ -9,7 +9,7 @@ from app.access.key_ring import StoredKey
 from app.config.settings import Key, LimitSettings, Settings, find_answering
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
-from app.limits.values import Rule, make_caller_rules, make_gateway_rules, make_model_rules
+from app.limits.values import Rule, Team, make_caller_rules, make_gateway_rules, make_model_rules
 from app.state import Database
 from app.usage.meter import Price
 
@@ -25,7 +25,9 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
     no model."""
     if not settings.keys:
         return None
-    keys = [StoredKey(row.sha256, _make_caller(name, row), row.expires) for name, row in settings.keys.items()]
+    keys = [
+        StoredKey(row.sha256, _make_caller(name, row, settings), row.expires) for name, row in settings.keys.items()
+    ]
     server = settings.server
     if server.admin_key is not None:
         admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
@@ -33,9 +35,15 @@ def make_key_ring(settings: Settings) -> KeyRing | None:
     return KeyRing(keys, Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None)
 
 
-def _make_caller(name: str, key: Key) -> Caller:
+def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
     models = None if "*" in key.models else ModelGlobs(key.models)
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits))
+    team = None
+    if key.team is not None:
+        row = settings.teams[key.team]
+        team = Team(key.team, make_limits(row.limits))
+        if "*" not in row.models:
+            models = ModelGlobs(key.models, ModelGlobs(row.models))
+    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits), team)
 
 
 def make_limiter(settings: Settings, redis: "RedisConnection | None", database: Database | None) -> Limiter | None:
@@ -43,6 +51,7 @@ def make_limiter(settings: Settings, redis: "RedisConnection | None", database: 
     this process; spending is counted in the state database, if there is one."""
     limits, models = make_limits(settings.limits), make_model_limits(settings)
     callers = [make_limits(row.limits) for row in settings.keys.values()]
+    callers += [make_limits(row.limits) for row in settings.teams.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
     spending = None if database is None else Spending(database, settings.usage.zone)
@@ -79,5 +88,6 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
     for name, limits in make_model_limits(settings).items():
         rules += make_model_rules(name, limits)
     for name, row in settings.keys.items():
-        rules += make_caller_rules(name, make_limits(row.limits))
+        team = None if row.team is None else Team(row.team, make_limits(settings.teams[row.team].limits))
+        rules += make_caller_rules(name, make_limits(row.limits), team)
     return {rule.counter: rule for rule in rules if rule.is_spending}

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from fnmatch import fnmatchcase
 from importlib.util import find_spec
@@ -350,6 +350,14 @@ class Key(_Section):
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
     limits: LimitSettings = LimitSettings()
+    team: str | None = None
+
+
+class Team(_Section):
+    """What several keys have together."""
+
+    models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
+    limits: LimitSettings = LimitSettings()
 
 
 def _proxy_url(value: SecretStr) -> SecretStr:
@@ -649,6 +657,7 @@ class Settings(_Section):
     models: dict[str, Model] = Field(default_factory=dict)
     keys: dict[_KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
+    teams: dict[_KeyName, Team] = Field(default_factory=dict)
     limits: LimitSettings = LimitSettings()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
@@ -824,6 +833,11 @@ def _check_keys(settings: Settings) -> Iterator[str]:
     for name, key in settings.keys.items():
         if names.setdefault(key.sha256, name) != name:
             yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
+        if key.team is not None and key.team not in settings.teams:
+            yield (
+                f"{json_path(['keys', name, 'team'])}: there is no team {key.team!r}"
+                f"{suggest_name(key.team, settings.teams)}; add [teams.{key.team}]"
+            )
     server = settings.server
     if not (settings.keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
         yield (
@@ -862,16 +876,19 @@ def _check_prices(settings: Settings) -> Iterator[str]:
         limited["limits"] = [*settings.models]
         open_ended.add("limits")
     for name, key in settings.keys.items():
-        if key.limits.limits_spending:
-            usable = [
+        team = None if key.team is None else settings.teams.get(key.team)
+        paths = [json_path(["keys", name, "limits"])] if key.limits.limits_spending else []
+        if team is not None and team.limits.limits_spending:
+            paths.append(json_path(["teams", str(key.team), "limits"]))
+        globs = [key.models] if team is None else [key.models, team.models]
+        for path in paths:
+            limited.setdefault(path, []).extend(
                 model
                 for model, row in settings.models.items()
-                if "*" in key.models
-                or any(fnmatchcase(one, glob) for one in (model, *row.aliases) for glob in key.models)
-            ]
-            limited[json_path(["keys", name, "limits"])] = usable
-            if any(set("*?[") & set(glob) for glob in key.models):
-                open_ended.add(json_path(["keys", name, "limits"]))
+                if all(_match_any((model, *row.aliases), patterns) for patterns in globs)
+            )
+            if all(any(set("*?[") & set(pattern) for pattern in patterns) for patterns in globs):
+                open_ended.add(path)
     for path, models in limited.items():
         answering = {name for model in models for name in find_answering(settings, model)}
         missing = sorted(name for name in answering & settings.models.keys() if not _has_cost(settings, name))
@@ -885,6 +902,10 @@ def _check_prices(settings: Settings) -> Iterator[str]:
                 f"{path}: limits spending, and passthrough serves models without a price, for which nothing would be "
                 "counted: configure the models with their prices instead"
             )
+
+
+def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def _has_cost(settings: Settings, model: str) -> bool:

@@ -20,6 +20,7 @@ from app.limits.values import (
     Kind,
     Limits,
     Rule,
+    Team,
     make_caller_rules,
     make_gateway_rules,
     make_model_rules,
@@ -71,6 +72,9 @@ class Owner(Protocol):
     @property
     def limits(self) -> Limits: ...
 
+    @property
+    def team(self) -> Team | None: ...
+
 
 class Reservation(Struct, eq=False, gc=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
@@ -115,7 +119,7 @@ class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
     limits: Limits
-    """Those of the caller; a reload of the configuration replaces them."""
+    """Those of the caller; a reload of the configuration replaces them, and those of its team."""
     rules: tuple[Rule, ...]
     windows: RuleWindows
     """Their counters in memory."""
@@ -226,7 +230,7 @@ class Limiter:
         raise _refuse_spending(result, spending, headers)
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
-        own = make_caller_rules(caller.name, caller.limits)
+        own = make_caller_rules(caller.name, caller.limits, caller.team)
         every = (*self._global, *self._models.get(model, ()), *own)
         spending = () if self._spending is None else tuple(rule for rule in every if rule.is_spending)
         rules = tuple(rule for rule in every if rule not in spending)
@@ -266,9 +270,10 @@ class Limiter:
 
     async def read(self, callers: Iterable[Owner]) -> list[LimitUse]:
         """Return what is used of each limit: of the gateway, the models and these callers."""
-        rules = [*self._global, *itertools.chain.from_iterable(self._models.values())]
+        found = dict.fromkeys([*self._global, *itertools.chain.from_iterable(self._models.values())])
         for caller in callers:
-            rules += make_caller_rules(caller.name, caller.limits)
+            found |= dict.fromkeys(make_caller_rules(caller.name, caller.limits, caller.team))
+        rules = [*found]
         if not rules:
             return []
         money: list[LimitUse] = []

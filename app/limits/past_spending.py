@@ -18,18 +18,22 @@ log = logging.getLogger("parley.limits")
 _MAX_ROWS = 1_000_000
 
 
-def read_spending(ledger: UsageLedger, rules: Sequence[Rule], now: float, zone: tzinfo) -> list[tuple[Rule, float]]:
+def read_spending(
+    ledger: UsageLedger, rules: Sequence[Rule], now: float, zone: tzinfo, teams: Mapping[str, str]
+) -> list[tuple[Rule, float]]:
     """Return the money that the ledger has for these limits of spending; if it cannot be read, return nothing, and log
     that they begin at 0. `now` is the Unix time; days and months are those of the
-    zone. It blocks."""
+    zone. `teams` are the names of teams by those of their keys. It blocks."""
     try:
-        return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, name_day(now, zone)))
+        return list(_read_spending(ledger, {rule.counter: rule for rule in rules}, name_day(now, zone), teams))
     except (StateError, TooManyRows) as error:
         log.warning("limits of spending begin at 0, because the totals of usage cannot be read: %s", error)
         return []
 
 
-def _read_spending(ledger: UsageLedger, rules: Mapping[str, Rule], today: str) -> Iterator[tuple[Rule, float]]:
+def _read_spending(
+    ledger: UsageLedger, rules: Mapping[str, Rule], today: str, teams: Mapping[str, str]
+) -> Iterator[tuple[Rule, float]]:
     """`rules` are by the names of their counters."""
     groups: tuple[GroupBy, GroupBy] = ("key", "model")
     periods: tuple[tuple[Kind, str], ...] = (("spend_per_day", today), ("spend_per_month", f"{today[:8]}01"))
@@ -40,4 +44,8 @@ def _read_spending(ledger: UsageLedger, rules: Mapping[str, Rule], today: str) -
             counters = {f"{group}:{name}:{kind}": cost for name, cost in spent.items()}
             if group == "key":
                 counters[f"all:{kind}"] = sum(spent.values())
+                for name, cost in spent.items():
+                    if name in teams:
+                        counter = f"team:{teams[name]}:{kind}"
+                        counters[counter] = counters.get(counter, 0.0) + cost
             yield from ((rules[counter], cost) for counter, cost in counters.items() if counter in rules)

@@ -27,6 +27,13 @@ class Limits(Struct, frozen=True):
 NO_LIMITS = Limits()
 
 
+class Team(Struct, frozen=True):
+    """What the callers of a team have together."""
+
+    name: str
+    limits: Limits
+
+
 class Rule(Struct, frozen=True):
     """One limit of one owner."""
 
@@ -57,8 +64,11 @@ def make_model_rules(model: str, limits: Limits) -> Iterator[Rule]:
     return make_rules(f"the model {model!r}", f"model:{model}", limits)
 
 
-def make_caller_rules(caller: str, limits: Limits) -> Iterator[Rule]:
-    return make_rules(f"the API key {caller!r}", f"key:{caller}", limits)
+def make_caller_rules(caller: str, limits: Limits, team: Team | None = None) -> Iterator[Rule]:
+    """Return the rules of a caller, then those of its team."""
+    yield from make_rules(f"the API key {caller!r}", f"key:{caller}", limits)
+    if team is not None:
+        yield from make_rules(f"the team {team.name!r}", f"team:{team.name}", team.limits)
 
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:

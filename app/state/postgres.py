@@ -18,6 +18,8 @@ _Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 _CONNECT_SECONDS = 5
 _STATEMENT_MILLISECONDS = 10_000
 _MAX_CONNECTIONS = 4
+_REST_SECONDS = 5.0
+"""How long a server that gave no connection is not asked again: each request would wait for it."""
 _IDLE_SECONDS = 300.0
 _MAX_AGE_SECONDS = 1800.0
 """So that a moved server or a changed DNS name is followed."""
@@ -55,6 +57,7 @@ class PostgresDatabase:
         self.name = describe_state_url(address)
         self._lock = threading.Lock()
         self._pool: ConnectionPool[_Connection] | None = None
+        self._retry_at, self._last_error = 0.0, ""
         self._is_current = False
         """The tables have the newest version."""
 
@@ -99,11 +102,15 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[_Connection]:
+        if time.monotonic() < self._retry_at:
+            raise StateError(self._last_error)
         try:
             with self._find_pool().connection() as connection:
                 yield connection
         except PoolTimeout as error:
-            raise StateError(f"{self.name}: {self._explain()}") from error
+            self._last_error = f"{self.name}: {self._explain()}"
+            self._retry_at = time.monotonic() + _REST_SECONDS
+            raise StateError(self._last_error) from error
         except psycopg.Error as error:
             raise StateError(f"{self.name}: {_first_line(error)}") from error
         except StateError as error:

@@ -248,6 +248,7 @@ def test_workers_that_are_killed_do_not_spend_more(workers: int, tmp_path: Path)
 
 class Owner:
     name = "a"
+    team = None
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
