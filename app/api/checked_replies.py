@@ -90,7 +90,8 @@ class _CheckedReply(ReplyOfCalls):
             return self._hold(batches, check, None if check is None else check.outcome)
         again, second = await self._ask(_add_problems(self._conversation, check))
         if second is None or second.outcome != "invalid":
-            return self._hold(again, second, "asked_again", describe_check(check, self._path))
+            told = f"{describe_check(check, self._path)}; the model was asked once more, and this is its second reply"
+            return self._hold(again, second, "asked_again", told)
         for name in self._route.fallbacks:
             held = await self._ask_fallback(name, check)
             if held is not None:
@@ -107,7 +108,8 @@ class _CheckedReply(ReplyOfCalls):
         if found is not None and found.outcome == "invalid":
             return None
         self._response.set_origin(Origin("miss", None, route.model))
-        return self._hold(batches, found, "fallback", describe_check(check, self._path), model=route.model)
+        told = f"{describe_check(check, self._path)}; the model was asked twice, and {route.model} has answered instead"
+        return self._hold(batches, found, "fallback", told, model=route.model)
 
     async def _ask(
         self, conversation: ChatRequest, fallback: ModelRoute | None = None

@@ -149,7 +149,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_once_more() -> None:
     second = json.loads(models.requests[1].content)["messages"]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == BAD and "the text is not JSON" in second[2]["content"]
-    assert any("is not valid against the schema" in line for line in warnings(answer))
+    assert any("is not valid against the schema" in line and "asked once more" in line for line in warnings(answer))
     assert 'parley_output_checks_total{model="m",outcome="asked_again"} 1.0' in metrics
     assert 'parley_tokens_total{key="",kind="output",model="m"} 10.0' in metrics
 
@@ -162,6 +162,7 @@ def test_then_the_fallback_answers() -> None:
     assert answer.json["choices"][0]["message"]["content"] == GOOD
     assert json.loads(models.requests[2].content)["model"] == "other"
     assert answer.json["model"] == "other"
+    assert any("asked twice, and other has answered" in line for line in warnings(answer))
     assert 'parley_output_checks_total{model="m",outcome="fallback"} 1.0' in metrics
 
 
