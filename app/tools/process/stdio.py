@@ -53,7 +53,7 @@ async def run_child(
     assert spec.command is not None
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
-        lambda: ChildProtocol(spec.max_message_bytes, loop),
+        lambda: ChildProtocol(_READ, loop),
         spec.command,
         *spec.args,
         stdin=asyncio.subprocess.PIPE,
@@ -69,7 +69,7 @@ async def run_child(
     received, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
-        asyncio.create_task(_read_messages(process, received, log, closed)),
+        asyncio.create_task(_read_messages(process, received, spec.max_message_bytes, log, closed)),
         asyncio.create_task(_write_messages(process, to_send, closed)),
         asyncio.create_task(_read_stderr(process, log)),
         asyncio.create_task(_wait_for_end(protocol, process, log, closed)),
@@ -130,13 +130,13 @@ def _describe_status(status: int | None) -> str:
 async def _read_messages(
     process: asyncio.subprocess.Process,
     received: MemoryObjectSendStream[SessionMessage | Exception],
+    most: int,
     log: Log,
     closed: asyncio.Event,
 ) -> None:
     assert process.stdout is not None
     try:
-        while True:
-            line = await process.stdout.readuntil(b"\n")
+        async for line in read_lines(process.stdout, most):
             message = _parse_line(line)
             if message is not None:
                 await received.send(message)
@@ -144,13 +144,30 @@ async def _read_messages(
                 shown = line[:80].decode(errors="replace").strip()
                 log("warning", f"the server wrote a line to its output that is no message of the protocol: {shown!r}")
             await asyncio.sleep(0)  # a flood of lines must not keep other servers waiting
-    except asyncio.IncompleteReadError:
-        pass
-    except asyncio.LimitOverrunError:
+    except MessageTooLong:
         log("warning", "the server wrote a message that is longer than its limit; it is ended")
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         pass
     closed.set()
+
+
+class MessageTooLong(Exception):
+    """A line has no end within the limit."""
+
+
+async def read_lines(stream: asyncio.StreamReader, most: int) -> AsyncIterator[bytes]:
+    """Yield whole lines. Little is read ahead: an answer must not wait behind a flood. Raises MessageTooLong."""
+    parts: list[bytes] = []
+    size = 0
+    while data := await stream.read(_READ):
+        first, *others = data.split(b"\n")
+        parts.append(first)
+        size += len(first)
+        for line in others:
+            yield b"".join(parts)
+            parts, size = [line], len(line)
+        if size > most:
+            raise MessageTooLong
 
 
 def _parse_line(line: bytes) -> SessionMessage | None:
