@@ -361,11 +361,13 @@ class UpstreamCaller:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
         passed = prepared.is_passed(index)
         stages = [] if passed else pipeline.reply_stages(prepared.request, profile, reply_id)
+        api = find_api(target.api)
         if passed:
             headers += prepared.headers
+        elif api.list_headers is not None:
+            headers += api.list_headers(profile)
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
-        api = find_api(target.api)
         body, is_repaired = await self._open_body(target, api, prepared.bodies[index], headers)
         if is_repaired:
             stages.append(WarningStage(REASONING_LEFT_OUT))

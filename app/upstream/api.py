@@ -44,6 +44,8 @@ class Api(Struct, frozen=True):
     """Builds a body from `ChatRequest.passed`."""
     make_passing_reader: Callable[[str], ReplyReader] | None = None
     """Makes a reader whose events include the server's own (`Passed`)."""
+    list_headers: Callable[[Profile], tuple[tuple[bytes, bytes], ...]] | None = None
+    """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_v1: bool = False

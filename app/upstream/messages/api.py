@@ -1,5 +1,6 @@
 """Anthropic's Messages API, which several other model servers speak, too."""
 
+from app.profiles import Profile
 from app.upstream.api import Api
 from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
 from app.upstream.messages.decoder import decode, decode_kept
@@ -18,6 +19,11 @@ def make_passing_reader(reply_id: str) -> ReplyReader:
     return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
 
 
+def list_headers(profile: Profile) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the beta of `thinking.block_binding`, if the profile sends that."""
+    return () if profile.thinking_binding is None else ((b"anthropic-beta", b"thinking-binding-controls-2026-08-01"),)
+
+
 API = Api(
     "/messages",
     build,
@@ -29,6 +35,7 @@ API = Api(
     headers={"anthropic-version": "2023-06-01"},
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
+    list_headers=list_headers,
     strip_reasoning=strip_reasoning,
     needs_v1=True,
 )

@@ -75,3 +75,14 @@ def test_another_refusal_is_not_repaired() -> None:
     with Running(SETTINGS, server) as gateway:
         answered = gateway.post("/v1/chat/completions", {"model": "anthropic", "messages": HISTORY})
     assert (answered.status, len(server.requests)) == (400, 1)
+
+
+def test_thinking_that_is_bound_elsewhere_may_be_dropped_by_the_server() -> None:
+    server = ModelServer(lambda _: httpx.Response(200, json=REPLY))
+    models = {"m": {"upstreams": ["anthropic"], "profile": {"thinking_binding": "drop_block"}}}
+    with Running({**SETTINGS, "models": models}, server) as gateway:
+        body = {"model": "m", "messages": HISTORY, "enable_thinking": True}
+        assert gateway.post("/v1/chat/completions", body).status == 200
+    binding = {"prefix_mismatch_behavior": "drop_block"}
+    assert json.loads(server.requests[0].content)["thinking"] == {"type": "adaptive", "block_binding": binding}
+    assert server.requests[0].headers["anthropic-beta"] == "thinking-binding-controls-2026-08-01"
