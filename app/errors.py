@@ -531,6 +531,8 @@ class UpstreamFailed(ParleyError):
             out["retry_after_seconds"] = self.fault.retry_after_seconds
         if fault.usage is not None:
             out["usage"] = fault.usage
+        if fault.server_tools is not None:
+            out["server_tools"] = fault.server_tools.to_dict()
         return out
 
     @property

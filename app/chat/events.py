@@ -150,6 +150,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """What the reply had used before it failed, if the server has told it."""
     param: str | None = None
     """The parameter that the server refused, under the gateway's name."""
+    server_tools: ServerToolsSummary | None = None
+    """What the reply had done with tools that the gateway runs before it failed."""
 
 
 OutputOutcome: TypeAlias = Literal["valid", "mended", "invalid", "unchecked", "asked_again", "fallback"]

@@ -261,7 +261,7 @@ class ToolLoop:
         self._close_turn()
         end = turn.end
         if isinstance(end, Failed):
-            self._push([Failed(self._add_usage(end.fault))])
+            self._push([Failed(self._add_past(end.fault))])
             return False
         assert end is not None
         self._next_index = turn.next_index
@@ -472,12 +472,15 @@ class ToolLoop:
     def _make_fault(self, error: ParleyError) -> Fault:
         """Return an error that came after the reply had begun as the fault that ends it."""
         if isinstance(error, UpstreamFailed):
-            return self._add_usage(error.fault)
+            return self._add_past(error.fault)
         wait = error.to_dict("").get("retry_after_seconds")
-        return self._add_usage(Fault(error.code, str(error), error.retryable, retry_after_seconds=wait))
+        return self._add_past(Fault(error.code, str(error), error.retryable, retry_after_seconds=wait))
 
-    def _add_usage(self, fault: Fault) -> Fault:
-        """Return a fault with the usage of the turns before it."""
+    def _add_past(self, fault: Fault) -> Fault:
+        """Return a fault with what was done and used before it."""
+        if self._model_calls or self._summaries:
+            summary = ServerToolsSummary(tuple(self._model_calls), tuple(self._summaries))
+            fault = replace(fault, server_tools=summary)
         if not self._usage_known:
             return fault
         usages = self._usages if fault.usage is None else [*self._usages, fault.usage]

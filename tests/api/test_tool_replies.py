@@ -175,6 +175,25 @@ def test_a_later_call_to_the_model_that_fails_is_the_status_of_a_whole_reply_wit
         assert answer.status >= 500
         assert answer.json["error"]["code"] == "server_error"
         assert len(answer.json["error"]["partial"]) == partial
+        assert len(answer.json["error"]["server_tools"]["calls"]) == 1
+
+
+def test_a_failed_reply_says_what_was_done_before_in_responses_and_agentscope() -> None:
+    def make_model() -> ModelServer:
+        replies = [calls("wx-now"), httpx.Response(500, json={"error": {"message": "no"}})]
+        return ModelServer(lambda _: replies.pop(0))
+
+    with gateway(make_model()) as running:
+        failed = running.post("/v1/responses", {"model": "m", "input": "Weather?", "stream": True}).frames[-1]
+    assert failed["type"] == "response.failed"
+    assert failed["response"]["parley"]["server_tools"]["calls"][0]["outcome"] == "ok"
+    assert "server_tools" not in failed["response"]["error"]
+    messages = [{"name": "user", "role": "user", "content": [{"type": "text", "text": "Weather?"}]}]
+    with gateway(make_model()) as running:
+        body = {"model": "m", "format": "agentscope2", "messages": messages, "stream": True}
+        ended = running.post("/v1/chat", body).frames[-1]
+    assert (ended["type"], ended["metadata"]["finish_reason"]) == ("REPLY_END", "failed")
+    assert ended["metadata"]["server_tools"]["calls"][0]["outcome"] == "ok"
 
 
 def start_stream(running: Running, body: Json) -> "asyncio.Task[Answer]":

@@ -418,6 +418,8 @@ def test_a_later_call_to_the_model_that_fails_ends_the_reply_with_its_code_and_w
     end = told.end
     assert isinstance(end, Failed)
     assert (end.fault.code, end.fault.usage) == (code, USAGE)
+    assert end.fault.server_tools is not None
+    assert [made.outcome for made in end.fault.server_tools.calls] == ["ok"]
 
 
 def test_the_first_call_to_the_model_fails_before_the_reply_begins() -> None:

@@ -420,7 +420,8 @@ class ResponseEventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         if self._ahead is not None:
             return self._ahead
-        fields = {key: value for key, value in error.items() if key not in ("code", "message", "status", "usage")}
+        own = ("code", "message", "status", "usage", "server_tools")
+        fields = {key: value for key, value in error.items() if key not in own}
         failure = {
             "code": find_code(error["code"]).failed_response_code,
             "message": error["message"],
@@ -429,7 +430,8 @@ class ResponseEventEncoder(DeltaEncoder):
         }
         status = "cancelled" if error["code"] == "cancelled" else "failed"
         usage = write_usage(error.get("usage"))
-        self.response = make_response(self._info, status, self._output, error=failure, usage=usage)
+        tools = {"parley": {"server_tools": error["server_tools"]}} if "server_tools" in error else {}
+        self.response = make_response(self._info, status, self._output, error=failure, usage=usage, **tools)
         return self._write_end(self.response)
 
     def _write_summary(self) -> bytes:

@@ -125,7 +125,9 @@ class AgentScope2EventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         """End the open blocks and the reply. There is no MODEL_CALL_END."""
         ended = b"".join([self._end(message) for message in self._open])
-        return ended + self._last("error", {"type": choose_error_type(error), "message": error["message"]}, {})
+        told = error.get("server_tools")
+        metadata = {} if told is None else {"finish_reason": "failed", "server_tools": told}
+        return ended + self._last("error", {"type": choose_error_type(error), "message": error["message"]}, metadata)
 
     def _write_sidecar(self) -> Json:
         """Return the notes for fields that blocks do not have; a client keeps them in the metadata of its message."""
