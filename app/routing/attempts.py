@@ -380,7 +380,7 @@ class UpstreamCaller:
                 target,
                 exchange,
                 meter,
-                profile.empty_replies,
+                "accept" if passed else profile.empty_replies,
                 exchange.fallback_model,
                 (api.make_passing_reader if passed else None) or api.make_reader,
             )

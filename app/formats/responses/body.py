@@ -34,6 +34,7 @@ from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
+from app.formats.responses.passed import make_passed_body, make_passed_request
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
@@ -201,10 +202,11 @@ def _is_empty_reasoning(item: Json) -> bool:
 
 
 def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesRequest | RejectedRequest:
+    reader = _BodyReader(body, limits, stored)
     try:
-        return _BodyReader(body, limits, stored).read()
+        return reader.read()
     except ParleyError as error:
-        return RejectedRequest(error, RESPONSES.error)
+        return RejectedRequest(error, RESPONSES.error, reader.pass_refused(error))
 
 
 class _BodyReader:
@@ -267,6 +269,7 @@ class _BodyReader:
                 policy=RESPONSES.policy,
                 stream=stream,
                 paths=RequestPaths("", "", "input", self._param_names),
+                passed=None if listed else make_passed_body(self._body, input_items, stream=stream),
                 server_tools=make_server_tools(
                     tools.asks,
                     parsed.approvals,
@@ -280,6 +283,42 @@ class _BodyReader:
             len(context),
             len(msgspec.json.encode(input_items)) if store else 0,
             store,
+            background,
+            streamed,
+        )
+
+    def pass_refused(self, error: ParleyError) -> ResponsesRequest | None:
+        """Return the request that was refused, for servers of this API that may know what the gateway does not; None if
+        it could be sent to none."""
+        body = self._body
+        self._violations = []
+        try:
+            context, items = self._read_context(), self._read_items()
+        except ParleyError:
+            return None
+        paths = RequestPaths("", "", "input", self._param_names)
+        request = make_passed_request(body, [*context, *items], error, self._limits, paths)
+        if request is None:
+            return None
+        background, streamed, store = body.get("background") is True, body.get("stream") is True, body.get("store")
+        stores, input_items = store is not False, [*context, *items]
+        return ResponsesRequest(
+            ReplySettings(
+                request.model,
+                request.stream,
+                "delta" if request.stream else "whole",
+                unread_seconds=math.inf if background else 0.0,
+            ),
+            RESPONSES,
+            request,
+            (),
+            Options(
+                responses=self._make_options(OfferedTools(), (), store=stores, background=background, compacts=False)
+            ),
+            input_items,
+            len(context),
+            len(msgspec.json.encode(input_items)) if stores else 0,
+            stores,
             background,
             streamed,
         )

@@ -16,11 +16,12 @@ import re
 from collections.abc import Sequence
 from typing import Any, assert_never
 
+import msgspec
 from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
-from app.chat.events import Event, Failed, Finish, ServerCall, ServerResult, ToolsListed, TurnEnd
+from app.chat.events import Event, Failed, Finish, Passed, ServerCall, ServerResult, ToolsListed, TurnEnd
 from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
@@ -33,6 +34,12 @@ from app.formats.sse import encode_json as _json
 from app.formats.sse import escape_line_separators
 from app.openai_messages.custom_tools import unwrap_input
 
+Json = dict[str, Any]
+_BEGINNINGS = frozenset(("response.created", "response.in_progress", "response.queued"))
+_OWN_ENDS = frozenset(("response.completed", "response.incomplete", "response"))
+"""Events of a server that are held until the gateway knows what it has to say; `response` is a whole reply."""
+_END_FIELDS = frozenset(("type", "sequence_number", "response"))
+_SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,9})\s*[,}]')
 _UNFINISHED = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """`incomplete_details.reason` by finish reason."""
 _LIMITS = {"bytes": "max_result_bytes"}
@@ -171,8 +178,18 @@ class ResponseEventEncoder(DeltaEncoder):
         """The Response, once the reply has ended."""
         self.completed_at: int | None = None
         """Unix seconds; set by the owner of a clock."""
+        self._passes: bool | None = None
+        """Whether the server's own events are sent; None before the first one."""
+        self._own_end: Json = {}
+        """The server's own Response at the end of the reply."""
+        self._beside_end: Json = {}
+        """What else the server's last event has (GitHub Copilot's `copilot_usage`)."""
 
     def open(self) -> bytes:
+        # The server's own events may follow, of which one begins the reply.
+        return b"" if self._info.options.passed else self._write_start()
+
+    def _write_start(self) -> bytes:
         response = make_response(self._info, "in_progress")
         kinds = ("response.created", "response.in_progress")
         bodies = ({"type": kind, "sequence_number": number, "response": response} for number, kind in enumerate(kinds))
@@ -180,7 +197,8 @@ class ResponseEventEncoder(DeltaEncoder):
 
     @override
     def heartbeat(self) -> bytes:
-        if self._ahead is not None:  # the last event has its number already
+        # The last event has its number already; those of a server have its own.
+        if self._ahead is not None or (self._info.options.passed and self._passes is not False):
             return HEARTBEAT
         if self._number not in self._keepalives:
             self._keepalives.append(self._number)
@@ -222,6 +240,12 @@ class ResponseEventEncoder(DeltaEncoder):
     def feed(self, events: list[Event]) -> bytes:
         if self._ahead is not None:
             return self._ahead
+        if self._info.options.passed and self._passes is not False:
+            if self._passes is None and events:
+                self._passes = type(events[0]) is Passed
+                if not self._passes:
+                    return self._write_start() + self.feed(events)
+            return b"".join(map(self._write_passed, events))
         out = super().feed(self._stage.feed(events))
         if self._keepalives and self.response is None:
             out += self._write_keepalives()
@@ -230,6 +254,54 @@ class ResponseEventEncoder(DeltaEncoder):
     @override
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
         return b"".join(map(self.feed, batches))
+
+    def _write_passed(self, event: Event) -> bytes:
+        """Write an event of the server as it is: only the model has the name that the client asked for, and a stored
+        response an id by which it is found. What the gateway has to say of the reply is in the last event."""
+        if type(event) is Finish:
+            return self._write_own_end(event)
+        if type(event) is Failed:
+            return super().feed([event])
+        if type(event) is not Passed:
+            return b""
+        data, name = event.data.encode("utf-8", "surrogatepass"), event.name
+        if name in _OWN_ENDS:
+            value = msgspec.json.decode(data)
+            self._own_end = value if name == "response" else value.get("response") or {}
+            if name != "response":
+                self._beside_end = {key: value[key] for key in value if key not in _END_FIELDS}
+            if type(number := value.get("sequence_number")) is int:
+                self._number = number
+            return b""
+        if name == "response.output_item.done":
+            self._output.append(msgspec.json.decode(data).get("item"))
+        if name in _BEGINNINGS:
+            value = msgspec.json.decode(data)
+            if isinstance(value.get("response"), dict):
+                data = _json(value | {"response": self._name_response(value["response"])})
+        found = _SEQUENCE_NUMBER.search(data)
+        self._number = int(found[1]) + 1 if found else self._number + 1
+        return self._write_own_frame(name, data)
+
+    def _write_own_frame(self, name: str, data: bytes) -> bytes:
+        return b"event: %b\ndata: %b\n\n" % (name.encode(), escape_line_separators(data))
+
+    def _name_response(self, response: Json) -> Json:
+        stored = self._options.fields.get("store") is True
+        named = {"id": self._info.response_id, "store": True} if stored else {}
+        return {**response, **named, "model": self._info.model}
+
+    def _write_own_end(self, finish: Finish) -> bytes:
+        response = self._name_response(self._own_end)
+        if not response.get("output") and self._output:  # ChatGPT's backend ends with `output: []`
+            response["output"] = self._output
+        response.setdefault("output", [])
+        response.setdefault("status", "incomplete" if finish.reason in _UNFINISHED else "completed")
+        warnings = self._info.warnings_with(finish)
+        if warnings:
+            response["parley"] = {"warnings": warnings}
+        self.response = response
+        return self._write_end(response)
 
     def _frame(self, kind: str, **fields: Any) -> bytes:
         before = self._write_keepalives() if self._keepalives else b""
@@ -413,7 +485,7 @@ class ResponseEventEncoder(DeltaEncoder):
 
     def _write_end(self, response: dict[str, Any]) -> bytes:
         self._end_number = self._number
-        self._end = self._frame(choose_end_type(response), response=response)
+        self._end = self._frame(choose_end_type(response), response=response, **self._beside_end)
         return self._end
 
     @override

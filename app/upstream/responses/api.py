@@ -3,8 +3,9 @@
 from app.upstream.api import Api
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
-from app.upstream.responses.assembler import ResponsesAssembler
-from app.upstream.responses.event import decode
+from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
+from app.upstream.responses.event import decode, decode_kept
+from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
 
@@ -13,6 +14,17 @@ def make_reader(reply_id: str) -> ReplyReader:
     return ReplyReader(EventReader(decode), ResponsesAssembler(reply_id))
 
 
+def make_passing_reader(reply_id: str) -> ReplyReader:
+    return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
+
+
 API = Api(
-    "/responses", build, make_reader, conversation="input", system="instructions", strip_reasoning=strip_reasoning
+    "/responses",
+    build,
+    make_reader,
+    conversation="input",
+    system="instructions",
+    build_passed=build_passed,
+    make_passing_reader=make_passing_reader,
+    strip_reasoning=strip_reasoning,
 )

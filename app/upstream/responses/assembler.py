@@ -7,18 +7,30 @@ them had, because some servers leave one of them empty: ChatGPT's backend ends e
 `docs/reference/assembly.md` has the rules that are the same for every API.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, FinishReason, ReasoningDelta, TextDelta
+from app.chat.events import (
+    NEXT_MESSAGE,
+    Event,
+    Extra,
+    Failed,
+    Fault,
+    Finish,
+    FinishReason,
+    Passed,
+    ReasoningDelta,
+    TextDelta,
+)
 from app.upstream import faults
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
-from app.upstream.responses.event import ResponseEvent, decode, join_halves
+from app.upstream.responses.event import KeptEvent, ResponseEvent, decode, decode_kept, join_halves
 from app.upstream.responses.items import (
     CALLS,
     PartKey,
@@ -50,6 +62,8 @@ _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
 _IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
 _NOT_A_REPLY = "not_a_reply"
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
+_NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
+"""The names of events that are passed on: another one could end its line."""
 _NOTHING = "the model server ended its reply without any part of it"
 _INCOMPLETE = "the model server's reply ended before it was finished"
 
@@ -491,6 +505,46 @@ class ResponsesAssembler:
             f"the model server sent no response but an object with the keys {keys}; are its base_url and `api` right?"
         )
         return faults.make_fault("upstream_incomplete", text, cause=_NOT_A_REPLY)
+
+
+class PassingAssembler(ResponsesAssembler):
+    """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
+    has begun, because before that another server may be tried. A whole reply is one event of the name `response`."""
+
+    def __init__(self, reply_id: str) -> None:
+        super().__init__(reply_id)
+        self._passed: list[Event] = []
+        self._has_begun = False
+
+    def feed(self, items: Sequence[Any]) -> list[Event]:
+        out: list[Event] = []
+        for item in items:
+            if self.ended:
+                break
+            kept: Any = _keep_error(item) if type(item) is ErrorEvent else item
+            if type(kept) is not KeptEvent:
+                out += super().feed([kept])
+                continue
+            brought = super().feed([kept.event])
+            failed = bool(brought) and type(brought[-1]) is Failed
+            name = (kept.event.type or "response") if kept.event is not None else ""
+            if not failed and _NAME.fullmatch(name):
+                self._passed.append(Passed(name, kept.text))
+            if self._has_begun or (brought and not failed):
+                self._has_begun = True
+                out += self._passed
+                self._passed = []
+            out += brought
+        return out
+
+
+def _keep_error(item: ErrorEvent) -> ErrorEvent | KeptEvent:
+    """Return the event of a tool's failure, which has the framing of an error."""
+    try:
+        kept = decode_kept(item.data)
+    except ValueError:
+        return item
+    return kept if kept.event is not None and kept.event.type.startswith("response.") else item
 
 
 def _make_failure(response: dict[str, Any]) -> Fault:

@@ -42,6 +42,20 @@ _strict = msgspec.json.Decoder(ResponseEvent).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
+class KeptEvent(Struct, gc=False):
+    """An event, and the text that it was decoded from."""
+
+    event: ResponseEvent | None
+    text: str
+
+
+def decode_kept(data: bytes) -> KeptEvent:
+    """Decode an event and keep its text, as one line. Raises ValueError as `decode` does."""
+    event = decode(data)
+    text = data.decode("utf-8", "replace").strip()
+    return KeptEvent(event, json.dumps(json.loads(text), ensure_ascii=False) if "\n" in text or "\r" in text else text)
+
+
 def decode(data: bytes) -> ResponseEvent | None:
     """Decode an event; None for JSON that is not an object.
 

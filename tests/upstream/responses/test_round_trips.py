@@ -152,6 +152,14 @@ def test_a_conversation_that_began_at_the_server_goes_on_through_the_gateway() -
     with Running(SETTINGS, server) as gateway:
         reply = gateway.post("/v1/responses", {"model": "m", "input": NATIVE, "store": False})
     assert "x-parley-warnings" not in reply.headers
+    assert json.loads(server.requests[0].content)["input"] == NATIVE
+    assert reply.json["output"] == SECOND
+
+
+def test_items_of_a_provider_keep_their_place_in_a_translation() -> None:
+    server = ModelServer(lambda _: answer(SECOND))
+    with Running(SETTINGS, server) as gateway:
+        reply = gateway.post("/v1/chat", {"model": "m", "format": "responses", "messages": NATIVE, "stream": False})
     assert json.loads(server.requests[0].content)["input"] == [
         {"type": "message", "role": "user", "content": "Hi"},
         *NATIVE[1:4],

@@ -1,0 +1,188 @@
+"""A client of Responses and a server of Responses: the client's own body and the server's own events pass."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from app.formats.seal import Seal, write_seal
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running, streamed
+from tests.upstream.responses.reader import write_stream
+from tests.upstream.responses.recordings import GOLDENS, REPLIES, needs_recordings, read_body
+
+Json = dict[str, Any]
+CASES = sorted(GOLDENS.glob("passthrough/responses_*.json"))
+SETTINGS: Json = {
+    "upstreams": {"s": {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}},
+    "models": {"m": {"upstreams": ["s"], "name": "up-model"}},
+}
+OUTPUT: list[Json] = [
+    {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+    {"type": "message", "id": "msg_1", "role": "assistant", "phase": "final_answer", "future": 1}
+    | {"content": [{"type": "output_text", "text": "Hé", "annotations": []}]},
+]
+
+
+def own_events(*more: Json, status: str = "completed", output: list[Json] = OUTPUT) -> list[Json]:
+    head = {"id": "resp_up", "object": "response", "model": "up-model", "future_field": True}
+    events: list[Json] = [
+        {"type": "response.created", "response": head | {"status": "in_progress", "output": []}},
+        {"type": "response.output_item.done", "output_index": 0, "item": OUTPUT[0]},
+        {"type": "response.future.delta", "anything": [1]},
+        {"type": "response.output_text.delta", "output_index": 1, "item_id": "msg_1", "delta": "Hé", "logprobs": [1]},
+        *more,
+        {"type": "response.output_item.done", "output_index": 1, "item": OUTPUT[1]},
+        {"type": f"response.{status}", "response": head | {"status": status, "output": output}},
+    ]
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+def serve(events: list[Json]) -> ModelServer:
+    return ModelServer(lambda _: streamed(write_stream(*events)))
+
+
+def frames(answer: Any) -> list[Json]:
+    return [json.loads(line[6:]) for line in answer.body.decode().split("\n") if line.startswith("data: ")]
+
+
+def test_the_servers_events_pass_one_to_one_and_only_the_model_has_the_name_that_was_asked_for() -> None:
+    events = own_events()
+    with Running(SETTINGS, serve(events)) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    got = frames(answer)
+    for event in events:
+        if "response" in event:
+            event["response"]["model"] = "m"
+    assert got == events
+    assert answer.body.count(b"event: response.future.delta\n") == 1
+
+
+def test_a_whole_reply_is_the_servers_own() -> None:
+    whole = {"id": "resp_up", "object": "response", "model": "up-model", "status": "completed", "output": OUTPUT}
+    server = ModelServer(lambda _: httpx.Response(200, json=whole | {"x": 1}))
+    with Running(SETTINGS, server) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "store": False})
+    assert answer.json == whole | {"x": 1, "model": "m"}
+    assert "stream" not in json.loads(server.requests[0].content)
+
+
+def test_a_stored_response_holds_the_servers_items_and_the_next_request_has_exactly_them() -> None:
+    server = serve(own_events(output=[]))
+    with Running({**SETTINGS, "cache": {"url": "memory:"}}, server) as gateway:
+        first = frames(gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True}))
+        id_ = first[-1]["response"]["id"]
+        assert id_ != "resp_up" and first[0]["response"]["id"] == id_
+        assert gateway.get(f"/v1/responses/{id_}").json["output"] == OUTPUT
+        again = {"model": "m", "input": "More", "previous_response_id": id_}
+        assert gateway.post("/v1/responses", again).status == 200
+    body = json.loads(server.requests[1].content)
+    assert body["input"][1:3] == OUTPUT and body["input"][0]["content"][0]["text"] == "Hi"
+    assert body["input"][3]["content"] == "More" and body["store"] is False
+    assert "previous_response_id" not in body
+
+
+def test_a_reply_that_is_cut_off_or_fails_ends_with_a_failed_response() -> None:
+    for events in (
+        own_events()[:-1],
+        [*own_events()[:-1], {"type": "error", "code": "server_error", "message": "No."}],
+    ):
+        with Running(SETTINGS, serve(events)) as gateway:
+            answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+        got = frames(answer)
+        assert got[:5] != [] and got[-1]["type"] == "response.failed"
+        numbers = [frame["sequence_number"] for frame in got]
+        assert numbers == list(range(len(got)))
+
+
+def test_an_error_before_any_part_of_the_reply_leads_to_the_next_server_and_no_event_of_the_first_is_sent() -> None:
+    failing = [own_events()[0], {"type": "error", "code": "server_is_overloaded", "message": "Later."}]
+    replies = [failing, own_events()]
+    server = ModelServer(lambda _: streamed(write_stream(*replies.pop(0))))
+    row = {"base_url": "http://model.test/v1", "api": "responses", "kind": "openai"}
+    two = {"upstreams": {"a": row, "b": row}, "models": {"m": {"upstreams": ["a", "b"], "name": "up-model"}}}
+    with Running(two, server) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    assert len(server.requests) == 2
+    assert [frame["type"] for frame in frames(answer)] == [event["type"] for event in own_events()]
+
+
+def test_a_seal_becomes_what_it_holds_for_this_api() -> None:
+    own = {"type": "reasoning.encrypted", "data": "E", "id": "rs_1", "format": "openai-responses-v1"}
+    item = {"type": "provider.item", "item": OUTPUT[0], "format": "openai-responses-v1"}
+    foreign = {"type": "reasoning.text", "signature": "S", "format": "anthropic-claude-v1"}
+    calls = {"c": {"openai": {"namespace": "n"}}}
+    sealed: Json = {"type": "reasoning", "id": "rs_x", "summary": []}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "c", "output": "r"}
+    items = [
+        {"role": "user", "content": "Hi"},
+        sealed | {"encrypted_content": write_seal(Seal("Hm.", [own, item], calls))},
+        sealed | {"encrypted_content": write_seal(Seal("Plain.", [foreign]))},
+        sealed | {"encrypted_content": "native"},
+        call,
+        output,
+    ]
+    server = serve(own_events())
+    with Running(SETTINGS, server) as gateway:
+        gateway.post("/v1/responses", {"model": "m", "input": items, "stream": True, "store": False})
+    assert json.loads(server.requests[0].content)["input"] == [
+        items[0],
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "E"},
+        OUTPUT[0],
+        items[3],
+        {"namespace": "n", **call},
+        output,
+    ]
+
+
+def test_a_server_of_another_api_refuses_what_the_gateway_cannot_read() -> None:
+    chat = {"upstreams": {"s": {"base_url": "http://model.test/v1"}}, "models": {"m": {"upstreams": ["s"]}}}
+    with Running(chat, ModelServer()) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": [{"type": "future_item"}], "store": False})
+    assert answer.status == 422 or answer.status == 400
+
+
+@pytest.fixture(scope="module")
+def server() -> ModelServer:
+    return serve(own_events())
+
+
+@pytest.fixture(scope="module")
+def gateway(server: ModelServer) -> Iterator[Running]:
+    with Running(SETTINGS, server) as running:
+        yield running
+
+
+@pytest.mark.skipif(not CASES, reason=f"no cases in {GOLDENS}")
+@each_case("path", CASES, ids=lambda path: path.stem)
+def test_the_cases_of_bodies_pass(path: Any, gateway: Running, server: ModelServer) -> None:
+    case = json.loads(path.read_text("utf-8"))
+    answer = gateway.post(case["path"], case["request"], case["headers"])
+    assert answer.status == 200, answer.body
+    assert json.loads(server.requests[-1].content) == case["expect"]["body"]
+
+
+STREAMS = [row for row in REPLIES if row["stream"] and row["end"] == "completed"]
+
+
+@needs_recordings
+@each_case("row", STREAMS[::6], ids=lambda row: row["file"])
+def test_every_recorded_stream_passes_event_by_event(row: Json) -> None:
+    body = read_body(row)
+    with Running(SETTINGS, ModelServer(lambda _: streamed(body))) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    lines = [line[5:] for line in body.decode().splitlines() if line.startswith("data:") and "[DONE]" not in line]
+    sent, got = [json.loads(line) for line in lines], frames(answer)
+    assert [event["type"] for event in got] == [event["type"] for event in sent]
+    for mine, own in zip(got, sent, strict=True):
+        if "response" in own:
+            own["response"]["model"] = "m"
+            own["response"]["output"] = (
+                mine["response"]["output"] if not own["response"]["output"] else own["response"]["output"]
+            )
+        mine.pop("sequence_number", None)
+        own.pop("sequence_number", None)
+        assert mine == own
