@@ -34,8 +34,7 @@ from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
-from app.formats.body import Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
-from app.formats.request_limits import RequestLimits
+from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter
@@ -172,7 +171,7 @@ class ChatEndpoint(Generic[Parsed]):
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], Parsed | RejectedRequest | UnresolvedRequest[Parsed]],
+        parse: ParseBody[Parsed],
         name: str,
         write_error: WriteError,
         apply: Apply,
@@ -240,8 +239,9 @@ class ChatEndpoint(Generic[Parsed]):
                 if len(raw) > server.max_json_values or len(raw) > LARGE_BYTES:
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
                 request.is_large = len(raw) > LARGE_BYTES
-                parsing = call_in_thread(self._parse, raw, live.request_limits) if request.is_large else None
-                parsed = self._parse(raw, live.request_limits) if parsing is None else await parsing
+                memory = context.open_request_memory(scope, raw)
+                parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
+                parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
                 del raw, parsing
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(request, parsed)

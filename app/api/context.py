@@ -16,6 +16,7 @@ from app.chat.token_usage import CallUsage
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import Server, Settings
+from app.formats.request_memory import MIN_BYTES, CallerMemory, RequestMemory
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.limits.admission import Admission, ClientLeft
@@ -46,6 +47,8 @@ class AppContext:
     cache: Cache
     budget: MemoryBudget
     """The memory that all requests together may hold."""
+    requests: RequestMemory
+    """What was read of earlier requests."""
     state: StateStore
     """Keeps what later requests rely on."""
     upstreams: UpstreamStates
@@ -110,6 +113,10 @@ class AppContext:
         name of the API key, or without one a hash of the Authorization header. `cache.scope` does not change it."""
         name: str = scope["state"]["caller"].name
         return f"key {name}" if name else _hash_authorization(scope)
+
+    def open_request_memory(self, scope: Scope, body: bytes | bytearray) -> CallerMemory | None:
+        """Return what is remembered of the caller's requests; None if nothing is, or the body is short."""
+        return self.requests.open(self.caller_id(scope)) if len(body) >= MIN_BYTES else None
 
     def sharer_id(self, scope: Scope) -> str:
         """Return who shares the document workers with others: the caller, or the address of one without any key."""

@@ -19,6 +19,7 @@ from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
 from app.config.storage import keeps_state, make_usage_ledger
+from app.formats.request_memory import RequestMemory
 from app.limits.admission import Admission
 from app.limits.past_spending import read_spending
 from app.limits.values import Rule
@@ -74,6 +75,7 @@ def make_context(
         replies,
         cache,
         MemoryBudget(server.max_request_memory_bytes),
+        RequestMemory(server.remembered_request_bytes, None if metrics is None else metrics.count_request_bytes),
         state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),

@@ -18,8 +18,7 @@ from app.api.asgi import (
 from app.api.chat import FindStored, find_route
 from app.api.context import AppContext
 from app.api.response_writer import Send
-from app.formats.body import Parsed, RejectedRequest, UnresolvedRequest
-from app.formats.request_limits import RequestLimits
+from app.formats.body import ParseBody, Parsed, RejectedRequest, UnresolvedRequest
 
 T = TypeVar("T")
 
@@ -30,7 +29,7 @@ class TokenCountEndpoint(Generic[Parsed]):
     def __init__(
         self,
         context: AppContext,
-        parse: Callable[[bytes | bytearray, RequestLimits], Parsed | RejectedRequest | UnresolvedRequest[Parsed]],
+        parse: ParseBody[Parsed],
         find_stored: FindStored | None = None,
         fields: Mapping[str, Any] | None = None,
     ) -> None:
@@ -52,7 +51,8 @@ class TokenCountEndpoint(Generic[Parsed]):
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
                 await wait_for_parse_memory(raw, lease, server.max_json_values)
                 large = len(raw) > LARGE_BYTES
-                parsed = await _call(large, self._parse, raw, live.request_limits)
+                memory = context.open_request_memory(scope, raw)
+                parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                 if isinstance(parsed, UnresolvedRequest):
                     assert self._find_stored is not None
                     stored = await self._find_stored(scope, lease, parsed)

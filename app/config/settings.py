@@ -300,6 +300,7 @@ class Server(_Section):
     allowed_hosts: Annotated[tuple[_HostPattern, ...], BeforeValidator(_split_list)] = ()
     allowed_origins: Annotated[tuple[_Origin, ...], BeforeValidator(_split_list)] = ()
     max_request_memory_bytes: int = Field(default=512 * 1024 * 1024, ge=1024 * 1024)
+    remembered_request_bytes: int = Field(default=64 * 1024 * 1024, ge=0)
     max_json_values: int = Field(default=250_000, ge=1000)
     max_messages: int = Field(default=10_000, ge=1)
     max_content_items: int = Field(default=20_000, ge=1)

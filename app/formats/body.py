@@ -1,7 +1,7 @@
 """What the body of every request becomes, whichever API it is written for."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -9,6 +9,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from app.chat.messages import ChatRequest
 from app.errors import ParleyError
 from app.formats.base import Format, Options, ReplyMode, WriteError
+from app.formats.request_limits import RequestLimits
+from app.formats.request_memory import CallerMemory
 from app.params import MAX_SECONDS
 
 CacheMode: TypeAlias = Literal["on", "off", "refresh", "only"]
@@ -100,3 +102,14 @@ class UnresolvedRequest(Struct, Generic[Parsed], frozen=True):
     item_ids: tuple[str, ...]
     """In the order of the request."""
     resolve: Callable[[StoredItems], Parsed | RejectedRequest]
+
+
+_Parsed_co = TypeVar("_Parsed_co", bound=ParsedRequest, covariant=True)
+
+
+class ParseBody(Protocol[_Parsed_co]):
+    """Parses the body of a request, with what is remembered of its caller's requests."""
+
+    def __call__(
+        self, raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None, /
+    ) -> _Parsed_co | RejectedRequest | UnresolvedRequest[_Parsed_co]: ...

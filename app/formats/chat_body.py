@@ -17,6 +17,7 @@ from app.formats.detect import detect
 from app.formats.json_object import invalid_json, not_an_object
 from app.formats.other_fields import find_misspelt
 from app.formats.request_limits import RequestLimits
+from app.formats.request_memory import CallerMemory
 from app.params import SERVER_PARAMS, GenerateCfg, RagConfig
 from app.validation.violations import MAX_SUGGESTED, UNKNOWN, json_path, to_violations
 
@@ -98,11 +99,14 @@ _HINTS = {
 """The end of the error message for a known key in the wrong object, by its path."""
 
 
-def parse_chat_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+def parse_chat_body(
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None
+) -> ParsedRequest | RejectedRequest:
     """Parse a request. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists every
     violation."""
     try:
-        body = ChatRequestBody.model_validate_json(raw)
+        given = None if memory is None else memory.read_object(raw)
+        body = ChatRequestBody.model_validate_json(raw) if given is None else ChatRequestBody.model_validate(given)
     except ValidationError as error:
         return _reject_body(error, raw, limits)
     try:

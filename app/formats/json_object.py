@@ -6,10 +6,14 @@ from typing import Any
 from pydantic_core import from_json
 
 from app.errors import BadRequest, InvalidInput, Violation
+from app.formats.request_memory import CallerMemory
 
 
-def parse_object(raw: bytes | bytearray) -> dict[str, Any]:
-    """Return the object. Raises BadRequest, or InvalidInput if it is nested too deeply."""
+def parse_object(raw: bytes | bytearray, memory: CallerMemory | None = None) -> dict[str, Any]:
+    """Return the object, with what is remembered of it. Raises BadRequest, or InvalidInput if it is nested too
+    deeply."""
+    if memory is not None and (remembered := memory.read_object(raw)) is not None:
+        return remembered
     try:
         body = from_json(bytes(raw), cache_strings="keys")
     except ValueError as error:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.errors import Violation
+from app.formats.request_memory import Entry, recall
 from app.validation.violations import json_path
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
@@ -43,6 +44,8 @@ def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation
 def _count_items(message: Any) -> int:
     """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
     count = 0
+    if type(message) is Entry:
+        return recall(message, _count_items, lambda: _count_items(dict(message)))
     if isinstance(message, dict):
         for value in message.values():
             if isinstance(value, list):
@@ -55,7 +58,15 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
 
     Nearly every value is valid, so this is found out first, without the paths of its parts.
     """
-    return iter(()) if _is_valid(value, max_nesting) else _find_invalid_values(value, path, max_nesting)
+    found = value
+    if type(value) is list:  # an entry of a list that is known to be valid is not looked at again
+        found = [entry for entry in value if type(entry) is not Entry or entry.found.get(_is_valid) != max_nesting]
+    if not _is_valid(found, max_nesting):
+        return _find_invalid_values(value, path, max_nesting)
+    for entry in found if found is not value else ():
+        if type(entry) is Entry:
+            entry.found[_is_valid] = max_nesting
+    return iter(())
 
 
 def _is_valid(value: Any, max_nesting: int) -> bool:
@@ -67,7 +78,7 @@ def _is_valid(value: Any, max_nesting: int) -> bool:
                 kind = type(item)
                 if kind is str or item is None or kind is bool:
                     continue
-                if kind is dict and item:
+                if (kind is dict or kind is Entry) and item:
                     deeper.append(item.values())
                 elif kind is list and item:
                     deeper.append(item)

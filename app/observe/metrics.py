@@ -197,6 +197,11 @@ class Metrics:
         self._tool_server_starts = self._add_counter(
             "parley_mcp_server_starts_total", "Starts of MCP servers, and connections to them.", ("server",)
         )
+        self._request_bytes = self._add_counter(
+            "parley_request_bytes_total",
+            "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
+            ("remembered",),
+        )
         self._lag = Histogram(
             "parley_event_loop_lag_seconds",
             "how late the event loop runs a timer, twice a second.",
@@ -297,6 +302,11 @@ class Metrics:
     def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
         """Count a request that has no RequestRecord. `route` is the pattern of its path."""
         self._plain[route, str(status), error or ""].inc()
+
+    def count_request_bytes(self, remembered: int, new: int) -> None:
+        """Count the bytes of a request body. It may be called in any thread."""
+        self._request_bytes["true",].inc(remembered)
+        self._request_bytes["false",].inc(new)
 
     def count_tool_server_start(self, server: str) -> None:
         self._tool_server_starts[server,].inc()

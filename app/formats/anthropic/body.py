@@ -32,6 +32,7 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.request_memory import CallerMemory
 from app.formats.server_asks import make_server_tools
 from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
@@ -148,22 +149,26 @@ _WORDS = {"auto": "auto", "none": "none", "any": "required"}
 _MAX_METADATA_CHARACTERS = 512
 
 
-def parse_messages_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+def parse_messages_body(
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None
+) -> ParsedRequest | RejectedRequest:
     """Parse a request of `POST /v1/messages`. It is rejected with BadRequest, InvalidInput or Unsupported."""
-    return _parse(raw, limits, MessagesRequest)
+    return _parse(raw, limits, memory, MessagesRequest)
 
 
-def parse_count_tokens_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+def parse_count_tokens_body(
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None
+) -> ParsedRequest | RejectedRequest:
     """Parse a request of `POST /v1/messages/count_tokens`, which need not have `max_tokens`."""
-    return _parse(raw, limits, CountTokensRequest)
+    return _parse(raw, limits, memory, CountTokensRequest)
 
 
 def _parse(
-    raw: bytes | bytearray, limits: RequestLimits, schema: type[CountTokensRequest]
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None, schema: type[CountTokensRequest]
 ) -> ParsedRequest | RejectedRequest:
     body: dict[str, Any] = {}
     try:
-        body = parse_object(raw)
+        body = parse_object(raw, memory)
         renamed = rename_fields(body, _OTHER_NAMES)
         parsed = _parse_request(renamed.body, renamed.names, limits, schema)
     except ParleyError as error:

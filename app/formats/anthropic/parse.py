@@ -6,8 +6,10 @@ message says: servers want results directly after their calls. Neighbouring assi
 
 import json
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
@@ -18,6 +20,7 @@ from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
+from app.formats.request_memory import recall, validate_entries
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -41,18 +44,34 @@ _ROLE_BLOCKS = {
     ),
 }
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessages)
+_entry_adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessage)
 _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
     try:
-        items = _adapter.validate_python(messages)
+        items = validate_entries(messages, _adapter, _entry_adapter)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
     parser = _AnthropicParser()
     for number, item in enumerate(items):
-        parser.add(item, f"messages[{number}]")
+        parser.add_item(recall(messages[number], (_read_item, number), partial(_read_item, item, number)))
     return parser.finish()
+
+
+class _ReadItem(Struct, frozen=True):
+    """What one message of a body says: nothing of it depends on the messages beside it."""
+
+    messages: Sequence[Message | None]
+    """None: everything before it is dropped, but for system messages, because a summary is in its place."""
+    violations: Sequence[Violation]
+    warnings: Sequence[str]
+
+
+def _read_item(item: wire.AnthropicMessage, number: int) -> _ReadItem:
+    reader = _AnthropicReader()
+    reader.add(item, f"messages[{number}]")
+    return _ReadItem(reader.messages, reader.violations, reader.warnings)
 
 
 def parse_system(value: str | list[Any] | None, path: str) -> ParsedMessages:
@@ -65,30 +84,60 @@ def parse_system(value: str | list[Any] | None, path: str) -> ParsedMessages:
         blocks = _system_adapter.validate_python(value)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, value, path, list[wire.AnthropicTextBlock]))
-    parser = _AnthropicParser()
+    parser = _AnthropicReader()
     parser.warn_unknown_keys(blocks, path)
     parts = tuple(parser.read_system(blocks, path))
     return ParsedMessages((Message("system", parts, path=path),) if parts else (), (), parser.warnings)
 
 
 class _AnthropicParser:
+    """Puts together what the messages of a body say."""
+
     def __init__(self) -> None:
-        self.warnings: list[str] = []
+        self._warnings: list[str] = []
         self._violations: list[Violation] = []
         self._messages: list[Message] = []
         self._was_assistant = False
         """Whether the last message that says anything was the assistant's, so that the next one may go on with it."""
 
+    def add_item(self, item: _ReadItem) -> None:
+        self._violations += item.violations
+        self._warnings += item.warnings
+        for message in item.messages:
+            if message is None:
+                self._messages = [message for message in self._messages if message.role == "system"]
+                self._was_assistant = False
+            else:
+                self._add_message(message)
+
+    def _add_message(self, message: Message) -> None:
+        if message.role == "assistant" and self._was_assistant:
+            last = self._messages[-1]
+            turn = last.turn or last.path
+            self._messages[-1] = replace(last, turn=turn)
+            message = replace(message, turn=turn)
+        self._messages.append(message)
+        self._was_assistant = message.role == "assistant"
+
     def finish(self) -> ParsedMessages:
         if not self._messages and not self._violations:
             self._violations.append(Violation("messages", "no message has content for the model"))
-        return ParsedMessages(tuple(self._messages), self._violations, self.warnings)
+        return ParsedMessages(tuple(self._messages), self._violations, self._warnings)
+
+
+class _AnthropicReader:
+    """Reads one message of a body."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.violations: list[Violation] = []
+        self.messages: list[Message | None] = []
 
     def add(self, item: wire.AnthropicMessage, path: str) -> None:
         self.warn_unknown_keys(item, path)
         if item.role == "user" and _says_nothing(item.content):
             text = "must not be empty: without this message, the model would go on with the one before it"
-            self._violations.append(Violation(f"{path}.content", text))
+            self.violations.append(Violation(f"{path}.content", text))
             return
         blocks = _read_string(item.content) if isinstance(item.content, str) else item.content
         misplaced = [
@@ -97,7 +146,7 @@ class _AnthropicParser:
             if not _may_have(item.role, block)
         ]
         if misplaced:
-            self._violations += misplaced
+            self.violations += misplaced
         elif item.role == "assistant":
             self._add_assistant(blocks, path)
         elif item.role == "system":
@@ -107,15 +156,8 @@ class _AnthropicParser:
 
     def _add_message(self, message: Message) -> None:
         """Add a message unless it is empty."""
-        if not message.parts and not message.extra:
-            return
-        if message.role == "assistant" and self._was_assistant:
-            last = self._messages[-1]
-            turn = last.turn or last.path
-            self._messages[-1] = replace(last, turn=turn)
-            message = replace(message, turn=turn)
-        self._messages.append(message)
-        self._was_assistant = message.role == "assistant"
+        if message.parts or message.extra:
+            self.messages.append(message)
 
     def read_system(self, blocks: Sequence[Any], path: str) -> Iterator[Text]:
         for place, block in enumerate(blocks):
@@ -145,8 +187,7 @@ class _AnthropicParser:
                 self.warnings.append(f"{path}: a summary that only another provider can read was left out")
             return
         parts.clear()
-        self._messages = [message for message in self._messages if message.role == "system"]
-        self._was_assistant = False
+        self.messages.append(None)
         self._add_message(make_summary(block.content, path))
 
     def _read_result(self, block: wire.AnthropicToolResultBlock, path: str) -> Iterator[Text | Media]:

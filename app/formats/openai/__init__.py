@@ -17,20 +17,22 @@ from app.formats.base import (
     WrittenMessages,
 )
 from app.formats.openai.parse import parse_messages
-from app.formats.openai.schema import OpenAIMessages
+from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
 from app.formats.openai.write import write_messages
+from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
+_entry_adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessage)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
-        wire = _adapter.validate_python(messages)
+        wire = validate_entries(messages, _adapter, _entry_adapter)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", OpenAIMessages))
-    return parse_messages(wire)
+    return parse_messages(wire, messages)
 
 
 def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:

@@ -19,6 +19,7 @@ from app.formats.json_object import parse_object
 from app.formats.openai import OPENAI
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields
 from app.formats.request_limits import RequestLimits, limit_warnings
+from app.formats.request_memory import CallerMemory
 from app.params import SERVER_PARAMS, GenerationParams
 from app.validation.violations import json_path, to_violations
 
@@ -79,10 +80,12 @@ _NOT_PARSED = _REFUSED.keys() | {"stream_options", "function_call"}
 _PATHS = RequestPaths("", "")
 
 
-def parse_completions_body(raw: bytes | bytearray, limits: RequestLimits) -> ParsedRequest | RejectedRequest:
+def parse_completions_body(
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None
+) -> ParsedRequest | RejectedRequest:
     """Parse a request in OpenAI's format. It is rejected with BadRequest or InvalidInput."""
     try:
-        return _parse(parse_object(raw), limits)
+        return _parse(parse_object(raw, memory), limits)
     except ParleyError as error:
         return RejectedRequest(error, OPENAI.error)
 

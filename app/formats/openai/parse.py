@@ -1,38 +1,49 @@
 """Parses OpenAI messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, assert_never
 
 from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
-from app.errors import Violation
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
+from app.formats.request_memory import recall
 from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
 _KNOWN_CALL_KEYS = {"index", "approval"}
 
 
-def parse_messages(messages: Sequence[wire.OpenAIMessage]) -> ParsedMessages:
-    parser = _OpenAIParser()
+def parse_messages(messages: Sequence[wire.OpenAIMessage], given: Sequence[Any] = ()) -> ParsedMessages:
+    """Parse messages. `given` has each one as it is in the body, with which what was read of it is remembered."""
     roles = ["", *[message.role for message in messages], ""]
     parsed: list[Message] = []
+    warnings: list[str] = []
+    has_waiting = False
     for number, item in enumerate(messages):
         # Grouping could take two assistant messages in a row for the same turn.
-        message = parser.parse(number, item, turn="assistant" in (roles[number], roles[number + 2]))
-        if item.server_messages:
-            parsed += parser.add_server_messages(message, item.server_messages)
-        else:
-            parsed.append(message)
-    has_waiting = parser.has_waiting
-    return ParsedMessages(tuple(parsed), parser.violations, parser.warnings, has_waiting=has_waiting)
+        turn = "assistant" in (roles[number], roles[number + 2])
+        entry = given[number] if given else None
+        read = recall(entry, (_read_message, number, turn), partial(_read_message, number, item, turn=turn))
+        parsed += read.messages
+        warnings += read.warnings
+        has_waiting = has_waiting or read.has_waiting
+    return ParsedMessages(tuple(parsed), (), warnings, has_waiting=has_waiting)
+
+
+def _read_message(number: int, item: wire.OpenAIMessage, *, turn: bool) -> ParsedMessages:
+    """Read one message; `turn`: there is one of the assistant beside it. Nothing else depends on other messages."""
+    parser = _OpenAIParser()
+    message = parser.parse(number, item, turn=turn)
+    entries = item.server_messages
+    messages = tuple(parser.add_server_messages(message, entries)) if entries else (message,)
+    return ParsedMessages(messages, (), parser.warnings, has_waiting=parser.has_waiting)
 
 
 class _OpenAIParser:
     def __init__(self) -> None:
-        self.violations: list[Violation] = []
         self.warnings: list[str] = []
         self.has_waiting = False
         """A call is marked as waiting for approval."""

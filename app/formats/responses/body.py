@@ -32,6 +32,7 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
 from app.formats.responses.passed import make_passed_body, make_passed_request
@@ -165,11 +166,11 @@ class ResponsesRequest(ParsedRequest, frozen=True):
 
 
 def parse_responses_body(
-    raw: bytes | bytearray, limits: RequestLimits
+    raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None
 ) -> ResponsesRequest | RejectedRequest | UnresolvedRequest[ResponsesRequest]:
     """Parse a request. It is rejected with BadRequest, or with InvalidInput that lists all violations."""
     try:
-        body = parse_object(raw)
+        body = parse_object(raw, memory)
     except ParleyError as error:
         return RejectedRequest(error, RESPONSES.error)
     previous, given = body.get("previous_response_id"), body.get("input")

@@ -7,6 +7,7 @@ part of the conversation: `POST /v1/responses` reads them, and elsewhere they ha
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -19,12 +20,14 @@ from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.media_urls import is_remote
+from app.formats.request_memory import recall, validate_entries
 from app.formats.responses import schema as wire
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
 from app.formats.seal import read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
 _adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
+_entry_adapter: TypeAdapter[Any] = TypeAdapter(wire.Item)
 _ROLES: dict[str, Role] = {"developer": "system"}
 FORMAT = "openai-responses-v1"
 """The `format` of details that belong to this API, in OpenRouter's shape."""
@@ -37,16 +40,20 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     violations: list[Violation] = []
     for path, items in lists.items():
         try:
-            parsed = _adapter.validate_python(items)
+            parsed = validate_entries(items, _adapter, _entry_adapter)
         except ValidationError as error:
             violations += to_violations(error, items, path, wire.ResponsesItems)
             continue
         for number, item in enumerate(parsed):
-            parser.add(f"{path}[{number}]", item)
+            parser.add(f"{path}[{number}]", item, items[number])
     violations += parser.violations
     if violations:
         return ParsedMessages((), violations)
     return ParsedMessages(parser.finish(), (), parser.warnings, parser.approvals, has_waiting=parser.has_waiting)
+
+
+def _warn_of_unknown_keys(item: Any, path: str) -> list[str]:
+    return [f"{place} is not a field of this item and was ignored" for place in find_unknown_keys(item, path)]
 
 
 class _ItemParser:
@@ -85,9 +92,10 @@ class _ItemParser:
         """The answers to calls that wait for approval."""
         return tuple(self._approvals.values())
 
-    def add(self, path: str, item: Any) -> None:
+    def add(self, path: str, item: Any, given: Any) -> None:
+        """`given` is the item as it is in the body."""
         if not isinstance(item, wire.HostedItem):
-            self._warn_unknown_keys(item, path)
+            self.warnings += recall(given, (_warn_of_unknown_keys, path), partial(_warn_of_unknown_keys, item, path))
         match item:
             case wire.MessageItem(role="assistant"):
                 self._add_text(path, item)
@@ -140,11 +148,6 @@ class _ItemParser:
                 self._add_result(path, [item.output or item.status or ""], item.call_id, is_error=failed or None)
             case _:
                 assert_never(item)
-
-    def _warn_unknown_keys(self, item: Any, path: str) -> None:
-        self.warnings += (
-            f"{place} is not a field of this item and was ignored" for place in find_unknown_keys(item, path)
-        )
 
     def _close(self) -> None:
         """End the assistant's turn."""
