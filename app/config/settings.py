@@ -909,6 +909,11 @@ def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
+def find_unpriced(settings: Settings) -> list[str]:
+    """Return the names of the models without a price whose server does not report a cost either."""
+    return [name for name in settings.models if not _has_cost(settings, name)]
+
+
 def _has_cost(settings: Settings, model: str) -> bool:
     row = settings.models[model]
     return row.price is not None or all(

@@ -10,7 +10,8 @@ from app.config.registry import list_served_models, targets
 from app.config.settings import Settings, with_proxies
 from app.doctor.findings import Finding
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, find_server_apis, probe_model
-from app.doctor.stores import check_cache, check_usage
+from app.doctor.prices import check_prices
+from app.doctor.stores import check_cache, check_state, check_usage
 from app.doctor.tool_servers import check_tool_servers
 from app.profiles import find_profile
 from app.upstream.check import UpstreamReport, check_all
@@ -40,6 +41,9 @@ async def examine_settings(settings: Settings, how: Examination) -> list[Finding
     how.progress("the cache and the usage database")
     findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
     findings += await check_usage(settings.usage.url, how.seconds)
+    if settings.state.url is not None and settings.state.url != settings.usage.url:
+        findings += await check_state(settings.state.url, how.seconds)
+    findings += check_prices(settings)
     return findings
 
 

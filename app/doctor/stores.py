@@ -41,6 +41,19 @@ async def check_cache(url: str | None, max_bytes: int, seconds: float) -> list[F
             return [Finding("cache", "path", "ok", "nothing is cached")]
 
 
+async def check_state(url: str, seconds: float) -> list[Finding]:
+    """Check a state database that is not that of usage."""
+    match parse_state_url(url):
+        case FileUrl(""):
+            return [Finding("state", "path", "ok", "responses are kept in memory, until the gateway ends")]
+        case FileUrl(path):
+            return _check_file("state", Path(path), MIN_FREE_BYTES, "state.url")
+        case PostgresUrl() as address:
+            return await _check_postgres(address, seconds, "state")
+        case _:
+            return [Finding("state", "path", "ok", "nothing is stored")]
+
+
 async def check_usage(url: str | None, seconds: float) -> list[Finding]:
     if url is None:
         return [Finding("usage", "path", "warning", _NO_FOLDER, "set usage.url to a file or to PostgreSQL")]
@@ -50,7 +63,7 @@ async def check_usage(url: str | None, seconds: float) -> list[Finding]:
         case FileUrl(path):
             return _check_file("usage", Path(path), MIN_FREE_BYTES, "usage.url")
         case PostgresUrl() as address:
-            return await _check_postgres(address, seconds)
+            return await _check_postgres(address, seconds, "usage")
         case _:
             return [Finding("usage", "path", "ok", "nothing is counted")]
 
@@ -114,8 +127,8 @@ def _describe_memory(subject: str, info: dict[str, Any]) -> list[Finding]:
     return [Finding(subject, "eviction", "ok", text)]
 
 
-async def _check_postgres(address: PostgresUrl, seconds: float) -> list[Finding]:
-    subject = f"usage: {describe_state_url(address)}"
+async def _check_postgres(address: PostgresUrl, seconds: float, name: str) -> list[Finding]:
+    subject = f"{name}: {describe_state_url(address)}"
 
     def read() -> None:
         ledger = UsageLedger(UsageStore(open_database(address)))
@@ -131,10 +144,10 @@ async def _check_postgres(address: PostgresUrl, seconds: float) -> list[Finding]
         pass
     except TimeoutError:
         text = f"no answer within {seconds:g} s"
-        return [Finding(subject, "postgres", "problem", text, "check the network, or correct usage.url")]
+        return [Finding(subject, "postgres", "problem", text, f"check the network, or correct {name}.url")]
     except StateError as error:
-        return [Finding(subject, "postgres", "problem", str(error), "start PostgreSQL, or correct usage.url")]
-    return [Finding(subject, "postgres", "ok", "the totals can be read")]
+        return [Finding(subject, "postgres", "problem", str(error), f"start PostgreSQL, or correct {name}.url")]
+    return [Finding(subject, "postgres", "ok", "its tables can be read")]
 
 
 def _check_file(name: str, path: Path, wanted_bytes: int, setting: str) -> list[Finding]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from app.doctor.findings import Finding
-from app.doctor.stores import check_cache, check_usage
+from app.doctor.stores import check_cache, check_state, check_usage
 from app.stores import opened_store
 
 from tests.redis_server import RedisServer, clustered, running_redis
@@ -114,3 +114,11 @@ async def test_usage_in_a_file_and_in_a_postgresql_that_is_not_there(tmp_path: P
     (finding,) = await check_usage("postgresql://me:pass-word@127.0.0.1:1/parley", 20)
     assert (finding.check, finding.status) == ("postgres", "problem")
     assert "pass-word" not in repr(finding)
+
+
+async def test_a_state_of_its_own_is_checked_too(tmp_path: Path) -> None:
+    assert [(await check_state(url, 5))[0].status for url in ("memory:", "null:")] == ["ok", "ok"]
+    path, _ = await check_state(f"sqlite:///{tmp_path}/state.db", 5)
+    assert (path.subject, path.status) == (f"state: {tmp_path}/state.db", "ok")
+    (finding,) = await check_state("postgresql://me:pass-word@127.0.0.1:1/parley", 20)
+    assert (finding.status, "state.url" in finding.advice) == ("problem", True)
