@@ -127,6 +127,8 @@ async def _run(
     resources.health_checks.start()
     if context.tools is not None:
         context.tools.start_required()
+    if context.key_watcher is not None:
+        await context.key_watcher.start()
     await read_past_spending(context)
     if service is not None:
         await service.start()
@@ -139,6 +141,9 @@ async def _run(
         if context.reloader is not None:
             await context.reloader.aclose()
         await background.drain(context.server.drain_seconds)
+        if context.key_watcher is not None:
+            context.ended.report()
+            await context.key_watcher.aclose()
         await context.aclose()
         await resources.aclose()
         if service is not None:

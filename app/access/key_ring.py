@@ -17,7 +17,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from app.access.caller import Caller
-from app.errors import InvalidApiKey
+from app.errors import InvalidApiKey, StoreDown
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
@@ -69,13 +69,23 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
+def _always() -> bool:
+    return True
+
+
 class KeyRing:
     """The API keys of a gateway."""
 
     def __init__(
-        self, keys: Iterable[StoredKey], anonymous: Caller | None = None, now: Callable[[], datetime] = _now
+        self,
+        keys: Iterable[StoredKey],
+        anonymous: Caller | None = None,
+        now: Callable[[], datetime] = _now,
+        is_complete: Callable[[], bool] = _always,
     ) -> None:
-        """`anonymous` is the caller of requests without a key; None: they are refused."""
+        """`anonymous` is the caller of requests without a key; None: they are refused. Until `is_complete` is true,
+        there may be keys that could not be read yet."""
+        self._is_complete = is_complete
         self._keys: Mapping[bytes, StoredKey] = {bytes.fromhex(key.sha256): key for key in keys}
         self._anonymous = anonymous
         self._now = now
@@ -105,6 +115,8 @@ class KeyRing:
             if found is not None:
                 return found.caller if found.expires is None else self._check_expiry(found, found.expires)
             has_key = True
+        if has_key and not self._is_complete():
+            raise StoreDown("the API keys could not be read yet")
         if has_key:
             raise InvalidApiKey(
                 "this API key is not known here. Check it, or ask the gateway's operator for a new one "

@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from app.api.application import get_context
+from app.api.audit import log_admin_action
 from app.api.context import AppContext
 from app.errors import Forbidden, StoreDown
 from app.formats.openapi import Described, describe, give_examples
@@ -137,7 +138,9 @@ async def purge(request: Request, model: str | None = None) -> Purged:
     context = get_context(request)
     check_admin(request, context)
     try:
-        return Purged(purged=await context.cache.purge(model))
+        purged = await context.cache.purge(model)
+        log_admin_action(request, "cache.purge", model or "all models", purged=purged)
+        return Purged(purged=purged)
     except StoreError as error:
         raise StoreDown(str(error)) from None
 
@@ -219,7 +222,7 @@ def check_admin(request: Request, context: AppContext) -> None:
     Forbidden."""
     if request.state.caller.admin:
         return
-    if context.settings.keys:
+    if context.live.rules.keys is not None:
         raise Forbidden("this needs an API key with admin = true, or server.admin_key, as Authorization: Bearer …")
     key = context.server.admin_key
     if key is None:

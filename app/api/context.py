@@ -34,6 +34,7 @@ from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
 if TYPE_CHECKING:
+    from app.api.key_watcher import KeyWatcher
     from app.tools import McpServers
 
 STATUS_SECONDS = 1.0
@@ -73,6 +74,8 @@ class AppContext:
     """None if the settings are not from a file and the environment."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
+    key_watcher: "KeyWatcher | None" = None
+    """Applies the API keys of the state database; None if there are none."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from app.access.stored_keys import StoredKeys
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -40,6 +41,8 @@ class Resources(Struct, frozen=True):
     storage: Storage
     database: Database | None
     """The state; None: it is with the cache, or nothing is kept."""
+    stored_keys: StoredKeys | None
+    """API keys of the state; None: there is no administrator who could manage them."""
     upstreams: UpstreamStates
     health_checks: HealthChecks
     retries: RetryRules
@@ -82,6 +85,7 @@ def make_resources(
         ticker,
         with_state(open_storage(settings.cache, ticker), settings, database),
         database,
+        StoredKeys(database) if database is not None and settings.has_admin else None,
         upstreams,
         HealthChecks(client, upstreams),
         retries,

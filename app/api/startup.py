@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.api.context import AppContext
 from app.api.kept_reasoning import KeptReasoning
+from app.api.key_watcher import KeyWatcher
 from app.api.live_configuration import LiveConfiguration, make_live_configuration
 from app.api.open_replies import OpenReplies
 from app.api.reply_response import ResponseLimits
@@ -60,8 +61,11 @@ def make_context(
         most = context.server.max_concurrent_requests
         return running + cache.calls >= most and running + cache.calls_without_caller >= most
 
-    async def reload(changed: Settings) -> None:
+    async def apply(changed: Settings) -> None:
         await _apply(changed, context, resources, spans)
+
+    async def reload(changed: Settings) -> None:
+        await apply(changed if context.key_watcher is None else context.key_watcher.merge(changed))
 
     state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings)
     replies = OpenReplies(
@@ -89,6 +93,9 @@ def make_context(
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
     )
+    if resources.stored_keys is not None:
+        watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)
+        context.ended.observers.append(watcher.observe)
     _set_upstreams(resources, live)
     set_tool_servers(context, settings)
     return context

@@ -1,11 +1,14 @@
 """Who may call the gateway and how much each may use, from the settings: API keys and limits."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.key_ring import StoredKey
+from app.access.stored_keys import KeyRow, StoredKeys
 from app.config.settings import Key, LimitSettings, Settings, find_answering
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
@@ -20,19 +23,53 @@ ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
 
 
-def make_key_ring(settings: Settings) -> KeyRing | None:
-    """Return the API keys of the settings; None if there are none. `server.admin_key` is then one of them that may use
-    no model."""
-    if not settings.keys:
+def make_key_ring(settings: Settings, stored: StoredKeys | None = None) -> KeyRing | None:
+    """Return the API keys of the settings; None if there are none and everyone may call. `server.admin_key` is then one
+    of them that may use no model. `stored` may have further keys, until they were read."""
+    if not settings.requires_keys:
         return None
-    keys = [
-        StoredKey(row.sha256, _make_caller(name, row, settings), row.expires) for name, row in settings.keys.items()
-    ]
     server = settings.server
+    keys: list[StoredKey] = []
+    for name, row in settings.keys.items():
+        caller = _make_caller(name, row, settings)
+        keys.append(StoredKey(row.sha256, caller, row.expires))
+        if row.previous_sha256 is not None:
+            until = [time for time in (row.previous_until, row.expires) if time is not None]
+            keys.append(StoredKey(row.previous_sha256, caller, min(until) if until else None))
     if server.admin_key is not None:
         admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
         keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
-    return KeyRing(keys, Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None)
+    anonymous = Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None
+    if stored is None:
+        return KeyRing(keys, anonymous)
+    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read)
+
+
+def with_stored_keys(settings: Settings, rows: Sequence[KeyRow]) -> Settings:
+    """Return the settings with the keys of the state database. A key of the file with the same name counts first."""
+    keys = {row.name: _read_key(row, settings) for row in rows}
+    return settings.model_copy(update={"keys": {**keys, **settings.keys}})
+
+
+def _read_key(row: KeyRow, settings: Settings) -> Key:
+    """Return a stored key. One whose team is not configured may use no model."""
+    fields = dict(row.settings)
+    if fields.get("team") is not None and fields["team"] not in settings.teams:
+        fields |= {"team": None, "models": []}
+    return Key.model_validate({**fields, **_find_secrets(row)})
+
+
+def _find_secrets(row: KeyRow) -> dict[str, Any]:
+    return {
+        "sha256": row.sha256,
+        "expires": _read_time(row.expires_at),
+        "previous_sha256": row.previous_sha256,
+        "previous_until": _read_time(row.previous_until),
+    }
+
+
+def _read_time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
 def _make_caller(name: str, key: Key, settings: Settings) -> Caller:

@@ -274,7 +274,7 @@ def _tool_rows(value: Any) -> Any:
 
 _Proxy = Annotated[str, AfterValidator(_proxy)]
 _Sha256 = Annotated[str, AfterValidator(_sha256)]
-_KeyName = Annotated[str, AfterValidator(_key_name)]
+KeyName = Annotated[str, AfterValidator(_key_name)]
 _HostPattern = Annotated[str, AfterValidator(_host_pattern)]
 _Origin = Annotated[str, AfterValidator(_origin)]
 _Names = Annotated[tuple[str, ...], BeforeValidator(_split_list)]
@@ -347,9 +347,12 @@ class LimitSettings(_Section):
 class Key(_Section):
     sha256: _Sha256
     models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
-    cache_scope: _KeyName | None = None
+    cache_scope: KeyName | None = None
     admin: bool = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
+    previous_sha256: _Sha256 | None = None
+    """The hash of the key before, which is accepted too, until `previous_until`."""
+    previous_until: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
     limits: LimitSettings = LimitSettings()
     team: str | None = None
 
@@ -656,9 +659,9 @@ class Settings(_Section):
     server: Server = Server()
     upstreams: dict[str, Upstream] = Field(default_factory=dict)
     models: dict[str, Model] = Field(default_factory=dict)
-    keys: dict[_KeyName, Key] = Field(default_factory=dict)
+    keys: dict[KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
-    teams: dict[_KeyName, Team] = Field(default_factory=dict)
+    teams: dict[KeyName, Team] = Field(default_factory=dict)
     limits: LimitSettings = LimitSettings()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
@@ -680,6 +683,19 @@ class Settings(_Section):
     """The tokenizer file for models whose profile names none; without one, tokens are estimated."""
     demo: bool = False
     """Whether the built-in demonstration model is served, as the model `demo`."""
+
+    @property
+    def requires_keys(self) -> bool:
+        """Whether requests need an API key: there are keys, or an administrator may create them and other machines can
+        reach the gateway."""
+        server = self.server
+        local = is_loopback(server.host.strip("[]").lower())
+        return bool(self.keys) or (server.admin_key is not None and not local and not server.allow_anonymous)
+
+    @property
+    def has_admin(self) -> bool:
+        """Whether someone may manage keys."""
+        return self.server.admin_key is not None or any(key.admin for key in self.keys.values())
 
     @property
     def separate_callers(self) -> bool:
@@ -840,11 +856,12 @@ def _check_keys(settings: Settings) -> Iterator[str]:
                 f"{suggest_name(key.team, settings.teams)}; add [teams.{key.team}]"
             )
     server = settings.server
-    if not (settings.keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
+    if not (settings.requires_keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
         yield (
             f"server.host: {server.host!r} is not a loopback address, so other machines can reach the gateway, and "
             "there are no API keys. Either create a key with `parley keys new NAME` and add the lines that it prints "
-            "to parley.toml (or set PARLEY_API_KEYS), or serve everyone who can reach this address with "
+            "to parley.toml (or set PARLEY_API_KEYS), or set server.admin_key and "
+            "create keys with POST /v1/keys, or serve everyone who can reach this address with "
             "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
         )
 

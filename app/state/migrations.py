@@ -65,6 +65,17 @@ MIGRATIONS: Sequence[Migration] = (
         ("DROP TABLE spending",),
         ("spending",),
     ),
+    Migration(
+        "api keys",
+        (
+            "CREATE TABLE api_keys (name {text} PRIMARY KEY, sha256 {text} NOT NULL UNIQUE, settings {text} NOT NULL, "
+            "note {text} NOT NULL, created_at {real} NOT NULL, created_by {text} NOT NULL, expires_at {real}, "
+            "previous_sha256 {text}, previous_until {real}, last_used_at {real})",
+            "CREATE TABLE api_key_changes (id INTEGER PRIMARY KEY, number BIGINT NOT NULL)",
+        ),
+        ("DROP TABLE api_keys", "DROP TABLE api_key_changes"),
+        ("api_keys", "api_key_changes"),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (

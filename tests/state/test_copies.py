@@ -27,7 +27,11 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
 def test_a_backup_has_everything_and_replaces_what_was_there(database: Database, tmp_path: Path) -> None:
     file = tmp_path / "backup.db"
     counted = back_up(database, file)
-    assert counted == count_rows(database) == {"usage_totals": 1, "kept_values": 5, "spending": 0}
+    assert (
+        counted
+        == count_rows(database)
+        == {"usage_totals": 1, "kept_values": 5, "spending": 0, "api_keys": 0, "api_key_changes": 0}
+    )
     assert file.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError, match="name a new file"):
         back_up(database, file)

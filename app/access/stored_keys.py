@@ -1,0 +1,145 @@
+"""API keys in the state database: made, changed, rotated and deleted while gateways run.
+
+Of a key only the SHA-256 is stored. Every change raises a number, by which the other processes notice it.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.state import Database, Statements, ValueRefused
+from app.state.base import Row
+
+_COLUMNS = (
+    "name, sha256, settings, note, created_at, created_by, expires_at, previous_sha256, previous_until, last_used_at"
+)
+_READ = f"SELECT {_COLUMNS} FROM api_keys"
+_INSERT = f"INSERT INTO api_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_UPDATE = (
+    "UPDATE api_keys SET sha256 = ?, settings = ?, note = ?, expires_at = ?, previous_sha256 = ?, previous_until = ? "
+    "WHERE name = ?"
+)
+
+
+class KeyExists(Exception):
+    """There is a key with this name, or the hash is that of another key."""
+
+
+class KeyRow(Struct, frozen=True):
+    """One key. Times are in Unix seconds."""
+
+    name: str
+    sha256: str
+    settings: Mapping[str, Any]
+    """What the key may do: the fields of `keys.<name>` in the settings, without the hash and the expiry."""
+    note: str
+    created_at: float
+    created_by: str
+    """The name of the key that made it."""
+    expires_at: float | None = None
+    previous_sha256: str | None = None
+    """The hash before the last rotation."""
+    previous_until: float | None = None
+    """Until when the key before is accepted too."""
+    last_used_at: float | None = None
+
+
+class StoredKeys:
+    """Blocks: it is called from threads. Every method raises StateError while the database cannot be used."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the Unix time."""
+        self._database = database
+        self._clock = clock
+        self.was_read = False
+        """Whether the keys were read since the process began."""
+
+    def read_change(self) -> int:
+        """Return a number that is another one after each change."""
+        with self._database.snapshot() as statements:
+            return _read_change(statements)
+
+    def read(self) -> tuple[int, list[KeyRow]]:
+        """Return the number of the last change, and all keys in the order of their names."""
+        with self._database.snapshot() as statements:
+            rows = [_to_row(row) for row in statements.execute(f"{_READ} ORDER BY name")]
+            change = _read_change(statements)
+        self.was_read = True
+        return change, rows
+
+    def add(self, row: KeyRow) -> None:
+        """Store a new key. Raises KeyExists."""
+        with self._database.transaction() as statements:
+            try:
+                statements.execute(_INSERT, _to_values(row))
+            except ValueRefused:
+                raise KeyExists from None
+            _count_change(statements)
+
+    def change(self, name: str, change: Callable[[KeyRow], KeyRow]) -> KeyRow | None:
+        """Change a key; None if there is none with this name."""
+        with self._database.transaction() as statements:
+            found = statements.execute(f"{_READ} WHERE name = ?{statements.lock_rows}", (name,))
+            if not found:
+                return None
+            row = change(_to_row(found[0]))
+            statements.execute(
+                _UPDATE,
+                (
+                    *(row.sha256, json.dumps(dict(row.settings)), row.note, row.expires_at),
+                    *(row.previous_sha256, row.previous_until, name),
+                ),
+            )
+            _count_change(statements)
+            return row
+
+    def rotate(self, name: str, sha256: str, overlap_seconds: float) -> KeyRow | None:
+        """Give a key another hash. The one before is accepted for `overlap_seconds` more, and the one before that no
+        longer. None if there is no key with this name."""
+        until = self._clock() + overlap_seconds
+        return self.change(
+            name, lambda row: replace(row, sha256=sha256, previous_sha256=row.sha256, previous_until=until)
+        )
+
+    def delete(self, name: str) -> bool:
+        """Delete a key. Returns whether there was one."""
+        with self._database.transaction() as statements:
+            if not statements.execute("SELECT 1 FROM api_keys WHERE name = ?", (name,)):
+                return False
+            statements.execute("DELETE FROM api_keys WHERE name = ?", (name,))
+            _count_change(statements)
+            return True
+
+    def record_use(self, used: Mapping[str, float]) -> None:
+        """Set when keys were used last. That is no change which others must notice."""
+        with self._database.transaction() as statements:
+            statements.execute_many(
+                "UPDATE api_keys SET last_used_at = ? WHERE name = ? AND (last_used_at IS NULL OR last_used_at < ?)",
+                [(at, name, at) for name, at in sorted(used.items())],
+            )
+
+
+def _read_change(statements: Statements) -> int:
+    return int(statements.execute("SELECT coalesce(max(number), 0) FROM api_key_changes")[0][0])
+
+
+def _count_change(statements: Statements) -> None:
+    statements.execute(
+        "INSERT INTO api_key_changes VALUES (1, 1) ON CONFLICT (id) DO UPDATE SET number = api_key_changes.number + 1"
+    )
+
+
+def _to_values(row: KeyRow) -> Row:
+    return (
+        *(row.name, row.sha256, json.dumps(dict(row.settings)), row.note, row.created_at, row.created_by),
+        *(row.expires_at, row.previous_sha256, row.previous_until, row.last_used_at),
+    )
+
+
+def _to_row(found: Row) -> KeyRow:
+    name, sha256, settings, *rest = found
+    return KeyRow(name, sha256, json.loads(settings), *rest)

@@ -1,0 +1,337 @@
+"""`/v1/keys`: API keys made, changed, rotated and revoked while the gateway runs. All need an administrator's key."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from msgspec.structs import replace
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.access import hash_key, make_key
+from app.access.stored_keys import KeyExists, KeyRow
+from app.api.admin import check_admin
+from app.api.application import get_context
+from app.api.audit import log_admin_action
+from app.api.context import AppContext
+from app.api.key_watcher import KeyWatcher
+from app.config.settings import Key, KeyName, LimitSettings, find_mistakes
+from app.errors import BadRequest, Forbidden, InvalidInput, NotFound, StoreDown, Violation
+from app.formats.openapi import Described, describe, give_examples
+from app.state import StateError
+from app.validation.violations import to_violations
+
+T = TypeVar("T")
+router = APIRouter(tags=["keys"], responses=describe(401, 403, 503))
+MAX_OVERLAP_SECONDS = 90 * 86400.0
+_MAX_NOTE = 1000
+_ROW: dict[str, Any] = {
+    "name": "alice",
+    "source": "stored",
+    "models": ["qwen*"],
+    "admin": False,
+    "team": None,
+    "cache_scope": "alice",
+    "limits": {"requests_per_minute": 60},
+    "expires": "2027-01-01T00:00:00Z",
+    "note": "laptop",
+    "created": "2026-11-26T12:00:00Z",
+    "created_by": "root",
+    "last_used": None,
+    "previous_until": None,
+}
+
+
+class NewKey(BaseModel):
+    """What a new key may do."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    name: KeyName
+    models: list[str] = ["*"]
+    """Patterns of the models that it may use."""
+    admin: bool = False
+    team: str | None = None
+    """The team of the configuration to which it belongs."""
+    cache_scope: str | None = None
+    """Keys with the same scope share stored replies. Without it, the name."""
+    limits: LimitSettings = LimitSettings()
+    expires: str | None = None
+    """A date, or a date and time, from which on it is refused."""
+    note: str = Field(default="", max_length=_MAX_NOTE)
+
+
+class ChangedKey(BaseModel):
+    """The fields to change; others stay."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    models: list[str] | None = None
+    admin: bool | None = None
+    team: str | None = None
+    cache_scope: str | None = None
+    limits: LimitSettings | None = None
+    """All limits: those that are not named are removed."""
+    expires: str | None = None
+    """`null`: it never expires."""
+    note: str | None = Field(default=None, max_length=_MAX_NOTE)
+
+
+class Rotation(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    overlap_seconds: float = Field(default=0.0, ge=0, le=MAX_OVERLAP_SECONDS, allow_inf_nan=False)
+    """How long the key before is accepted too."""
+
+
+class KeyInfo(Described):
+    model_config = give_examples(_ROW)
+
+    name: str
+    source: str
+    """`stored`, or `file` for a key of the configuration, which cannot be changed here."""
+    models: list[str]
+    admin: bool
+    team: str | None
+    cache_scope: str
+    limits: LimitSettings
+    expires: datetime | None
+    note: str
+    created: datetime | None
+    created_by: str | None
+    """The name of the administrator's key."""
+    last_used: datetime | None
+    """Stored once a minute."""
+    previous_until: datetime | None
+    """Until when the key before the last rotation is accepted too."""
+
+
+class KeyWithSecret(KeyInfo):
+    model_config = give_examples({"key": "parley-…", **_ROW})
+
+    key: str
+    """The key itself. It is shown only now."""
+
+
+class KeyList(Described):
+    model_config = give_examples({"data": [_ROW]})
+
+    data: list[KeyInfo]
+
+
+class DeletedKey(Described):
+    model_config = give_examples({"deleted": "alice"})
+
+    deleted: str
+
+
+def _body(model: type[BaseModel]) -> dict[str, Any]:
+    content = {"application/json": {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")}}
+    content["application/json"]["schema"].pop("$defs", None)
+    return {"requestBody": {"required": model is NewKey, "content": content}}
+
+
+@router.get("/v1/keys", operation_id="list_keys", summary="List the API keys")
+async def list_keys(request: Request) -> KeyList:
+    context, watcher = _get_watcher(request)
+    rows = await _do(watcher.keys.read)
+    stored = {row.name: _describe_stored(row) for row in rows[1]}
+    found = {**stored, **{name: _describe_file_key(name, key) for name, key in watcher.file_keys.items()}}
+    return KeyList(data=[found[name] for name in sorted(found)])
+
+
+@router.post(
+    "/v1/keys", operation_id="create_key", summary="Create an API key", status_code=201, openapi_extra=_body(NewKey)
+)
+async def create_key(request: Request) -> KeyWithSecret:
+    context, watcher = _get_watcher(request)
+    given = await _read(request, NewKey)
+    if given.name in watcher.file_keys:
+        text = f"there is a key {given.name!r} in the configuration: choose another name"
+        raise InvalidInput([Violation("name", text)])
+    fields, expires = _check_fields(context, given.name, given.model_dump(exclude={"name", "note"}))
+    key = make_key()
+    row = KeyRow(
+        given.name, hash_key(key), fields, given.note, time.time(), request.state.caller.name, expires_at=expires
+    )
+    try:
+        await _do(watcher.keys.add, row)
+    except KeyExists:
+        text = f"there is a key {given.name!r}: choose another name, or change that key"
+        raise InvalidInput([Violation("name", text)]) from None
+    log_admin_action(request, "key.create", given.name, models=fields["models"], admin_key=given.admin)
+    await watcher.refresh()
+    return KeyWithSecret(key=key, **dict(_describe_stored(row)))
+
+
+@router.get("/v1/keys/{name}", operation_id="get_key", summary="Show an API key", responses=describe(404))
+async def get_key(name: str, request: Request) -> KeyInfo:
+    _, watcher = _get_watcher(request)
+    if name in watcher.file_keys:
+        return _describe_file_key(name, watcher.file_keys[name])
+    for row in (await _do(watcher.keys.read))[1]:
+        if row.name == name:
+            return _describe_stored(row)
+    raise _unknown(name)
+
+
+@router.patch(
+    "/v1/keys/{name}",
+    operation_id="change_key",
+    summary="Change what an API key may do",
+    responses=describe(404),
+    openapi_extra=_body(ChangedKey),
+)
+async def change_key(name: str, request: Request) -> KeyInfo:
+    context, watcher = _get_watcher(request)
+    _refuse_file_key(watcher, name)
+    given = await _read(request, ChangedKey)
+    changes = given.model_dump(exclude_unset=True)
+
+    def change(row: KeyRow) -> KeyRow:
+        note = changes.get("note", row.note) or ""
+        fields, expires = _check_fields(
+            context, name, {**row.settings, **{k: v for k, v in changes.items() if k != "note"}}
+        )
+        return replace(row, settings=fields, note=note, expires_at=expires if "expires" in changes else row.expires_at)
+
+    row = await _do(watcher.keys.change, name, change)
+    if row is None:
+        raise _unknown(name)
+    log_admin_action(request, "key.change", name, changed=sorted(changes))
+    await watcher.refresh()
+    return _describe_stored(row)
+
+
+@router.post(
+    "/v1/keys/{name}/rotate",
+    operation_id="rotate_key",
+    summary="Replace an API key by a new one, with an overlap",
+    responses=describe(404),
+    openapi_extra=_body(Rotation),
+)
+async def rotate_key(name: str, request: Request) -> KeyWithSecret:
+    _, watcher = _get_watcher(request)
+    _refuse_file_key(watcher, name)
+    given, key = await _read(request, Rotation), make_key()
+    row = await _do(watcher.keys.rotate, name, hash_key(key), given.overlap_seconds)
+    if row is None:
+        raise _unknown(name)
+    log_admin_action(request, "key.rotate", name, overlap_seconds=given.overlap_seconds)
+    await watcher.refresh()
+    return KeyWithSecret(key=key, **dict(_describe_stored(row)))
+
+
+@router.delete("/v1/keys/{name}", operation_id="delete_key", summary="Revoke an API key", responses=describe(404))
+async def delete_key(name: str, request: Request) -> DeletedKey:
+    _, watcher = _get_watcher(request)
+    _refuse_file_key(watcher, name)
+    if not await _do(watcher.keys.delete, name):
+        raise _unknown(name)
+    log_admin_action(request, "key.delete", name)
+    await watcher.refresh()
+    return DeletedKey(deleted=name)
+
+
+def _get_watcher(request: Request) -> tuple[AppContext, KeyWatcher]:
+    """Raises Forbidden for a caller who is no administrator, or where keys cannot be stored."""
+    context = get_context(request)
+    check_admin(request, context)
+    if context.key_watcher is None:
+        raise Forbidden("API keys cannot be stored: set state.url to a database, and restart the gateway")
+    return context, context.key_watcher
+
+
+def _refuse_file_key(watcher: KeyWatcher, name: str) -> None:
+    if name in watcher.file_keys:
+        raise Forbidden(f"the key {name!r} is in the configuration: change it there")
+
+
+def _unknown(name: str) -> NotFound:
+    return NotFound(f"there is no key {name[:100]!r}")
+
+
+async def _do(work: Callable[..., T], *arguments: Any) -> T:
+    """Do something with the database in a thread. Raises StoreDown."""
+    try:
+        return await asyncio.to_thread(work, *arguments)
+    except StateError as error:
+        raise StoreDown(str(error)) from None
+
+
+B = TypeVar("B", bound=BaseModel)
+
+
+async def _read(request: Request, model: type[B]) -> B:
+    """Read the body; an empty one is an empty object. Raises BadRequest and InvalidInput."""
+    raw = await request.body()
+    try:
+        given = await request.json() if raw.strip() else {}
+    except (ValueError, RecursionError):
+        raise BadRequest("the body is not JSON") from None
+    if not isinstance(given, dict):
+        raise BadRequest("the body must be a JSON object")
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        raise InvalidInput(to_violations(error, given, schema=model)) from None
+
+
+def _check_fields(context: AppContext, name: str, given: dict[str, Any]) -> tuple[dict[str, Any], float | None]:
+    """Return what a key may do as it is stored, and its expiry in Unix seconds. Raises InvalidInput."""
+    fields = {key: value for key, value in given.items() if value is not None}
+    try:
+        key = Key.model_validate({"sha256": "0" * 64, **fields})
+    except ValidationError as error:
+        raise InvalidInput(to_violations(error, fields, schema=Key)) from None
+    if key.expires is not None and key.expires <= datetime.now(UTC):
+        raise InvalidInput([Violation("expires", "is in the past, so the key would always be refused")])
+    settings = context.settings
+    others = {other: row for other, row in settings.keys.items() if other != name}
+    before = find_mistakes(settings.model_copy(update={"keys": others}))
+    together = find_mistakes(settings.model_copy(update={"keys": {**others, name: key}}))
+    if mistakes := [mistake for mistake in together if mistake not in before]:
+        raise InvalidInput([Violation("", mistake) for mistake in mistakes])
+    row = key.model_dump(mode="json", exclude={"sha256", "expires", "previous_sha256", "previous_until"})
+    return row, None if key.expires is None else key.expires.timestamp()
+
+
+def _describe_stored(row: KeyRow) -> KeyInfo:
+    key = Key.model_validate({"sha256": row.sha256, **row.settings})
+    until = row.previous_until
+    return _describe(
+        row.name,
+        "stored",
+        key,
+        expires=_read_time(row.expires_at),
+        note=row.note,
+        created=_read_time(row.created_at),
+        created_by=row.created_by or None,
+        last_used=_read_time(row.last_used_at),
+        previous_until=_read_time(until) if until is not None and until > time.time() else None,
+    )
+
+
+def _describe_file_key(name: str, key: Key) -> KeyInfo:
+    more = {"note": "", "created": None, "created_by": None, "last_used": None}
+    return _describe(name, "file", key, expires=key.expires, previous_until=key.previous_until, **more)
+
+
+def _describe(name: str, source: str, key: Key, **more: Any) -> KeyInfo:
+    scope = key.cache_scope or name
+    return KeyInfo(
+        name=name,
+        source=source,
+        models=[*key.models],
+        admin=key.admin,
+        team=key.team,
+        cache_scope=scope,
+        limits=key.limits,
+        **more,
+    )
+
+
+def _read_time(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,194 @@
+"""API keys that an administrator makes, changes, rotates and revokes while gateways run."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.access.stored_keys import StoredKeys
+from app.state import StateError
+
+from tests.each_case import each_case
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
+
+ADMIN = {"authorization": "Bearer sk-admin"}
+CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}]}).encode()
+
+
+def settings(folder: Path, **more: Any) -> dict[str, Any]:
+    return {
+        **SERVER,
+        "server": {"admin_key": "sk-admin", "host": "10.0.0.1"},
+        "state": {"url": f"sqlite:///{folder}/state.db"},
+        **more,
+    }
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[Running]:
+    with Running(settings(tmp_path), ModelServer()) as running:
+        yield running
+
+
+def manage(gateway: Running, method: str, path: str = "", body: Any = None, key: dict[str, str] = ADMIN) -> Answer:
+    return gateway.ask(method, f"/v1/keys{path}", [b"" if body is None else json.dumps(body).encode()], key)
+
+
+def create(gateway: Running, **fields: Any) -> str:
+    answer = manage(gateway, "POST", body={"name": "alice", **fields})
+    assert answer.status == 201, answer.body
+    key: str = answer.json["key"]
+    return key
+
+
+def chat(gateway: Running, key: str) -> Answer:
+    return gateway.ask("POST", "/v1/chat", [CHAT], {"authorization": f"Bearer {key}"})
+
+
+def test_a_key_is_shown_once_and_works_until_it_is_deleted(gateway: Running, tmp_path: Path) -> None:
+    assert chat(gateway, "sk-wrong").status == 401
+    key = create(gateway, note="laptop", models=["m"], limits={"requests_per_minute": 100})
+    assert chat(gateway, key).status == 200
+    shown = manage(gateway, "GET", "/alice").json
+    assert (shown["source"], shown["models"], shown["note"]) == ("stored", ["m"], "laptop")
+    assert shown["limits"]["requests_per_minute"] == 100 and shown["created_by"] == "(server.admin_key)"
+    assert [row["name"] for row in manage(gateway, "GET").json["data"]] == ["alice"]
+    assert not any(key.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    assert manage(gateway, "DELETE", "/alice").json == {"deleted": "alice"}
+    assert chat(gateway, key).status == 401
+    assert manage(gateway, "GET", "/alice").status == 404
+
+
+def test_a_change_counts_from_the_next_request_on(gateway: Running) -> None:
+    key = create(gateway)
+    assert manage(gateway, "PATCH", "/alice", {"models": ["other"], "note": "n"}).json["models"] == ["other"]
+    assert chat(gateway, key).status == 403
+    assert manage(gateway, "PATCH", "/alice", {"models": ["*"], "limits": {"requests_per_minute": 1}}).status == 200
+    assert [chat(gateway, key).status for _ in range(2)] == [200, 429]
+    assert manage(gateway, "GET", "/alice").json["note"] == "n"
+    assert manage(gateway, "PATCH", "/alice", {"expires": "2099-01-01"}).json["expires"] == "2099-01-01T00:00:00Z"
+    assert manage(gateway, "PATCH", "/alice", {"note": "x"}).json["expires"] is not None
+    assert manage(gateway, "PATCH", "/alice", {"expires": None}).json["expires"] is None
+
+
+def test_after_a_rotation_both_keys_work_for_the_overlap(gateway: Running) -> None:
+    first = create(gateway)
+    second = manage(gateway, "POST", "/alice/rotate", {"overlap_seconds": 3600}).json["key"]
+    assert [chat(gateway, key).status for key in (first, second)] == [200, 200]
+    assert manage(gateway, "GET", "/alice").json["previous_until"] is not None
+    third = manage(gateway, "POST", "/alice/rotate").json["key"]
+    assert [chat(gateway, key).status for key in (first, second, third)] == [401, 401, 200]
+
+
+def test_keys_outlive_the_process_and_other_processes_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.key_watcher.WATCH_SECONDS", 0.02)
+    with Running(settings(tmp_path), ModelServer()) as one, Running(settings(tmp_path), ModelServer()) as two:
+        key = create(one)
+        two.loop.run_until_complete(asyncio.sleep(0.3))
+        assert chat(two, key).status == 200
+        assert manage(two, "DELETE", "/alice").status == 200
+        one.loop.run_until_complete(asyncio.sleep(0.3))
+        assert chat(one, key).status == 401
+        key = create(one)
+    with Running(settings(tmp_path), ModelServer()) as again:
+        assert chat(again, key).status == 200
+
+
+@each_case(
+    ("body", "param"),
+    [
+        ({}, "name"),
+        ({"name": "-x"}, "name"),
+        ({"name": "a", "model": ["m"]}, "model"),
+        ({"name": "a", "limits": {"requests_per_minute": 0}}, "limits.requests_per_minute"),
+        ({"name": "a", "limits": {"per_minute": 1}}, "limits.per_minute"),
+        ({"name": "a", "expires": "tomorrow"}, "expires"),
+        ({"name": "a", "expires": "2020-01-01"}, "expires"),
+        ({"name": "a", "note": "x" * 1001}, "note"),
+    ],
+)
+def test_a_mistake_in_a_key_is_told_with_its_path(gateway: Running, body: dict[str, Any], param: str) -> None:
+    answer = manage(gateway, "POST", body=body)
+    assert (answer.status, answer.json["error"]["violations"][0]["param"]) == (422, param), answer.body
+
+
+def test_what_cannot_be_managed(gateway: Running, tmp_path: Path) -> None:
+    create(gateway)
+    assert manage(gateway, "POST", body={"name": "alice"}).status == 422
+    assert [manage(gateway, method, "/bob", {}).status for method in ("GET", "PATCH", "DELETE")] == [404] * 3
+    assert gateway.ask("POST", "/v1/keys", [b"["], ADMIN).status == 400
+    user = {"authorization": f"Bearer {create(gateway, name='user')}"}
+    assert manage(gateway, "GET", key=user).status == 403
+    assert manage(gateway, "GET", key={}).status == 401
+    admin = {"authorization": f"Bearer {create(gateway, name='root', admin=True)}"}
+    assert manage(gateway, "GET", key=admin).status == 200
+
+
+def test_keys_of_the_file_stay_there(tmp_path: Path) -> None:
+    with Running(settings(tmp_path, keys={"alice": {"sha256": "a" * 64}}), ModelServer()) as gateway:
+        assert manage(gateway, "GET", "/alice").json["source"] == "file"
+        assert manage(gateway, "POST", body={"name": "alice"}).status == 422
+        assert manage(gateway, "DELETE", "/alice").status == 403
+        assert manage(gateway, "PATCH", "/alice", {"note": "x"}).status == 403
+
+
+def test_every_action_is_a_line_of_the_audit_log(gateway: Running, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "parley.audit"):
+        key = create(gateway)
+        manage(gateway, "PATCH", "/alice", {"note": "secret note"})
+        manage(gateway, "POST", "/alice/rotate")
+        manage(gateway, "DELETE", "/alice")
+        gateway.ask("DELETE", "/v1/cache", (), ADMIN)
+    lines = [record for record in caplog.records if record.name == "parley.audit"]
+    fields = [vars(record)["fields"] for record in lines]
+    actions = ["key.create", "key.change", "key.rotate", "key.delete", "cache.purge"]
+    assert [row["action"] for row in fields] == actions
+    assert all(row["admin"] == "(server.admin_key)" and row["request_id"] for row in fields)
+    assert key not in str(fields) and "secret note" not in str(fields)
+
+
+def test_while_the_keys_cannot_be_read_no_key_is_wrong_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: StoredKeys) -> int:
+        raise StateError("down")
+
+    monkeypatch.setattr(StoredKeys, "read_change", fail)
+    with Running(settings(tmp_path), ModelServer()) as gateway:
+        answer = chat(gateway, "sk-may-be-right")
+        assert (answer.status, answer.json["error"]["retryable"]) == (503, True)
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 401
+
+
+def test_the_last_use_is_stored(tmp_path: Path) -> None:
+    with Running(settings(tmp_path), ModelServer()) as gateway:
+        key = create(gateway)
+        assert manage(gateway, "GET", "/alice").json["last_used"] is None
+        chat(gateway, key)
+    with Running(settings(tmp_path), ModelServer()) as gateway:
+        assert manage(gateway, "GET", "/alice").json["last_used"] is not None
+
+
+def test_without_an_administrator_nothing_is_read(tmp_path: Path) -> None:
+    with Running({**SERVER, "state": {"url": f"sqlite:///{tmp_path}/state.db"}}, ModelServer()) as gateway:
+        assert gateway.context.key_watcher is None
+        assert manage(gateway, "GET", key={}).status == 403
+
+
+def test_a_key_belongs_to_a_team_of_the_configuration(tmp_path: Path) -> None:
+    team = {"teams": {"blue": {"models": ["other"]}}}
+    with Running(settings(tmp_path, **team), ModelServer()) as gateway:
+        answer = manage(gateway, "POST", body={"name": "bob", "team": "red"})
+        assert answer.status == 422 and "there is no team 'red'" in answer.body.decode()
+        key = create(gateway, team="blue")
+        assert chat(gateway, key).status == 403
+    with Running(settings(tmp_path), ModelServer()) as gateway:  # the team was removed
+        assert chat(gateway, key).status == 403
+
+
+def test_a_limit_of_spending_needs_prices(gateway: Running) -> None:
+    answer = manage(gateway, "POST", body={"name": "bob", "limits": {"spend_per_day": 1}})
+    assert answer.status == 422 and "price" in answer.body.decode()
