@@ -50,7 +50,7 @@ class ToolServerStatus(Described):
     name: str
     state: Literal["idle", "starting", "up", "down"]
     """`idle`: no request has needed it yet."""
-    error: str | None
+    error: str | None = None
     """Why it is down."""
     tools: list[str]
     """The names of the tools that requests can use, as far as they are known."""
