@@ -565,6 +565,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         parallel_tool_calls=Fact(
             False, "'Unknown name \"parallel_tool_calls\": Cannot find field'", "jackmpcollins/magentic PR 382"
         ),
+        formats_beside_tools=Fact(
+            False,
+            "\"Function calling with a response mime type: 'application/json' is unsupported\" (Gemini 2.5 and before)",
+            "googleapis/python-genai issue 867; openai/openai-agents-python issue 656",
+        ),
     ),
     "openai": _make_facts(
         caches_prefixes=Fact(

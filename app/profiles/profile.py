@@ -261,6 +261,9 @@ class Profile(BaseModel):
     response_formats: tuple[Literal["json_object", "json_schema"], ...] = ("json_object", "json_schema")
     """The types of `response_format` that the server enforces. For another one the nearest is sent; if that says less,
     the prompt asks for the JSON and has the schema, and a warning says so."""
+    formats_beside_tools: bool = True
+    """The server takes a `response_format` together with tools. If false, such a request is treated as if the server
+    enforced none."""
 
     names: Literal["none", "user", "all"] = "none"
     """Which messages are sent with their `name`: `none`, those of `user`, or `all`."""
@@ -375,6 +378,7 @@ SHAPES_REQUESTS = frozenset(
         "forced_choice_while_thinking",
         "parallel_tool_calls",
         "response_formats",
+        "formats_beside_tools",
         "names",
         "tool_names",
         "empty_content",

@@ -1,6 +1,7 @@
 """Asks for JSON in the prompt where the server does not enforce the request's `response_format`."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,24 +24,30 @@ _SCHEMA_TEXT: dict[Language, str] = {
 
 def is_enforced(request: ChatRequest, profile: Profile) -> bool:
     """Whether the server enforces the response format of the request, or the request has none."""
-    return _find_type(request) not in {"json_object", "json_schema"} - set(profile.response_formats)
+    return _find_type(request) not in {"json_object", "json_schema"} - set(_list_formats(request, profile))
+
+
+def _list_formats(request: ChatRequest, profile: Profile) -> Sequence[str]:
+    """Return the types of response formats that can be sent with this request."""
+    return () if request.tools and not profile.formats_beside_tools else profile.response_formats
 
 
 def adapt_response_format(request: ChatRequest, profile: Profile, language: Language) -> tuple[ChatRequest, list[str]]:
     """Replace a response format that the server does not enforce; return (the request, warnings)."""
     if is_enforced(request, profile):
         return request, []
-    wanted = _find_type(request)
-    if wanted == "json_object" and "json_schema" in profile.response_formats:
+    wanted, formats = _find_type(request), _list_formats(request, profile)
+    if wanted == "json_object" and "json_schema" in formats:
         return _with_format(request, _ANY_OBJECT), []
     schema = _find_schema(request.params["response_format"]) if wanted == "json_schema" else None
     text = _OBJECT_TEXT[language]
     if schema is not None:
         text = _SCHEMA_TEXT[language].format(schema=json.dumps(schema, ensure_ascii=False))
     asked = replace(request, messages=add_system_block(request.messages, text, request.text_joiner))
-    lacking = f"this model's server does not enforce {wanted}, so the prompt asks for it"
+    beside = "" if formats or not profile.response_formats else " beside tools"
+    lacking = f"this model's server does not enforce {wanted}{beside}, so the prompt asks for it"
     path = request.paths.param("response_format")
-    if "json_object" in profile.response_formats:
+    if "json_object" in formats:
         warning = f"{path} was sent as json_object: {lacking}"
         return _with_format(asked, {"type": "json_object"}), [warning]
     return _with_format(asked, None), [f"{path} was not sent: {lacking}"]

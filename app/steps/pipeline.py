@@ -124,10 +124,10 @@ def prepare_request(
         request, unsent_media = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
         warnings += unsent_media
     request = add_default_system(request, profile, lang)
-    request, asked = adapt_response_format(request, profile, lang)
-    warnings += asked
     if writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
+    request, asked = adapt_response_format(request, profile, lang)
+    warnings += asked
     limit = input_limit(request.params, profile)
     if limit is not None:
         request, truncated = truncate(request, limit, counter, profile.media_tokens)

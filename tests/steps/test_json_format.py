@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Tool
 from app.profiles import KINDS, Profile
 from app.steps.json_format import adapt_response_format, is_enforced
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 from tests.steps.conversations import conversation, texts
@@ -46,6 +47,20 @@ def test_the_nearest_format_is_sent_and_the_prompt_says_the_rest(
     assert len(got.messages) == 1 + prompted
     assert [text for text in warnings if warned not in text] == []
     assert bool(warnings) is bool(warned)
+
+
+@each_case(("beside", "tools", "sent"), [(True, True, True), (False, False, True), (False, True, False)])
+def test_a_format_that_the_server_does_not_take_beside_tools_is_asked_for_in_the_prompt(
+    beside: bool, tools: bool, sent: bool
+) -> None:
+    profile, request = Profile(formats_beside_tools=beside), request_of(WITH_SCHEMA)
+    if tools:
+        request = replace(request, tools=(Tool("f", {"type": "function", "function": {"name": "f"}}),))
+    got, warnings = adapt_response_format(request, profile, "en")
+    assert got.params["response_format"] == (WITH_SCHEMA if sent else None)
+    assert len(got.messages) == (1 if sent else 2)
+    told = "response_format was not sent: this model's server does not enforce json_schema beside tools"
+    assert [text.partition(",")[0].removeprefix("generate_cfg.") for text in warnings] == ([] if sent else [told])
 
 
 def test_the_schema_is_in_the_system_message_in_the_language_of_the_conversation() -> None:
