@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
+import jsonschema
 import mcp_types
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
@@ -30,6 +31,7 @@ from app.tools.process.stdio import run_child
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _MAX_PAGES = 100
+_MAX_SCHEMA_BYTES = 100_000
 _REPORT_SECONDS = 0.2
 """So much longer a list may take than a start, so that a start that takes too long is named as such."""
 _CONNECTION_CLOSED, _METHOD_NOT_FOUND, _TIMED_OUT = -32000, -32601, -32001
@@ -173,10 +175,12 @@ class Connection:
                 raise
             rows = page.get("tools")
             for row in rows if isinstance(rows, list) else ():
-                tool = _read_tool(row)
-                if tool is None:
-                    self._reports.log("warning", "a listed tool has no name or no inputSchema; it is left out")
-                elif len(tools) < self._spec.max_tools:
+                try:
+                    tool = read_tool(row)
+                except ValueError as error:
+                    self._reports.log("warning", f"a listed tool is left out: {error}")
+                    continue
+                if len(tools) < self._spec.max_tools:
                     tools.append(tool)
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in cursors or len(tools) >= self._spec.max_tools:
@@ -406,20 +410,45 @@ def _explain(error: Exception, spec: ServerSpec) -> str:
     return f"its connection failed ({type(error).__name__})"
 
 
-def _read_tool(row: Any) -> ListedTool | None:
+def read_tool(row: Any) -> ListedTool:
+    """Raises ValueError for a tool that cannot be offered. Model servers refuse a whole request for one schema that is
+    not valid."""
     if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
-        return None
-    schema, annotations = row.get("inputSchema"), row.get("annotations")
+        raise ValueError("it has no name")
+    name, schema, annotations = row["name"], row.get("inputSchema"), row.get("annotations")
     if not isinstance(schema, dict):
-        return None
+        raise ValueError(f"{name[:64]!r} has no inputSchema")
+    encoded = json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace")
+    if len(encoded) > _MAX_SCHEMA_BYTES:
+        raise ValueError(f"the inputSchema of {name[:64]!r} has more than {_MAX_SCHEMA_BYTES} bytes")
+    kind = schema.get("type", "object")
+    if kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise ValueError(f"the inputSchema of {name[:64]!r} is not that of an object")
+    reason = _find_schema_mistake(schema)
+    if reason is not None:
+        raise ValueError(f"the inputSchema of {name[:64]!r} is not a valid JSON schema: {reason}")
     description = row.get("description")
     return ListedTool(
-        row["name"],
+        name,
         description if isinstance(description, str) else None,
-        json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace"),
+        encoded,
         json.dumps(annotations).encode() if isinstance(annotations, dict) else None,
         isinstance(annotations, dict) and annotations.get("readOnlyHint") is True,
     )
+
+
+def _find_schema_mistake(schema: dict[str, Any]) -> str | None:
+    """Return why a schema is valid in no draft; None if it is in one."""
+    try:
+        jsonschema.Draft202012Validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        with contextlib.suppress(jsonschema.SchemaError):
+            jsonschema.Draft4Validator.check_schema(schema)
+            return None
+        return str(error.message)[:200]
+    except RecursionError:
+        return "it is too deep"
+    return None
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:

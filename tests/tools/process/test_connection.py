@@ -1,0 +1,48 @@
+from typing import Any
+
+import msgspec
+import pytest
+from app.tools.process.connection import read_tool
+
+from tests.each_case import each_case
+
+
+@each_case(
+    ("schema", "reason"),
+    [
+        (None, "'t' has no inputSchema"),
+        ([], "'t' has no inputSchema"),
+        ({"type": "string"}, "the inputSchema of 't' is not that of an object"),
+        ({"type": "object", "properties": {"n": {"type": "int"}}}, "'int' is not valid under any"),
+        ({"type": "object", "required": None}, "None is not of type 'array'"),
+        ({"type": "object", "properties": {"required": ["coin"]}}, "is not of type 'object', 'boolean'"),
+        ({"type": "object", "description": "x" * 100_000}, "has more than 100000 bytes"),
+    ],
+)
+def test_a_tool_whose_schema_would_fail_the_request_is_left_out(schema: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match="inputSchema") as refused:
+        read_tool({"name": "t", "inputSchema": schema})
+    assert reason in str(refused.value)
+
+
+@each_case("row", [None, 7, {}, {"name": ""}, {"name": 1, "inputSchema": {}}])
+def test_a_tool_without_a_name_is_left_out(row: Any) -> None:
+    with pytest.raises(ValueError, match="it has no name"):
+        read_tool(row)
+
+
+@each_case(
+    "schema",
+    [
+        {},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}},
+        {"type": ["object", "null"]},
+        {"type": "object", "properties": {"ü": {"type": "string", "format": "x", "x-order": 1}}},
+        {"type": "object", "properties": {"n": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}},
+        {"$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "definitions": {"a": {}}},
+    ],
+)
+def test_other_schemas_go_on_unchanged(schema: dict[str, Any]) -> None:
+    tool = read_tool({"name": "t", "inputSchema": schema, "annotations": {"readOnlyHint": True}, "description": 5})
+    assert msgspec.json.decode(tool.schema) == schema
+    assert (tool.read_only, tool.description) == (True, None)
