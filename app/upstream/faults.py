@@ -238,7 +238,7 @@ def http_status(value: object) -> int | None:
 
 _REFUSED_REASONING = re.compile(
     r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
-    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|redacted_thinking.? blocks.*cannot be modified",
+    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified",
     re.IGNORECASE | re.DOTALL,
 )
 """What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify: OpenAI, xAI,
