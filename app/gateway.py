@@ -22,7 +22,7 @@ from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
-from app.chat.tool_asks import ServerTools
+from app.chat.tool_asks import ServerAsk
 from app.errors import (
     BadRequest,
     CacheMiss,
@@ -219,7 +219,7 @@ class Gateway:
         If the model has fallbacks for messages that are too long, the result has that error and no body instead.
         """
         if request.server_tools is not None:
-            _refuse_servers(request.server_tools)
+            refuse_servers(request.server_tools.asks)
         original = request if route.has_fallbacks else None
         params = request.params
         if params or route.defaults or route.passages is not None:
@@ -455,11 +455,11 @@ def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
     return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
 
 
-def _refuse_servers(asked: ServerTools) -> None:
+def refuse_servers(asks: Sequence[ServerAsk]) -> None:
     """Raise InvalidInput for servers of tools, which nobody offers at this point."""
     text = "there is no server of tools {!r}: none is configured at this gateway"
-    if asked.asks:
-        raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asked.asks])
+    if asks:
+        raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asks])
 
 
 def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:

@@ -6,6 +6,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
+from msgspec.structs import replace
+
 from app.api.asgi import (
     LARGE_BYTES,
     Receive,
@@ -18,7 +20,9 @@ from app.api.asgi import (
 from app.api.chat import FindStored, find_route
 from app.api.context import AppContext
 from app.api.response_writer import Send
-from app.formats.body import ParseBody, Parsed, RejectedRequest, UnresolvedRequest
+from app.chat.messages import ChatRequest, Tool
+from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
+from app.gateway import refuse_servers
 
 T = TypeVar("T")
 
@@ -61,8 +65,25 @@ class TokenCountEndpoint(Generic[Parsed]):
                 if isinstance(parsed, RejectedRequest):
                     raise parsed.error
                 model = await gateway.resolve_model(parsed.settings.model)
-                route = find_route(gateway, model, scope["state"]["caller"])
-                return await _call(large, gateway.count_tokens, route, parsed.request)
+                caller = scope["state"]["caller"]
+                route = find_route(gateway, model, caller)
+                request = parsed.request
+                if request.server_tools is not None or context.tools is not None:
+                    request = await self._add_server_tools(parsed, caller.name, route.model)
+                return await _call(large, gateway.count_tokens, route, request)
+
+    async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
+        """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""
+        request, servers = parsed.request, self._context.tools
+        asks = () if request.server_tools is None else request.server_tools.asks
+        if servers is None:
+            refuse_servers(asks)
+        if servers is None or not (asks or servers.is_offered(model)):
+            return request
+        session = await servers.open(asks, key, model, approvable=parsed.reply_format.tells_approval)
+        session.close()
+        tools = [Tool(tool.name, tool.to_schema()) for listed in session.servers for tool in listed.tools]
+        return replace(request, tools=(*tools, *request.tools), server_tools=None)
 
 
 async def _call(large: bool, function: Callable[..., T], *arguments: object) -> T:

@@ -22,7 +22,7 @@ from app.chat.stream import Reply
 from app.errors import InvalidInput, Violation
 from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
-from app.gateway import ReplyOptions
+from app.gateway import ReplyOptions, refuse_servers
 from app.observe.logs import log_tool_call
 from app.observe.metrics import Metrics
 from app.observe.request_record import RequestRecord
@@ -108,9 +108,8 @@ def prepare_with_tools(
     InvalidInput for servers that are asked for where none is configured."""
     asked, servers = parsed.request.server_tools, context.tools
     asks = () if asked is None else asked.asks
-    if servers is None and asks:
-        text = "there is no server of tools {!r}: none is configured at this gateway"
-        raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asks])
+    if servers is None:
+        refuse_servers(asks)
     if servers is None or not (asks or servers.is_offered(route.model)):
         if asked is not None and asked.approvals:
             text = "answers a call of a tool, but this request offers no tools of the gateway"
