@@ -39,6 +39,7 @@ from app.limits.windows import (
     wait_seconds,
 )
 from app.observe.request_record import RequestRecord
+from app.runtime.throttled_log import ThrottledLog
 from app.usage.meter import Price, read_cost
 
 if TYPE_CHECKING:  # importing the package redis takes time
@@ -150,6 +151,7 @@ class Limiter:
         self._store = store
         self._spending = spending
         self._down = False
+        self._throttled_log = ThrottledLog(log)
         self.set_limits(limits, models, prices)
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
@@ -221,7 +223,7 @@ class Limiter:
         try:
             result = await spending.reserve(rules, most)
         except SpendingUnavailable as error:
-            log.warning("a request with a limit of spending was refused: the state cannot be used: %s", error)
+            self._throttled_log.warn("a request with a limit of spending was refused", error)
             raise StoreDown(
                 "what was spent cannot be counted, because the state database failed: try again later"
             ) from error
