@@ -145,6 +145,17 @@ def test_a_server_of_another_api_refuses_what_the_gateway_cannot_read() -> None:
     assert answer.status == 422 or answer.status == 400
 
 
+@each_case(
+    ("url", "status"),
+    [("http://10.0.0.1/x", 400), ("data:image/png;base64,AA==", 200), (None, 200), ({"url": "http://10.0.0.1"}, 400)],
+)
+def test_a_url_that_the_gateway_cannot_check_is_not_sent(url: Any, status: int) -> None:
+    item = {"type": "future_item", "content": [{"image_url": url}]}
+    with Running(SETTINGS, serve(own_events())) as gateway:
+        body = {"model": "m", "input": [{"role": "user", "content": "Hi"}, item], "stream": True, "store": False}
+        assert gateway.post("/v1/responses", body).status == status
+
+
 @pytest.fixture(scope="module")
 def server() -> ModelServer:
     return serve(own_events())
