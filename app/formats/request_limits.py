@@ -60,12 +60,12 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
     """
     found = value
     if type(value) is list:  # an entry of a list that is known to be valid is not looked at again
-        found = [entry for entry in value if type(entry) is not Entry or entry.found.get(_is_valid) != max_nesting]
+        found = [entry for entry in value if type(entry) is not Entry or (_is_valid, max_nesting) not in entry.found]
     if not _is_valid(found, max_nesting):
         return _find_invalid_values(value, path, max_nesting)
     for entry in found if found is not value else ():
         if type(entry) is Entry:
-            entry.found[_is_valid] = max_nesting
+            recall(entry, (_is_valid, max_nesting), lambda: True)
     return iter(())
 
 

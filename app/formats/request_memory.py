@@ -22,8 +22,13 @@ MIN_BYTES = 16 * 1024
 """Shorter bodies are read as a whole: to look up their entries would cost as much as it saves."""
 HELD_FOR_BYTE = 5
 """How many bytes are counted for each byte of an entry: its bytes, its JSON value, and what was made of it."""
-HELD_FOR_ENTRY = 3000
-"""How many bytes are counted for an entry in addition: its objects."""
+HELD_FOR_OBJECT = 250
+"""How many bytes are counted in addition for each object and list in an entry."""
+HELD_FOR_ENTRY = 2000
+"""How many bytes are counted in addition for an entry itself."""
+MAX_FOUND = 6
+"""How many things are remembered of an entry: one that stands at many places would otherwise take much more than what
+is counted for it."""
 _MAX_ENTRIES = 1_000_000
 _LARGEST_SHARE = 8
 """An entry that would take more than this part of the memory is not remembered: others would be dropped for it."""
@@ -63,7 +68,7 @@ class RequestMemory:
     def add(self, scope: str, entries: list[tuple[bytes, Entry]]) -> None:
         with self._lock:
             for raw, entry in entries:
-                size = len(raw) * HELD_FOR_BYTE + HELD_FOR_ENTRY
+                size = len(raw) * HELD_FOR_BYTE + _count_objects(raw) * HELD_FOR_OBJECT + HELD_FOR_ENTRY
                 if size <= self._max_bytes // _LARGEST_SHARE:
                     self._entries.put((scope, raw), entry, size)
 
@@ -123,10 +128,15 @@ def _read_value(raw: bytes) -> Any:
     return from_json(raw, cache_strings="keys")
 
 
+def _count_objects(raw: bytes) -> int:
+    """Return at least the number of objects and lists of a JSON value."""
+    return raw.count(b"{") + raw.count(b"[")
+
+
 def _read_entry(raw: bytes) -> Any:
     """Read an entry of a list of the body. What msgspec accepts, it reads like `from_json`, but for the depth, which
     `from_json` counts from the outside."""
-    if raw.count(b"{") + raw.count(b"[") > _SURELY_READ:
+    if _count_objects(raw) > _SURELY_READ:
         return from_json(b"[[%b]]" % raw, cache_strings="keys")[0][0]
     return msgspec.json.decode(raw)
 
@@ -143,7 +153,10 @@ def recall(value: Any, what: Any, make: Callable[[], T]) -> T:
         return make()
     found = value.found.get(what, value)
     if found is value:
-        found = value.found[what] = make()
+        found = make()
+        if len(value.found) >= MAX_FOUND:
+            value.found.clear()
+        value.found[what] = found
     return found  # type: ignore[no-any-return]  # `what` says of which type it is
 
 

@@ -12,7 +12,7 @@ from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
-from app.formats.request_memory import MIN_BYTES, CallerMemory, Entry, RequestMemory
+from app.formats.request_memory import MAX_FOUND, MIN_BYTES, CallerMemory, Entry, RequestMemory
 from app.formats.responses.body import parse_responses_body
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -173,12 +173,30 @@ def test_the_least_recently_used_messages_are_dropped_above_the_limit() -> None:
 
 
 def test_a_message_larger_than_a_part_of_the_memory_is_not_remembered() -> None:
-    memory = RequestMemory(8 * 5 * len(json.dumps(FILL)) - 1)
+    memory = RequestMemory(8 * 5 * len(json.dumps(FILL)))
     first = read(memory, "a", LONG)["messages"]
 
     again = read(memory, "a", LONG)["messages"]
     assert again[0] is not first[0]
     assert again[1] is first[1]
+
+
+def test_little_is_remembered_of_a_message_at_many_places() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    same = {"role": "assistant", "content": "yes"}
+    raw = json.dumps({"model": "m", "messages": [FILL, *[same] * 50]}).encode()
+    for _ in range(2):
+        assert isinstance(parse_completions_body(raw, LIMITS, memory.open("a")), ParsedRequest)
+
+    [entry] = {id(one): one for one in read(memory, "a", {"messages": [same, FILL]})["messages"][:1]}.values()
+    assert len(entry.found) <= MAX_FOUND
+
+
+def test_a_message_of_many_small_values_counts_for_what_they_take() -> None:
+    memory = RequestMemory(8 * 1024 * 1024)
+    dense: dict[str, Any] = {"messages": [{"content": [{}] * MIN_BYTES}]}
+
+    assert read(memory, "a", dense)["messages"][0] is not read(memory, "a", dense)["messages"][0]
 
 
 def test_without_memory_nothing_is_remembered() -> None:
