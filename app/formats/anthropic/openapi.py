@@ -56,8 +56,31 @@ class ToolUseReply(Described):
     """The arguments; an object, unless the model wrote something else."""
 
 
+class ServerToolUseReply(Described):
+    """A call that the gateway runs."""
+
+    type: Literal["mcp_tool_use"]
+    id: str
+    name: str
+    """The tool's name at its server."""
+    server_name: str
+    """Empty if nobody offered the tool."""
+    input: dict[str, Any]
+    """Arguments that are no object are the text `invalid_arguments`."""
+
+
+class ServerToolResultReply(Described):
+    """The result of a call that the gateway ran."""
+
+    type: Literal["mcp_tool_result"]
+    tool_use_id: str
+    is_error: bool
+    content: list[TextReply]
+
+
 ReplyBlock: TypeAlias = Annotated[
-    ThinkingReply | RedactedThinkingReply | TextReply | ToolUseReply, Field(discriminator="type")
+    ThinkingReply | RedactedThinkingReply | TextReply | ToolUseReply | ServerToolUseReply | ServerToolResultReply,
+    Field(discriminator="type"),
 ]
 
 
@@ -70,7 +93,7 @@ class AnthropicUsage(Described):
     cost: float | None = None
 
 
-StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal"]
+StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]
 
 
 class AnthropicReply(Described):

@@ -98,8 +98,57 @@ class OutputImage(OutputItem):
     """The image in base64."""
 
 
+class OutputToolList(Described):
+    """The tools of a server that the gateway offers."""
+
+    type: Literal["mcp_list_tools"]
+    id: str
+    server_label: str
+    tools: list[dict[str, Any]]
+    error: str | None = None
+    """Why there are none."""
+
+
+class OutputServerCall(Described):
+    """A call that the gateway runs, with its result."""
+
+    type: Literal["mcp_call"]
+    id: str
+    server_label: str
+    """Empty if nobody offered the tool."""
+    name: str
+    """The tool's name at its server."""
+    arguments: str
+    status: Literal["in_progress", "completed", "incomplete", "failed"]
+    approval_request_id: str | None
+    output: str | None
+    error: dict[str, Any] | None
+    """`mcp_tool_execution_error`, `mcp_protocol_error` or `http_error`."""
+    parley: dict[str, Any] | None = None
+    """`ends_turn`: what follows is of another turn. Send it back."""
+
+
+class OutputApprovalRequest(Described):
+    """A call that waits for approval; an item `mcp_approval_response` answers it."""
+
+    type: Literal["mcp_approval_request"]
+    id: str
+    server_label: str
+    name: str
+    arguments: str
+
+
 ResponseOutput: TypeAlias = Annotated[
-    OutputMessage | OutputReasoning | OutputCall | OutputCustomCall | OutputSearchCall | OutputCompaction | OutputImage,
+    OutputMessage
+    | OutputReasoning
+    | OutputCall
+    | OutputCustomCall
+    | OutputSearchCall
+    | OutputCompaction
+    | OutputImage
+    | OutputToolList
+    | OutputServerCall
+    | OutputApprovalRequest,
     Field(discriminator="type"),
 ]
 
@@ -266,14 +315,31 @@ class SummaryDoneEvent(ItemEvent):
 class CallDeltaEvent(ItemEvent):
     """New text of a call's arguments, or of a custom tool's input."""
 
-    type: Literal["response.function_call_arguments.delta", "response.custom_tool_call_input.delta"]
+    type: Literal[
+        "response.function_call_arguments.delta",
+        "response.custom_tool_call_input.delta",
+        "response.mcp_call_arguments.delta",
+    ]
     delta: str
 
 
 class ArgumentsDoneEvent(ItemEvent):
-    type: Literal["response.function_call_arguments.done"]
+    type: Literal["response.function_call_arguments.done", "response.mcp_call_arguments.done"]
     arguments: str
     name: str | None = None
+
+
+class ServerToolsEvent(ItemEvent):
+    """How a list of tools, or a call that the gateway runs, stands."""
+
+    type: Literal[
+        "response.mcp_list_tools.in_progress",
+        "response.mcp_list_tools.completed",
+        "response.mcp_list_tools.failed",
+        "response.mcp_call.in_progress",
+        "response.mcp_call.completed",
+        "response.mcp_call.failed",
+    ]
 
 
 class CustomInputDoneEvent(ItemEvent):
@@ -293,6 +359,7 @@ ResponseEvent: TypeAlias = Annotated[
     | SummaryDoneEvent
     | CallDeltaEvent
     | ArgumentsDoneEvent
+    | ServerToolsEvent
     | CustomInputDoneEvent
     | KeepaliveEvent,
     Field(discriminator="type"),
