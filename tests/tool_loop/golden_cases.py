@@ -7,9 +7,29 @@ import re
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from tests.in_process_gateway import ModelServer, streamed
+
 Json = dict[str, Any]
 FOLDER = Path(os.environ.get("PARLEY_TOOL_CASES", "/nonexistent"))
 _PLACEHOLDER = re.compile(r"<([a-z_]+)(?::([A-Za-z0-9_]+))?>")
+
+
+class ScriptedModel(ModelServer):
+    def __init__(self) -> None:
+        self.turns: list[Any] = []
+        super().__init__(lambda _: self._next_turn())
+
+    def _next_turn(self) -> httpx.Response:
+        turn = self.turns.pop(0)
+        if isinstance(turn, dict):
+            return httpx.Response(turn["status"], json=turn["body"])
+        return streamed(*[f"data: {json.dumps(chunk)}\n\n".encode() for chunk in turn], b"data: [DONE]\n\n")
+
+    @property
+    def sent(self) -> list[Json]:
+        return [json.loads(request.content) for request in self.requests]
 
 
 def list_cases() -> list[str]:

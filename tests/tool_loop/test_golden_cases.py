@@ -3,15 +3,14 @@
 import json
 from typing import Any, cast
 
-import httpx
 import pytest
 from app.chat.messages import Media, Text
 from app.chat.server_tools import OfferedTool, ToolAnswer, ToolBounds, ToolError
 from app.chat.tool_asks import make_tool_name
 
-from tests.in_process_gateway import ModelServer, Running, streamed
+from tests.in_process_gateway import Running
 from tests.tool_loop.fake_servers import FakeServers
-from tests.tool_loop.golden_cases import Differences, Json, join_deltas, list_cases, read_case
+from tests.tool_loop.golden_cases import Differences, Json, ScriptedModel, join_deltas, list_cases, read_case
 
 FORMATS = ("qwen", "openai", "messages", "responses", "autogen", "agentscope", "agentscope2")
 NEEDS_PROCESS = {
@@ -23,22 +22,6 @@ NEEDS_PROCESS = {
     "tool_timeout",
 }
 """Cases about the servers themselves."""
-
-
-class ScriptedModel(ModelServer):
-    def __init__(self) -> None:
-        self.turns: list[Any] = []
-        super().__init__(lambda _: self._next_turn())
-
-    def _next_turn(self) -> httpx.Response:
-        turn = self.turns.pop(0)
-        if isinstance(turn, dict):
-            return httpx.Response(turn["status"], json=turn["body"])
-        return streamed(*[f"data: {json.dumps(chunk)}\n\n".encode() for chunk in turn], b"data: [DONE]\n\n")
-
-    @property
-    def sent(self) -> list[Json]:
-        return [json.loads(request.content) for request in self.requests]
 
 
 def make_servers(case: Json) -> FakeServers:
