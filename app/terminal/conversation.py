@@ -74,6 +74,31 @@ def converse(options: ChatOptions, read: Callable[[str], str], *, interactive: b
     return _Loop(_Conversation(options), read, interactive).run()
 
 
+def _find_id(message: Message) -> Any:
+    """Return the id of a call, or of the call that a result answers."""
+    extra = message.get("extra")
+    return extra.get("function_id") if isinstance(extra, dict) else None
+
+
+def _find_open_calls(received: Sequence[Message]) -> list[Message]:
+    """Return the calls of a reply that have no result: the gateway has answered the others."""
+    answered = {_find_id(message) for message in received if message.get("role") == "function"} - {None}
+    calls = [message for message in received if isinstance(message.get("function_call"), dict)]
+    return [call for call in calls if _find_id(call) not in answered]
+
+
+def _waits(call: Message) -> bool:
+    extra = call.get("extra")
+    return isinstance(extra, dict) and extra.get("approval") == "required"
+
+
+def _describe_call(call: Message) -> str:
+    function = call["function_call"]
+    arguments = " ".join(str(function.get("arguments")).split())
+    shown = arguments if len(arguments) <= _MAX_ARGUMENTS else f"{arguments[: _MAX_ARGUMENTS - 1]}…"
+    return f"{function.get('name')}({shown})"
+
+
 class _Stopped(Exception):
     """The person stopped the reply, or did not give the result of a call."""
 
@@ -127,30 +152,34 @@ class _Loop:
         """Ask, and ask again with the results of the calls that a reply makes. Raises _Stopped."""
         conversation = self._conversation
         sent = [*conversation.messages, conversation.make_question(question)]
+        approvals: list[Message] = []
         try:
             while True:
-                status, received = conversation.ask(sent)
+                status, received = conversation.ask(sent, approvals)
                 if status != COMPLETED:
                     self._status = self._status or status
                     return
                 sent = [*sent, *received]
-                calls = [message for message in received if isinstance(message.get("function_call"), dict)]
+                calls = _find_open_calls(received)
                 if not calls:
                     break
-                sent += [self._read_result(call) for call in calls]
+                approvals = [self._read_approval(call) for call in calls if _waits(call)]
+                sent += [self._read_result(call) for call in calls if not _waits(call)]
         except (KeyboardInterrupt, EOFError):
             conversation.print_note("stopped; the question is not part of the conversation")
             raise _Stopped from None
         conversation.messages = sent
         conversation.attached = []
 
+    def _read_approval(self, call: Message) -> Message:
+        """Ask the person whether the gateway may run the call."""
+        answer = self._read(replace_control_characters(f"run {_describe_call(call)}? [y/n] "))
+        return {"id": _find_id(call), "approve": answer.strip().lower() in ("y", "yes")}
+
     def _read_result(self, call: Message) -> Message:
         """Ask the person for what the function returns."""
-        function, extra = call["function_call"], call.get("extra")
-        name, arguments = str(function.get("name")), " ".join(str(function.get("arguments")).split())
-        shown = arguments if len(arguments) <= _MAX_ARGUMENTS else f"{arguments[: _MAX_ARGUMENTS - 1]}…"
-        content = self._read(replace_control_characters(f"result of {name}({shown}): "))
-        id = extra.get("function_id") if isinstance(extra, dict) else None
+        name, id = str(call["function_call"].get("name")), _find_id(call)
+        content = self._read(replace_control_characters(f"result of {_describe_call(call)}: "))
         return {"role": "function", "name": name, "content": content} | ({"extra": {"function_id": id}} if id else {})
 
     def _obey(self, line: str) -> bool:
@@ -209,7 +238,7 @@ class _Conversation:
     def make_question(self, text: str) -> Message:
         return {"role": "user", "content": [{"text": text}, *self.attached] if self.attached else text}
 
-    def ask(self, messages: Sequence[Message]) -> tuple[int, list[Message]]:
+    def ask(self, messages: Sequence[Message], approvals: Sequence[Message] = ()) -> tuple[int, list[Message]]:
         """Send the messages and show the reply. Return the exit status and the messages of the reply.
 
         Raises KeyboardInterrupt after the reply was stopped.
@@ -223,7 +252,9 @@ class _Conversation:
             self.print_error(text)
 
         try:
-            with contextlib.closing(self._gateway.stream(self._make_body(messages), on_lost)) as frames:
+            body = self._make_body(messages)
+            body = {**body, "tool_approvals": list(approvals)} if approvals else body
+            with contextlib.closing(self._gateway.stream(body, on_lost)) as frames:
                 for frame in frames:
                     screen.show(frame)
                     _collect(frame, received)

@@ -338,6 +338,28 @@ def test_the_result_of_a_call_is_typed_and_sent_with_its_id(screen: FakeTerminal
     assert screen.bodies()[1]["messages"] == [USER, THOUGHT, ANSWER, CALLED, result]
 
 
+def reply_with(*messages: Json) -> bytes:
+    """A reply of these messages."""
+    told = [{"type": "message.completed", "index": place, "message": one} for place, one in enumerate(messages)]
+    return stream({"type": "response.started", "response_id": "r1"}, *told, REPLY[-1])
+
+
+def test_a_call_that_the_gateway_has_answered_needs_no_result(screen: FakeTerminal) -> None:
+    result = {"role": "function", "name": "get_weather", "content": "rain", "extra": {"function_id": "c1"}}
+    assert run_conversation(screen, ["Hi"], reply_with(CALLED, result, ANSWER)) == 0
+    assert screen.prompts == ["> ", "> "]
+    assert "rain" in screen.out.getvalue()
+
+
+def test_a_call_that_waits_is_approved_at_the_prompt(screen: FakeTerminal) -> None:
+    waits = {**CALLED, "extra": {"function_id": "c1", "approval": "required"}}
+    assert run_conversation(screen, ["Hi", "y"], reply_with(waits), TALK) == 0
+    assert screen.prompts[1] == 'run get_weather({"city": "Paris"})? [y/n] '
+    assert screen.bodies()[1]["messages"] == [USER, waits]
+    assert screen.bodies()[1]["tool_approvals"] == [{"id": "c1", "approve": True}]
+    assert "tool_approvals" not in screen.bodies()[0]
+
+
 def test_without_a_result_the_question_is_forgotten(screen: FakeTerminal) -> None:
     assert run_conversation(screen, ["Hi", KeyboardInterrupt(), "Hi"], stream(*REPLY), TALK) == 0
     assert screen.bodies()[1]["messages"] == [USER]
