@@ -145,7 +145,8 @@ def test_every_body_has_examples_and_they_are_valid(document: Any) -> None:
 def test_every_example_of_a_request_works_and_its_reply_is_as_described(gateway: Running, document: Any) -> None:
     with Running({"demo": True}) as demo:
         for method, path, operation in operations(document):
-            if "requestBody" in operation:
+            # Those of keys need an administrator: tests/api/test_stored_keys.py.
+            if "requestBody" in operation and not path.startswith("/v1/keys"):
                 for example in examples(document, operation["requestBody"]["content"]["application/json"]["schema"]):
                     answer = demo.ask(method.upper(), path, [json.dumps(example).encode()])
                     assert answer.status == 200, (path, example, answer.body)

@@ -19,7 +19,7 @@ from app.api.context import AppContext
 from app.api.key_watcher import KeyWatcher
 from app.config.settings import Key, KeyName, LimitSettings, find_mistakes
 from app.errors import BadRequest, Forbidden, InvalidInput, NotFound, StoreDown, Violation
-from app.formats.openapi import Described, describe, give_examples
+from app.formats.openapi import Described, describe, give_examples, json_content
 from app.state import StateError
 from app.validation.violations import to_violations
 
@@ -32,15 +32,15 @@ _ROW: dict[str, Any] = {
     "source": "stored",
     "models": ["qwen*"],
     "admin": False,
-    "team": None,
+    "team": "research",
     "cache_scope": "alice",
     "limits": {"requests_per_minute": 60},
     "expires": "2027-01-01T00:00:00Z",
     "note": "laptop",
     "created": "2026-11-26T12:00:00Z",
     "created_by": "root",
-    "last_used": None,
-    "previous_until": None,
+    "last_used": "2026-11-26T18:30:00Z",
+    "previous_until": "2026-11-27T12:00:00Z",
 }
 
 
@@ -128,9 +128,7 @@ class DeletedKey(Described):
 
 
 def _body(model: type[BaseModel]) -> dict[str, Any]:
-    content = {"application/json": {"schema": model.model_json_schema(ref_template="#/components/schemas/{model}")}}
-    content["application/json"]["schema"].pop("$defs", None)
-    return {"requestBody": {"required": model is NewKey, "content": content}}
+    return {"requestBody": {"required": model is NewKey, "content": json_content(model.__name__)}}
 
 
 @router.get("/v1/keys", operation_id="list_keys", summary="List the API keys")
@@ -143,7 +141,12 @@ async def list_keys(request: Request) -> KeyList:
 
 
 @router.post(
-    "/v1/keys", operation_id="create_key", summary="Create an API key", status_code=201, openapi_extra=_body(NewKey)
+    "/v1/keys",
+    operation_id="create_key",
+    summary="Create an API key",
+    status_code=201,
+    responses=describe(400, 422),
+    openapi_extra=_body(NewKey),
 )
 async def create_key(request: Request) -> KeyWithSecret:
     context, watcher = _get_watcher(request)
@@ -181,7 +184,7 @@ async def get_key(name: str, request: Request) -> KeyInfo:
     "/v1/keys/{name}",
     operation_id="change_key",
     summary="Change what an API key may do",
-    responses=describe(404),
+    responses=describe(400, 404, 422),
     openapi_extra=_body(ChangedKey),
 )
 async def change_key(name: str, request: Request) -> KeyInfo:
@@ -209,7 +212,7 @@ async def change_key(name: str, request: Request) -> KeyInfo:
     "/v1/keys/{name}/rotate",
     operation_id="rotate_key",
     summary="Replace an API key by a new one, with an overlap",
-    responses=describe(404),
+    responses=describe(400, 404, 422),
     openapi_extra=_body(Rotation),
 )
 async def rotate_key(name: str, request: Request) -> KeyWithSecret:

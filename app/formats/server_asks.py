@@ -112,7 +112,7 @@ class AskReader:
             self._check_keys(toolset, toolset_path, {"mcp_server_name", "default_config", "configs", "tools"})
             tools, paths = self._read_configs(toolset, toolset_path)
         if tools != NO_TOOLS:
-            ask = ServerAsk(name, tools, path=f"{path}.name", url=url, url_path=f"{path}.url", name_paths=paths)
+            ask = ServerAsk(name, tools, path="mcp_servers", url=url, url_path=f"{path}.url", name_paths=paths)
             self._asks.append(ask)
 
     # The forms.

@@ -358,15 +358,15 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
 
 
 def _print_banner(banner: list[str], warnings: list[str], log_format: LogFormat) -> None:
-    """Log the warnings, and print the banner for people. For a program that reads the log, log the banner's first line
-    instead."""
-    for warning in warnings:
-        log.warning("%s", warning)
+    """Print the banner for people, and log the warnings. For a program that reads the log, log the banner's first line
+    instead of all."""
     if logs.log_format(log_format, sys.stderr) == "console":
         sys.stderr.write("".join(f"{line}\n" for line in banner))
         sys.stderr.flush()
     else:
         log.info(banner[0])
+    for warning in warnings:
+        log.warning("%s", warning)
 
 
 _PORT_SETTINGS = _AddressSettings("--port or PARLEY_SERVER__PORT", "server.host or --host")

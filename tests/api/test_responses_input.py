@@ -236,6 +236,7 @@ def test_the_last_update_of_each_setting_counts(gateway: Gateway) -> None:
         {"type": "configuration_update", "text": {"format": schema}},
         {"type": "configuration_update", "reasoning": {"effort": "high"}, "id": "cu_1"},
     ]
+    gateway.reply = [{"content": "{}"}]
     answer = gateway.create(input=[*updates, HI], reasoning={"effort": "medium"})
     assert gateway.sent["reasoning_effort"] == "high"
     assert gateway.sent["response_format"]["json_schema"] == {"name": "x", "schema": {"type": "object"}}

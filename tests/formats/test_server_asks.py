@@ -110,7 +110,7 @@ def toolset(**more: Any) -> Json:
     return {"type": "mcp_toolset", "mcp_server_name": "wx", **more}
 
 
-M = "mcp_servers[0].name"
+M = "mcp_servers"
 
 
 @each_case(

@@ -30,6 +30,7 @@ async def test_connections_that_ask_nothing_take_no_place_from_others() -> None:
         code, output = await gateway.ended()
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     warnings = [line["message"] for line in lines if line["level"] == "warning"]
+    warnings = [text for text in warnings if "are in memory" not in text]  # it has no HOME
     assert code == 0
     assert len(warnings) == 1
     assert "ulimit -n" in warnings[0]

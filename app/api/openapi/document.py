@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from app.api.convert import Conversion, Converted
+from app.api.keys import ChangedKey, NewKey, Rotation
 from app.api.openapi import chat
 from app.api.openapi.chat import PARTS
 from app.api.openapi.components import Components, walk
@@ -29,6 +30,7 @@ _TAGS = {
     "models": "The models that requests can name",
     "usage": "Tokens and cost",
     "cache": "Stored replies, for administrators",
+    "keys": "API keys, for administrators",
     "upstreams": "The model servers, for administrators",
     "health": "For load balancers and monitoring",
 }
@@ -97,6 +99,9 @@ def _add_components(components: Components) -> None:
         _describe_lists(components, name, items.values())
     converted = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "warnings": []}
     components.add(Converted, examples=[converted])
+    components.add(NewKey, examples=[{"name": "alice", "models": ["qwen*"], "limits": {"requests_per_minute": 60}}])
+    components.add(ChangedKey, examples=[{"models": ["qwen*"], "note": "laptop"}])
+    components.add(Rotation, examples=[{"overlap_seconds": 86400}])
     components.add(UpstreamCheck, examples=[{"base_url": "http://127.0.0.1:8001/v1"}])
 
 

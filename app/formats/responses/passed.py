@@ -46,7 +46,7 @@ def make_passed_request(
     if most is not None and (type(most) is not int or not 1 <= most < 2**63):
         return None
     lists = {"input": items, "tools": body.get("tools")}
-    if list(find_long_lists(lists, limits)) or list(find_invalid_values(dict(body), "", limits.max_nesting)):
+    if list(find_long_lists(lists, limits, "input")) or list(find_invalid_values(dict(body), "", limits.max_nesting)):
         return None
     stream = body.get("stream") is True or body.get("background") is True
     return ChatRequest(
