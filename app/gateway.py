@@ -456,7 +456,7 @@ def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
 
 
 def refuse_servers(asks: Sequence[ServerAsk]) -> None:
-    """Raise InvalidInput for servers of tools, which nobody offers at this point."""
+    """Raise InvalidInput for servers of tools, which are not offered at this point."""
     text = "there is no server of tools {!r}: none is configured at this gateway"
     if asks:
         raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asks])

@@ -80,7 +80,7 @@ class ServerCall(Struct, frozen=True, gc=False, tag_field="kind", tag="server_ca
 
     index: int
     server: str
-    """"" if nobody offered the tool."""
+    """"" if the tool was not offered."""
     tool: str
     approval: bool = False
     """The call waits for approval, and is not run in this reply."""

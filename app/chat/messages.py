@@ -73,7 +73,7 @@ class ToolCall(Struct, frozen=True, tag_field="kind", tag="tool_call", eq=False)
     """The JSON path in the request, for errors; if empty, it is `function_call` of the message. Calls that differ only
     in it, or in the fields below, are equal."""
     server: str | None = None
-    """The server of tools at which the gateway ran the call, "" if nobody offered the tool; None: not known."""
+    """The server of tools at which the gateway ran the call, "" if the tool was not offered; None: not known."""
     tool: str = ""
     """The tool's name at that server."""
     awaits_approval: bool = False

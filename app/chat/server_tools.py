@@ -68,7 +68,7 @@ class ToolError(Struct, frozen=True):
 
 
 class ToolAnswer(Struct, frozen=True):
-    """What one call brought: always something that can be told to the model."""
+    """What one call brought: always something that can be sent to the model."""
 
     content: tuple[Text | Media, ...]
     """For an error of the gateway or the protocol, one text that begins with `Error: `."""

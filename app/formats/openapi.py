@@ -86,7 +86,7 @@ class ToolCallNumbers(Described):
 
     id: str
     server: str
-    """Empty if nobody offered the tool."""
+    """Empty if the tool was not offered."""
     tool: str
     outcome: Literal["ok", "error", "not_run"]
     """`not_run`: no server was asked."""

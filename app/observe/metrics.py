@@ -267,7 +267,7 @@ class Metrics:
         self._count_tokens(answering, record.caller, tokens, record.cost)
 
     def observe_tool_call(self, call: ToolCallSummary) -> None:
-        """Count a tool's call. A tool that nobody offered has a name that a model made up: it is not a label."""
+        """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
         server, tool = (call.server, call.tool) if call.server else (OTHER, OTHER)
         self._tool_calls[server, tool, call.outcome].inc()
         if call.outcome != "not_run":

@@ -5,7 +5,7 @@ model is opened by `OpenTurn`, which prepares, caches and limits it like any oth
 the same call in which they come; only a new turn and the tools take a task.
 
 A tool never fails the reply: whatever happens, its call has a result. Results are told in the order of their calls, so
-that equal replies are equal, whichever tool was quicker.
+that identical replies stay identical, whichever tool was quicker.
 """
 
 import asyncio

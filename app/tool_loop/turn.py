@@ -53,7 +53,7 @@ class TurnCall(Struct, frozen=True):
     name: str
     arguments: str
     tool: OfferedTool | None
-    """None: nobody offered it."""
+    """None: it was not offered."""
 
 
 class Turn:

@@ -64,7 +64,7 @@ class ServerToolUseReply(Described):
     name: str
     """The tool's name at its server."""
     server_name: str
-    """Empty if nobody offered the tool."""
+    """Empty if the tool was not offered."""
     input: dict[str, Any]
     """Arguments that are no object are the text `invalid_arguments`."""
 

@@ -1,6 +1,6 @@
 """A client's own body of `POST /v1/messages`, for servers of the same API.
 
-No server can read a seal of the gateway: in its place stands what the seal holds for a server of this API. A thought
+No server can read a seal of the gateway: in its place stands what the seal holds for a server of this API. Reasoning
 without that has an empty signature, which the writer of the body sends or leaves out.
 """
 

@@ -150,7 +150,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         return out + self._start({"type": "tool_use", "id": message.id, "name": message.name, "input": {}}, message)
 
     def _take_text_fields(self, message: ReplyMessage) -> list[Any]:
-        """Return the opaque fields that a text begins with, unless they are in the seal of the thought before it."""
+        """Return the opaque fields that a text begins with, unless they are in the seal of the reasoning before it."""
         if message.index in self._sealed_texts:
             return []
         self._sealed_texts.add(message.index)

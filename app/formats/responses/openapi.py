@@ -115,7 +115,7 @@ class OutputServerCall(Described):
     type: Literal["mcp_call"]
     id: str
     server_label: str
-    """Empty if nobody offered the tool."""
+    """Empty if the tool was not offered."""
     name: str
     """The tool's name at its server."""
     arguments: str

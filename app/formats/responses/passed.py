@@ -92,7 +92,7 @@ def _find_seal(item: Any) -> Seal | None:
 
 
 def _open_item(item: Json, seal: Seal) -> Iterator[Json]:
-    """Yield what a reasoning item of the gateway holds for a server of this API. A thought of which nothing is
+    """Yield what a reasoning item of the gateway holds for a server of this API. Reasoning of which nothing is
     encrypted has no id: whether it is sent depends on the server."""
     found = False
     for detail in seal.details:

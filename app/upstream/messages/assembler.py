@@ -80,7 +80,7 @@ class MessageAssembler:
     _call_count = 0
     _block_count = 0
     _has_thought_text = False
-    """Whether the thoughts that are held have any text, so that a message holds them."""
+    """Whether the reasoning that is held has any text, so that a message holds them."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -436,7 +436,7 @@ class MessageAssembler:
         self.ended = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
-        """End with a fault. A block that is open is not completed, so that a thought that was cut has no signature."""
+        """End with a fault. A block that is open is not completed, so that reasoning that was cut has no signature."""
         self._close_thoughts(out)
         self._place_opaque(-1, out)
         self._calls.flush(out)
@@ -529,7 +529,7 @@ def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:
 
 
 def _complete_item(block: _Block) -> dict[str, Any]:
-    """Return a block that is not for the client as it is at its end. Input that is no JSON stays a text."""
+    """Return a block that is not for the client as it is at its end. Input that is not valid JSON stays a text."""
     if not block.parts:
         return block.item
     text = "".join(block.parts)

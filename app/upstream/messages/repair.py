@@ -8,7 +8,7 @@ _OPAQUE = ("thinking", "redacted_thinking")
 def strip_reasoning(body: dict[str, Any]) -> dict[str, Any] | None:
     """Return the body without thinking blocks; None if there are none, or if its caller wants the refusal.
 
-    With `thinking` of type `enabled` the server demands a thought before the calls that the last results answer, so
+    With `thinking` of type `enabled` the server demands reasoning before the calls that the last results answer, so
     that is left out, too.
     """
     thinking = body.get("thinking")

@@ -151,7 +151,7 @@ class _BodyBuilder:
         return None
 
     def _lacks_thought(self) -> bool:
-        """Whether the conversation ends with results of calls whose turn does not begin with a thought."""
+        """Whether the conversation ends with results of calls whose turn does not begin with reasoning."""
         messages: list[dict[str, Any]] = self._body["messages"]
         if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
             return False

@@ -86,7 +86,7 @@ class _Writer:
         if group.role == "assistant":
             self._add_turn(group)
             return
-        self._thoughts = []  # a thought with nothing after it
+        self._thoughts = []  # reasoning with nothing after it
         self._items.append(write_message(group.role, self._write_content(group.texts)))
 
     def _add_turn(self, group: MessageGroup) -> None:

@@ -41,7 +41,7 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:
-    """Give the text of a thought that was sealed an id; None for a server that takes back only what it has
+    """Give the text of reasoning that was sealed an id; None for a server that takes back only what it has
     encrypted."""
     if not isinstance(item, dict) or item.get("type") != "reasoning" or "id" in item:
         return item
