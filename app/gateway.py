@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from app.attachments.loader import AttachmentLoader
 from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, Found
-from app.chat.attachments import Attachment, PassageSearch
+from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
@@ -47,7 +47,7 @@ from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
-from app.steps.media import MediaRequest
+from app.steps.media import MediaRequest, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
 from app.upstream.api import Api, find_api, is_deterministic
 from app.upstream.base_urls import BaseUrlCheck
@@ -165,8 +165,13 @@ class Gateway:
 
     def find_media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
         """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
+        passed = request.passed
+        checks: dict[MediaRequest, MediaRequest] = {}
+        for deployment in route.deployments if passed is not None and passed.urls else ():
+            if passed is not None and passed.api == deployment.target.api:
+                checks |= {one: one for one in passed_url_requests(request, deployment.profile)}
         if not pipeline.has_media(request):
-            return []
+            return self._loader.check_urls(list(checks.values())) if checks else []
         request = _add_defaults(route, request)
         checked = _keep_successes(
             [
@@ -178,7 +183,7 @@ class Gateway:
         found: dict[MediaRequest, MediaRequest] = {}
         for media in (media for profile in profiles for media in pipeline.media_requests(request, profile)):
             found.setdefault(media, media)
-        return self._loader.check_urls(list(found.values()))
+        return self._loader.check_urls([*found.values(), *(one for one in checks if one not in found)])
 
     async def load_media(
         self,
@@ -319,6 +324,8 @@ class Gateway:
         why: str | None = None
         if passed is not None and passed.api == deployment.target.api:
             why = pipeline.find_translating_step(request, profile)
+            if any(isinstance(media.get(one), Unreadable) for one in passed_url_requests(request, profile)):
+                why = "it has a URL that is not passed on to the model server"
             if why is None:
                 return self._build_passed(request, deployment, hash_prefix=hash_prefix)
         if isinstance(request.refusal, ParleyError):

@@ -174,6 +174,8 @@ class PassedBody(Struct, frozen=True):
     body: Mapping[str, Any]
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """The client's headers that belong to it."""
+    urls: tuple[tuple[str, str], ...] = ()
+    """(JSON path, URL) of each URL that the server would fetch."""
 
 
 class ChatRequest(Struct, frozen=True):

@@ -19,7 +19,7 @@ from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.json_format import adapt_response_format
-from app.steps.media import MediaRequest, accepts_uploads, media_requests, rewrite_media
+from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.output_check import find_output_schema, make_output_stage
 from app.steps.prompt_language import choose_gateway_language, detect_language
@@ -78,6 +78,8 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         return "a system message is added (default_system)"
     if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
         return "media are converted"
+    if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):
+        return "it has media that are neither URLs of the web nor data URIs"
     return None
 
 

@@ -15,7 +15,6 @@ from app.formats.seal import Seal, read_seal
 
 API = "responses"
 _FLAGS = ("stream", "store", "background")
-_MEDIA_URLS = frozenset(("image_url", "file_url", "video_url", "audio_url"))
 _OPAQUE = ("namespace", "caller")
 
 Json = dict[str, Any]
@@ -39,8 +38,8 @@ def make_passed_request(
     model, most = body.get("model"), body.get("max_output_tokens")
     if not isinstance(model, str) or not model or not items:
         return None
-    if any(not isinstance(item, dict) or _has_media_url(item) for item in items):
-        return None  # which URLs a server may be sent is checked only where the gateway can read the items
+    if any(not isinstance(item, dict) for item in items):
+        return None
     if any(type(body.get(name)) not in (bool, type(None)) for name in _FLAGS):
         return None
     if most is not None and (type(most) is not int or not 1 <= most < 2**63):
@@ -57,19 +56,6 @@ def make_passed_request(
         paths=paths,
         passed=make_passed_body(body, items, stream=stream),
         refusal=refusal,
-    )
-
-
-def _has_media_url(value: Any) -> bool:
-    """Whether a server would fetch a URL of this item."""
-    if isinstance(value, list):
-        return any(map(_has_media_url, value))
-    if not isinstance(value, dict):
-        return False
-    return any(
-        (name in _MEDIA_URLS and not (isinstance(one, str | None) and (one or "data:")[:5].lower() == "data:"))
-        or _has_media_url(one)
-        for name, one in value.items()
     )
 
 

@@ -4,8 +4,15 @@
 into the request.
 """
 
-from app.steps.media.names import basename
-from app.steps.media.requests import ImageLimits, MediaRequest, accepts_uploads, find_required, media_requests
+from app.steps.media.names import basename, is_web_url
+from app.steps.media.requests import (
+    ImageLimits,
+    MediaRequest,
+    accepts_uploads,
+    find_required,
+    media_requests,
+    passed_url_requests,
+)
 from app.steps.media.rewrite import rewrite_media
 from app.steps.media.texts import write_placeholder
 
@@ -15,7 +22,9 @@ __all__ = [
     "accepts_uploads",
     "basename",
     "find_required",
+    "is_web_url",
     "media_requests",
+    "passed_url_requests",
     "rewrite_media",
     "write_placeholder",
 ]

@@ -15,6 +15,8 @@ from app.profiles import Profile
 from app.steps.media.names import MediaNames, is_web_url, media_of
 
 _TAIL_CHARACTERS = 64
+_TOOLS = ("tools", "mcp_servers")
+"""The fields of a client's own body with remote servers of tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,21 @@ def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]
                     if need is not None and (need not in found or (need.required and not found[need].required)):
                         found[need] = need
     return list(found.values())
+
+
+def passed_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
+    """Return a check of each URL in a client's own body that its server would fetch.
+
+    A URL that fails in the conversation has the request translated, which treats it as any other medium; elsewhere, and
+    where the gateway cannot read the conversation, it is required."""
+    if request.passed is None or profile.passed_urls == "any":
+        return []
+    purpose: Literal["check", "resolve"] = "resolve" if profile.passed_urls == "resolved" else "check"
+    return [
+        MediaRequest(url, "file", purpose, path=path, required=required)
+        for path, url in request.passed.urls
+        if (required := request.refusal is not None or path.startswith(_TOOLS)) or is_web_url(url)
+    ]
 
 
 def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from app.chat.accumulator import is_json_object
+from app.chat.fetched_urls import find_fetched_urls
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
@@ -156,9 +157,13 @@ class _ConversationWriter:
             return {"type": "redacted_thinking", "data": item["data"]}
         block = item.get("item")
         if type_ == "provider.item" and isinstance(block, dict):
-            if isinstance(kind := block.get("type"), str) and _SERVER_ITEM.fullmatch(kind):
+            if not isinstance(kind := block.get("type"), str) or _SERVER_ITEM.fullmatch(kind) is None:
+                why = "servers write no such block"
+            elif find_fetched_urls(block):
+                why = "it has a URL that would be fetched"
+            else:
                 return block
-            self._warnings.append(f"{path}: an item of its reasoning_details was not sent: servers write no such block")
+            self._warnings.append(f"{path}: an item of its reasoning_details was not sent: {why}")
         return None
 
     def _write_call(self, call: ToolCall, id_: str) -> Block:

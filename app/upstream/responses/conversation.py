@@ -8,9 +8,10 @@ understands, stands right before the item that followed it: OpenAI refuses a rea
 import hashlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.chat.fetched_urls import find_fetched_urls
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.openai_messages import content_parts
@@ -28,8 +29,6 @@ _SERVER_ITEM = re.compile(
 _CLIENT_ITEMS = frozenset(
     ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "computer_call_output")
 )
-_FETCHED = frozenset(("image_url", "file_url", "server_url"))
-"""Fields with a URL that a server fetches."""
 _NO_ARGUMENTS = ("", "null", "[]", '""')
 
 _KINDS = {"reasoning": "reasoning", "text": "text", "media": "text", "tool_call": "call", "tool_result": "result"}
@@ -152,7 +151,7 @@ class _Writer:
         if not isinstance(kind, str) or kind in _CLIENT_ITEMS or _SERVER_ITEM.fullmatch(kind) is None:
             self._warnings.append(f"an opaque item of the type {kind!r} was not sent: servers write no such item")
             return None
-        if _has_fetched_url(item):
+        if find_fetched_urls(item):
             self._warnings.append(
                 f"an opaque item of the type {kind!r} was not sent: it has a URL that would be fetched"
             )
@@ -231,16 +230,3 @@ def _make_id(place: int, text: str) -> str:
 
 def _join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
     return "\n".join(joiner.join(part.text for part in run if isinstance(part, Text)) for run in runs)
-
-
-def _has_fetched_url(value: Any) -> bool:
-    return any(isinstance(url, str) and url[:5].lower() != "data:" for name, url in _walk(value) if name in _FETCHED)
-
-
-def _walk(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield each member of the objects in a JSON value."""
-    for name, item in value.items() if isinstance(value, dict) else ():
-        yield name, item
-        yield from _walk(item)
-    for item in value if isinstance(value, list) else ():
-        yield from _walk(item)

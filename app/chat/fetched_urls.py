@@ -1,0 +1,55 @@
+"""Lists the URLs in a body of the Messages or the Responses API that its server would fetch.
+
+They are the sources of images and documents, and remote MCP servers. A URL in the input of a call, in a schema or in
+the results of a search is only text to the server.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+_URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url"))
+"""Fields whose text or whose `url` is fetched."""
+_WITH_URLS = frozenset(("source", "mcp_servers"))
+"""Fields with objects whose `url` is fetched."""
+_DATA = frozenset(("file_data", "input_audio"))
+"""Fields with base64, in whose place some servers take a URL."""
+_TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
+"""Fields in which nothing is fetched."""
+
+
+def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
+    """Return (JSON path, URL) of each URL in a JSON value of any nesting. Data URIs are none; what stands where a URL
+    belongs is one, even if it is a local path."""
+    found: list[tuple[str, str]] = []
+    waiting: list[tuple[str, Any]] = [(path, value)]
+    while waiting:
+        place, one = waiting.pop()
+        if isinstance(one, dict):
+            kind = one.get("type")
+            is_call = isinstance(kind, str) and kind.endswith(("_use", "_tool_call"))
+            for name, inner in one.items():
+                if name in _TEXTS or (is_call and name == "input"):
+                    continue
+                below = f"{place}.{name}" if place else name
+                found += _read_field(name, inner, below)
+                if isinstance(inner, dict | list):
+                    waiting.append((below, inner))
+        elif isinstance(one, list):
+            waiting += ((f"{place}[{index}]", inner) for index, inner in enumerate(one))
+    return sorted(found)
+
+
+def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
+    fetched = name in _URLS
+    if not fetched and name not in _WITH_URLS and name not in _DATA:
+        return
+    for place, one in (
+        ((f"{path}[{index}]", one) for index, one in enumerate(value)) if isinstance(value, list) else ((path, value),)
+    ):
+        if isinstance(one, dict):
+            inner = "data" if name in _DATA else "url"
+            place, one = f"{place}.{inner}", one.get(inner)
+        elif name in _WITH_URLS:
+            continue
+        if isinstance(one, str) and one and one[:5].lower() != "data:" and (name not in _DATA or "://" in one[:32]):
+            yield place, one

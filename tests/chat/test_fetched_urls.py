@@ -1,0 +1,63 @@
+"""The URLs that the server of a body would fetch."""
+
+from typing import Any
+
+import pytest
+from app.chat.fetched_urls import find_fetched_urls
+
+URL = "http://10.0.0.1/a"
+
+
+@pytest.mark.parametrize(
+    ("value", "paths"),
+    [
+        ({"messages": [{"content": [{"type": "image", "source": {"type": "url", "url": URL}}]}]}, [
+            "messages[0].content[0].source.url"
+        ]),
+        ({"source": {"content": [{"source": {"type": "future", "url": URL}}]}}, ["source.content[0].source.url"]),
+        ({"mcp_servers": [{"type": "url", "url": URL}]}, ["mcp_servers[0].url"]),
+        ({"tools": [{"type": "mcp", "server_url": URL}]}, ["tools[0].server_url"]),
+        ({"input": [{"image_url": URL}, {"output": {"file_url": URL}}]}, [
+            "input[0].image_url", "input[1].output.file_url"
+        ]),
+        ({"image_url": {"url": URL}, "video_url": [URL, {"url": URL}]}, [
+            "image_url.url", "video_url[0]", "video_url[1].url"
+        ]),
+        ({"image_url": "file:///etc/passwd"}, ["image_url"]),
+        ({"image_url": "/etc/passwd"}, ["image_url"]),
+        ({"file_data": URL, "input_audio": {"data": URL}}, ["file_data", "input_audio.data"]),
+    ],
+)  # fmt: skip
+def test_a_url_that_is_fetched_is_found_at_its_place(value: Any, paths: list[str]) -> None:
+    assert [path for path, _ in find_fetched_urls(value)] == paths
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {
+            "image_url": "DATA:image/png;base64,AA==",
+            "file_data": "AAAA",
+            "input_audio": {"data": "AAAA", "format": "wav"},
+        },
+        {"image_url": None, "file_url": "", "server_url": 5, "mcp_servers": ["x"], "source": URL},
+        {"type": "web_search_call", "action": {"sources": [{"type": "url", "url": URL}]}},
+        {"type": "web_search_result", "url": URL, "annotations": [{"type": "url_citation", "url": URL}]},
+        {"type": "tool_use", "input": {"image_url": URL, "source": {"url": URL}}},
+        {"type": "custom_tool_call", "input": {"image_url": URL}},
+        {
+            "input_schema": {"default": {"image_url": URL}},
+            "parameters": {"image_url": URL},
+            "metadata": {"file_url": URL},
+        },
+    ],
+)
+def test_no_other_text_is_a_url_that_is_fetched(value: Any) -> None:
+    assert find_fetched_urls(value) == []
+
+
+def test_deep_nesting_is_no_problem() -> None:
+    value: Any = {"image_url": URL}
+    for _ in range(20_000):
+        value = [value]
+    assert [url for _, url in find_fetched_urls(value)] == [URL]
