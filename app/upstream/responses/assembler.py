@@ -426,8 +426,7 @@ class ResponsesAssembler:
         thought = value.get("reasoning")
         if isinstance(thought, str) and thought.strip():  # mistral.rs: the reasoning of the whole reply
             out.append(ReasoningDelta(thought))
-        known = status in ("incomplete", "failed", "cancelled")
-        self._feed_end(str(status) if known else "completed", value, out)
+        self._feed_end("completed", value, out)
 
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
         if faults.reports_failure(value):
@@ -439,6 +438,8 @@ class ResponsesAssembler:
         usage = response.get("usage")
         if isinstance(usage, dict) and usage:
             self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
+        if status == "completed":
+            status = _read_status(response)
         if status == "failed":
             self._fail(_make_failure(response), out)
             return
@@ -552,6 +553,15 @@ def _make_failure(response: dict[str, Any]) -> Fault:
     if error:
         return faults.from_object({"error": error}, None)
     return faults.make_fault("server_error", "the model server says that its reply has failed, without a reason")
+
+
+def _read_status(response: dict[str, Any]) -> str:
+    """Return how a reply ended that was told as a completed one: vLLM ends each stream with `response.completed`
+    (vllm-project/agentic-api issue 273), and what was cut has another status, or the reason alone."""
+    status, details = response.get("status"), response.get("incomplete_details")
+    if status in ("incomplete", "failed", "cancelled"):
+        return str(status)
+    return "incomplete" if isinstance(details, dict) and details.get("reason") else "completed"
 
 
 def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:

@@ -38,6 +38,24 @@ def test_deltas_pass_as_they_arrive_and_the_end_of_a_text_adds_only_its_rest() -
     assert events == [TextDelta("Hel"), TextDelta("lo"), TextDelta("!"), Finish("stop")]
 
 
+@each_case(
+    ("response", "end"),
+    [
+        ({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}, "length"),
+        ({"status": "incomplete"}, "length"),
+        ({"status": "completed", "incomplete_details": {"reason": "content_filter"}}, "content_filter"),
+        ({"status": "completed", "incomplete_details": {"reason": None}}, "stop"),
+        ({"status": "in_progress"}, "stop"),
+        ({"status": "failed", "error": {"message": "out of memory"}}, "out of memory"),
+        ({"status": "cancelled"}, "the model server cancelled its reply"),
+    ],
+)
+def test_a_completed_event_does_not_hide_that_the_response_was_cut_or_failed(response: Json, end: str) -> None:
+    last = read(text("Hel"), {"type": "response.completed", "response": response})[-1]
+    assert isinstance(last, Finish | Failed)
+    assert (last.reason if isinstance(last, Finish) else last.fault.message) == end
+
+
 def test_deltas_stand_where_the_whole_text_differs() -> None:
     whole = {"type": "response.output_text.done", "output_index": 0, "text": "Other"}
     assert read(text("Hello"), whole, COMPLETED)[:-1] == [TextDelta("Hello")]
