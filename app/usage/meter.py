@@ -134,10 +134,32 @@ class CallMeter:
         """Report a usage that has all numbers. Returns its cost if the model has a price."""
         tokens = read_token_usage(usage)
         assert tokens is not None
-        computed = None if self._price is None else self._price.compute_cost(tokens)
+        computed = None if self._price is None else self._compute_cost(usage, tokens)
         cost = read_cost(usage) if computed is None else computed
         self._attempts.report_usage(CallUsage(tokens, cost, estimated, self._fallback_model))
         return computed
+
+    def _compute_cost(self, usage: dict[str, Any], tokens: TokenUsage) -> float:
+        assert self._price is not None
+        billed = [tokens] if "iterations" not in usage else _read_iterations(usage["iterations"]) or [tokens]
+        return round(sum(map(self._price.compute_cost, billed)), _DIGITS)
+
+
+def _read_iterations(value: Any) -> list[TokenUsage]:
+    """Return the tokens of each call to the model that a server of the Messages API made for one reply; none if some of
+    them cannot be read. All are billed, but the totals leave out those that compacted the conversation
+    (platform.claude.com/docs/en/build-with-claude/compaction)."""
+    found: list[TokenUsage] = []
+    for one in value if isinstance(value, list) else ():
+        counts = [read_count(one.get(name, 0)) for name in _ITERATION] if isinstance(one, dict) else [None]
+        if None in counts:
+            return []
+        new, cached, written, output = [count or 0 for count in counts]
+        found.append(TokenUsage(new + cached + written, cached, written, output))
+    return found
+
+
+_ITERATION = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
 def _drop_outdated(told: dict[str, Any], count: int) -> dict[str, Any]:

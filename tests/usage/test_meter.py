@@ -212,3 +212,25 @@ def test_a_cost_that_is_no_usable_number_is_unknown() -> None:
     assert read_cost(None) is None
     for cost in (0, 1_000_000):
         assert read_cost({"cost": cost}) == cost
+
+
+CALLS = [
+    {"type": "compaction", "input_tokens": 1000, "output_tokens": 100, "cache_read_input_tokens": 10},
+    {"type": "message", "input_tokens": 1000, "output_tokens": 500, "cache_creation_input_tokens": 20},
+]
+
+
+def test_all_calls_that_a_server_made_for_a_reply_are_billed() -> None:
+    price = Price(input=1.0, output=4.0, cached_input=0.5, cache_write=2.0)
+    usage, finish = ended(Finish("stop", REPORTED | {"iterations": CALLS}), 500, price)
+    cost = (2000 * 1.0 + 10 * 0.5 + 20 * 2.0 + 600 * 4.0) / 1e6
+    assert usage is not None
+    assert usage.tokens == TokenUsage(1000, 0, 0, 500, 0)
+    assert usage.cost == pytest.approx(cost)
+    assert finish.usage == REPORTED | {"iterations": CALLS, "cost": pytest.approx(cost)}
+
+
+@pytest.mark.parametrize("calls", [None, [], 3, ["x"], [*CALLS, {"input_tokens": -1}], [{"output_tokens": "5"}]])
+def test_calls_that_cannot_be_read_are_billed_as_the_totals(calls: Any) -> None:
+    usage, _ = ended(Finish("stop", REPORTED | {"iterations": calls}), 500)
+    assert usage == CallUsage(TokenUsage(1000, 0, 0, 500, 0), 0.003)
