@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
 from app.errors import ParleyError, UpstreamFailed
+from app.params import find_max_tokens
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
 from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move
 from app.routing.retry_budget import RetryBudget
@@ -366,6 +367,8 @@ class UpstreamCaller:
             headers += prepared.headers
         elif api.list_headers is not None:
             headers += api.list_headers(profile)
+        if api.needs_max_tokens and not passed and find_max_tokens({}, prepared.request.params) is None:
+            stages.append(DefaultLimitStage(profile.default_max_tokens))
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
         body, is_repaired = await self._open_body(target, api, prepared.bodies[index], headers)
@@ -413,6 +416,20 @@ class WarningStage:
         if type(last) is not Finish:
             return events
         return [*events[:-1], replace(last, warnings=(*last.warnings, self._warning))]
+
+
+class DefaultLimitStage(WarningStage):
+    """Adds a warning to a reply that a limit ended which its request did not have."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(
+            f"the reply ended at a limit that the request does not have: this model's default is {limit} tokens beside "
+            "those of a thinking budget; give max_tokens, or set default_max_tokens in the model's profile"
+        )
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        last = events[-1] if events else None
+        return super().feed(events) if type(last) is Finish and last.reason == "length" else events
 
 
 class FallbackStage:

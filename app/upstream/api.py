@@ -48,6 +48,8 @@ class Api(Struct, frozen=True):
     """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
+    needs_max_tokens: bool = False
+    """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
 

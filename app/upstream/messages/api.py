@@ -37,5 +37,6 @@ API = Api(
     make_passing_reader=make_passing_reader,
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
+    needs_max_tokens=True,
     needs_v1=True,
 )
