@@ -19,6 +19,7 @@ from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, Found
 from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
+from app.chat.fetched_urls import find_fetched_urls
 from app.chat.messages import ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
@@ -49,8 +50,9 @@ from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.media import MediaRequest, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
+from app.steps.truncation.truncate import input_limit
 from app.upstream.api import Api, find_api, is_deterministic
-from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import Target, UpstreamClient
@@ -60,6 +62,8 @@ _T = TypeVar("_T")
 
 _encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
+_NOT_COUNTED = frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences"))
+"""Fields of a request for a reply that a request for the number of its input tokens does not have."""
 
 
 class ReplyOptions:
@@ -128,6 +132,8 @@ class Gateway:
         self._known = known
         self._catalog = catalog
         self._base_urls = base_urls
+        self._not_counting: set[tuple[str, str]] = set()
+        """The name and the address of each upstream that has no path to count tokens."""
 
     async def resolve_model(self, named: str | None) -> str:
         """Return the model of a request: the one that it names, else the default, else the only model.
@@ -214,6 +220,38 @@ class Gateway:
             return estimate_prompt_tokens(request)
         measure = TokenMeasure(counter, profile.media_tokens)
         return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
+
+    async def ask_token_count(
+        self, route: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+    ) -> dict[str, Any] | None:
+        """Return the answer of the first deployment's server to how many input tokens the request has. None if the
+        server does not count, which is remembered, or if the gateway truncates the request before it is sent.
+
+        Raises ParleyError as a request for a reply does."""
+        deployment = route.deployments[0]
+        target, path = deployment.target, find_api(deployment.target.api).count_path
+        server = (target.name, target.base_url)
+        if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
+            return None
+        if request.passed is not None:
+            request = replace(
+                request, passed=replace(request.passed, urls=tuple(find_fetched_urls(request.passed.body)))
+            )
+        only = replace(route, deployments=(deployment,))
+        wanted = await asyncio.to_thread(self.find_media_requests, only, request)
+        media = await self.load_media(only, request, wanted, take_memory, caller)
+        prepared = await asyncio.to_thread(self.prepare, only, request, media)
+        list_headers = None if prepared.is_passed(0) else find_api(target.api).list_headers
+        headers = prepared.headers if list_headers is None else list_headers(deployment.profile)
+        fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
+        body = msgspec.json.encode({name: value for name, value in fields.items() if name not in _NOT_COUNTED})
+        try:
+            return await self._client.count_tokens(target, path, body, headers)
+        except UpstreamFailed as failure:
+            if has_no_such_path(failure.fault):
+                self._not_counting.add(server)
+                return None
+            raise await self._explain(failure, deployment) from failure
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA

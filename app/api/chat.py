@@ -112,6 +112,12 @@ _PASSED_HEADERS = (b"anthropic-beta", b"anthropic-version")
 """Headers that belong to a client's own body."""
 
 
+def read_passed_headers(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the headers of a request that belong to the client's own body."""
+    given = scope["state"]["headers"]
+    return tuple([(name, given[name]) for name in _PASSED_HEADERS if name in given])
+
+
 def _choose_passing(
     parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool
 ) -> ParsedRequest:
@@ -127,8 +133,7 @@ def _choose_passing(
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
         return replace(parsed, request=replace(conversation, passed=None))
-    given = request.scope["state"]["headers"]
-    headers = tuple([(name, given[name]) for name in _PASSED_HEADERS if name in given])
+    headers = read_passed_headers(request.scope)
     urls = tuple(find_fetched_urls(passed.body))
     conversation = replace(conversation, passed=replace(passed, headers=headers, urls=urls), server_tools=None)
     steps = [find_translating_step(conversation, one.profile) for one in speaking]

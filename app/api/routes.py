@@ -22,7 +22,7 @@ def list_chat_routes(context: AppContext, chat_apply: Apply, apply: Apply) -> li
     chat = ChatEndpoint(context, parse_chat_body, "chat", wrap_error, chat_apply)
     completions = ChatEndpoint(context, parse_completions_body, "completions", OPENAI.error, apply)
     messages = ChatEndpoint(context, parse_messages_body, "messages", ANTHROPIC.error, apply, keeps_alias=True)
-    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body)
+    count_tokens = TokenCountEndpoint(context, parse_count_tokens_body, asks_api="messages")
     return [
         *list_reply_routes("/v1/chat", chat),
         *list_reply_routes("/v1/chat/completions", completions),

@@ -1,4 +1,4 @@
-"""The endpoints that count the input tokens of a request. No model server is asked.
+"""The endpoints that count the input tokens of a request. Only a server of the Messages API is asked for a number.
 
 `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
 """
@@ -17,12 +17,16 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
-from app.api.chat import FindStored, find_route
+from app.api.chat import FindStored, find_route, read_passed_headers
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
+from app.errors import ParleyError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
-from app.gateway import refuse_servers
+from app.gateway import Gateway, refuse_servers
+from app.routing import ModelRoute
+from app.runtime.memory_budget import Lease
+from app.upstream.api import ApiName
 
 T = TypeVar("T")
 
@@ -36,18 +40,22 @@ class TokenCountEndpoint(Generic[Parsed]):
         parse: ParseBody[Parsed],
         find_stored: FindStored | None = None,
         fields: Mapping[str, Any] | None = None,
+        *,
+        asks_api: ApiName | None = None,
     ) -> None:
-        """`find_stored` is for requests that refer to what is stored. `fields` stand before the number."""
+        """`find_stored` is for requests that refer to what is stored. `fields` stand before the number. A server of the
+        API `asks_api` is asked for it."""
+        self._asks_api = asks_api
         self._context = context
         self._parse = parse
         self._find_stored = find_stored
         self._fields = fields or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send_json(send, 200, {**self._fields, "input_tokens": await self._count(scope, receive)})
+        await send_json(send, 200, {**self._fields, **await self._count(scope, receive)})
 
-    async def _count(self, scope: Scope, receive: Receive) -> int:
-        """Raises ParleyError."""
+    async def _count(self, scope: Scope, receive: Receive) -> dict[str, Any]:
+        """Return the answer with the number. Raises ParleyError."""
         context, live = self._context, self._context.live
         server, gateway = live.settings.server, live.gateway
         with context.budget.lease() as lease:
@@ -62,15 +70,37 @@ class TokenCountEndpoint(Generic[Parsed]):
                     stored = await self._find_stored(scope, lease, parsed)
                     large = large or stored.size > LARGE_BYTES
                     parsed = await _call(large, parsed.resolve, stored)
-                if isinstance(parsed, RejectedRequest):
+                found: ParsedRequest | None = parsed.passed if isinstance(parsed, RejectedRequest) else parsed
+                if isinstance(parsed, RejectedRequest) and (found is None or self._asks_api is None):
                     raise parsed.error
-                model = await gateway.resolve_model(parsed.settings.model)
+                assert found is not None
+                model = await gateway.resolve_model(found.settings.model)
                 caller = scope["state"]["caller"]
                 route = find_route(gateway, model, caller)
-                request = parsed.request
+                request = found.request
+                if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
+                    asked = await self._ask(scope, gateway, found, route, lease)
+                    if asked is not None:
+                        return asked
+                if isinstance(request.refusal, ParleyError):
+                    raise request.refusal
                 if request.server_tools is not None or context.tools is not None:
-                    request = await self._add_server_tools(parsed, caller.name, route.model)
-                return await _call(large, gateway.count_tokens, route, request)
+                    request = await self._add_server_tools(found, caller.name, route.model)
+                return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
+
+    async def _ask(
+        self, scope: Scope, gateway: Gateway, parsed: ParsedRequest, route: ModelRoute, lease: Lease
+    ) -> dict[str, Any] | None:
+        """Return the answer of the model's server; None if it does not count. Raises ParleyError."""
+        context, request = self._context, parsed.request
+        if context.tools is not None:
+            added = await self._add_server_tools(parsed, scope["state"]["caller"].name, route.model)
+            if added is not request:
+                request = replace(added, passed=None)
+        if request.passed is not None:
+            passed = replace(request.passed, headers=read_passed_headers(scope))
+            request = replace(request, passed=passed, server_tools=None)
+        return await gateway.ask_token_count(route, request, lease.take, context.sharer_id(scope))
 
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
         """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""

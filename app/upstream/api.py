@@ -35,6 +35,8 @@ class Api(Struct, frozen=True):
     """The field of the body with the messages."""
     system: str | None = None
     """The field of the body with the system's text, if it has a field of its own."""
+    count_path: str | None = None
+    """Of requests for the number of a request's input tokens."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""

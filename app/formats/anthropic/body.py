@@ -173,16 +173,18 @@ def _parse(
         parsed = _parse_request(renamed.body, renamed.names, limits, schema)
     except ParleyError as error:
         rejected = RejectedRequest(error, ANTHROPIC.error)
-        return replace(rejected, passed=_pass_refused(body, error, limits)) if schema is MessagesRequest else rejected
-    if schema is MessagesRequest:
-        parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
+        needs_max_tokens = schema is MessagesRequest
+        return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
+    parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
 
 
-def _pass_refused(body: dict[str, Any], error: ParleyError, limits: RequestLimits) -> ParsedRequest | None:
+def _pass_refused(
+    body: dict[str, Any], error: ParleyError, limits: RequestLimits, *, needs_max_tokens: bool
+) -> ParsedRequest | None:
     """Return a request that the gateway cannot read, for servers of this API, which may know more; None if it can be
     sent to none."""
-    request = make_passed_request(body, error, limits, _PATHS)
+    request = make_passed_request(body, error, limits, _PATHS, needs_max_tokens=needs_max_tokens)
     if request is None:
         return None
     mode: ReplyMode = "delta" if request.stream else "whole"

@@ -22,7 +22,12 @@ def make_passed_body(body: Mapping[str, Any]) -> PassedBody:
 
 
 def make_passed_request(
-    body: Mapping[str, Any], refusal: ParleyError, limits: RequestLimits, paths: RequestPaths
+    body: Mapping[str, Any],
+    refusal: ParleyError,
+    limits: RequestLimits,
+    paths: RequestPaths,
+    *,
+    needs_max_tokens: bool = True,
 ) -> ChatRequest | None:
     """Return a request whose messages the gateway cannot read, for servers that may know what it does not; None if no
     server could be sent it."""
@@ -31,7 +36,9 @@ def make_passed_request(
         return None
     if any(not isinstance(message, dict) or "content" not in message for message in messages):
         return None
-    if type(most) is not int or not 1 <= most < 2**63 or type(body.get("stream", False)) is not bool:
+    if (most is not None or needs_max_tokens) and (type(most) is not int or not 1 <= most < 2**63):
+        return None
+    if type(body.get("stream", False)) is not bool:
         return None
     lists = {"messages": messages, "tools": body.get("tools")}
     if list(find_long_lists(lists, limits)) or list(find_invalid_values(dict(body), "", limits.max_nesting)):
@@ -39,7 +46,7 @@ def make_passed_request(
     return ChatRequest(
         model,
         (),
-        params={"max_tokens": most},
+        params={} if most is None else {"max_tokens": most},
         stream=body.get("stream") is True,
         paths=paths,
         passed=make_passed_body(body),

@@ -17,6 +17,7 @@ import msgspec
 
 from app import __version__
 from app.chat.events import Fault
+from app.chat.token_usage import read_count
 from app.errors import UpstreamFailed
 from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
@@ -176,6 +177,7 @@ class UpstreamClient:
         connect_seconds: float,
         read_seconds: float,
         content: bytes | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> httpx.Response:
         """Send a request that is not for a reply. A POST without a body gets an empty JSON object.
 
@@ -184,7 +186,7 @@ class UpstreamClient:
         request = httpx.Request(
             method,
             target.url(path),
-            headers=target.headers,
+            headers=target.headers if not headers else {**dict(target.headers.raw), **dict(headers)},
             content=b"{}" if content is None and method == "POST" else content,
             extensions={
                 "timeout": {"connect": connect_seconds, "read": read_seconds},
@@ -224,14 +226,28 @@ class UpstreamClient:
         data = await self._fetch(target, "POST", "/embeddings", MAX_EMBEDDINGS_BYTES, body)
         return await _parse(partial(_parse_embeddings, count=len(texts)), data, target, "a list of embeddings")
 
+    async def count_tokens(
+        self, target: Target, path: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> dict[str, Any]:
+        """Ask for the number of a request's input tokens, and return the server's answer, whose `input_tokens` is one.
+        `headers` replace those of the target. Raises UpstreamFailed."""
+        data = await self._fetch(target, "POST", path, MAX_ERROR_BYTES, body, headers)
+        return await _parse(_parse_token_count, data, target, "a number of tokens")
+
     async def _fetch(
-        self, target: Target, method: str, path: str, max_bytes: int, content: bytes | None = None
+        self,
+        target: Target,
+        method: str,
+        path: str,
+        max_bytes: int,
+        content: bytes | None = None,
+        headers: Sequence[tuple[bytes, bytes]] = (),
     ) -> bytes:
         """Send a request and return the whole body of its answer. Raises UpstreamFailed."""
         chunks: list[bytes] = []
         try:
             response = await self._send(
-                target, method, path, target.connect_seconds, target.first_token_seconds, content
+                target, method, path, target.connect_seconds, target.first_token_seconds, content, headers
             )
         except httpx.TransportError as error:
             raise UpstreamFailed(make_transport_fault(error, target)) from error
@@ -346,6 +362,14 @@ def _parse_embeddings(data: bytes, count: int) -> list[list[float]]:
     if len(rows) != count or len({len(row.embedding) for row in rows}) > 1:
         raise ValueError("another number of embeddings, or embeddings of different lengths")
     return [row.embedding for row in rows]
+
+
+def _parse_token_count(data: bytes) -> dict[str, Any]:
+    """Parse a number of tokens. Raises ValueError, and RecursionError where the JSON is nested too deeply."""
+    answer = msgspec.json.decode(data, type=dict[str, Any])
+    if read_count(answer.get("input_tokens")) is None:
+        raise ValueError("no number of tokens")
+    return answer
 
 
 async def _parse(parse: Callable[[bytes], _T], data: bytes, target: Target, what: str) -> _T:

@@ -29,6 +29,7 @@ API = Api(
     build,
     make_reader,
     system="system",
+    count_path="/messages/count_tokens",
     key_header="x-api-key",
     key_prefix="",
     # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).
