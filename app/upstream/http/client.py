@@ -152,14 +152,13 @@ class UpstreamClient:
 
     async def open(self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> ResponseBody:
         """Send a chat request and return the response's body once its head has arrived. `headers` are sent in addition
-        to those of the target.
+        to those of the target, and in place of the API's own.
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
         try:
-            reply = await self._transport.post(
-                target.chat_head, body, target.connect_seconds, target.first_token_seconds, headers
-            )
+            head = _drop_defaults(target, headers) if headers else target.chat_head
+            reply = await self._transport.post(head, body, target.connect_seconds, target.first_token_seconds, headers)
         except httpx.TransportError as error:
             raise UpstreamFailed(make_transport_fault(error, target)) from error
         if reply.status != 200:
@@ -186,7 +185,7 @@ class UpstreamClient:
         request = httpx.Request(
             method,
             target.url(path),
-            headers=target.headers if not headers else {**dict(target.headers.raw), **dict(headers)},
+            headers=_add_headers(target, headers) if headers else target.headers,
             content=b"{}" if content is None and method == "POST" else content,
             extensions={
                 "timeout": {"connect": connect_seconds, "read": read_seconds},
@@ -230,7 +229,7 @@ class UpstreamClient:
         self, target: Target, path: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
     ) -> dict[str, Any]:
         """Ask for the number of a request's input tokens, and return the server's answer, whose `input_tokens` is one.
-        `headers` replace those of the target. Raises UpstreamFailed."""
+        `headers` are sent as by `open`. Raises UpstreamFailed."""
         data = await self._fetch(target, "POST", path, MAX_ERROR_BYTES, body, headers)
         return await _parse(_parse_token_count, data, target, "a number of tokens")
 
@@ -304,6 +303,27 @@ async def _read_body(response: httpx.Response, chunks: list[bytes], limit: int) 
         limit -= len(chunk)
         if limit < 0:
             return
+
+
+def _find_replaced(target: Target, headers: Sequence[tuple[bytes, bytes]]) -> set[bytes]:
+    """Return the names of those headers that the API has a default for: a second line would make it a list."""
+    own = find_api(target.api).headers
+    return {name for name, _ in headers if name.decode("latin-1") in own} if own else set()
+
+
+def _drop_defaults(target: Target, headers: Sequence[tuple[bytes, bytes]]) -> RequestHead:
+    """Return the head of a request for a reply without what these headers replace."""
+    head, replaced = target.chat_head, _find_replaced(target, headers)
+    if not replaced:
+        return head
+    lines = head.data.split(b"\r\n")
+    kept = [line for line in lines if line.partition(b":")[0].lower() not in replaced]
+    return RequestHead(head.address, b"\r\n".join(kept))
+
+
+def _add_headers(target: Target, headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    replaced = _find_replaced(target, headers)
+    return [*(line for line in target.headers.raw if line[0].lower() not in replaced), *headers]
 
 
 def _parse_fault(response: httpx.Response, body: bytes) -> Fault:

@@ -51,6 +51,17 @@ def test_the_body_of_the_case_reaches_the_server(path: Path) -> None:
     assert {name: sent.headers[name] for name in case["expect"]["headers"]} == case["expect"]["headers"]
 
 
+def test_the_version_of_the_client_replaces_that_of_the_gateway() -> None:
+    server = ModelServer(lambda _: httpx.Response(200, json=REPLY))
+    upstream = {**SETTINGS["upstreams"]["anthropic"], "headers": {"anthropic-beta": "ours"}}
+    headers = {"anthropic-version": "2024-01-01", "anthropic-beta": "theirs"}
+    with Running({**SETTINGS, "upstreams": {**SETTINGS["upstreams"], "anthropic": upstream}}, server) as gateway:
+        for path in ("/v1/messages", "/v1/messages/count_tokens"):
+            gateway.post(path, ASK, headers)
+            assert server.requests[-1].headers.get_list("anthropic-version") == ["2024-01-01"]
+            assert server.requests[-1].headers.get_list("anthropic-beta") == ["ours", "theirs"]
+
+
 def test_the_events_of_the_server_are_sent_as_they_are_but_for_the_model() -> None:
     events = [{**FUTURE[0], "message": {**FUTURE[0]["message"], "model": "up-model"}}, *FUTURE[1:]]
     answer = post(ModelServer(lambda _: streamed(write_stream(events))), {**ASK, "stream": True})
