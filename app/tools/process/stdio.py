@@ -6,6 +6,7 @@ The SDK's own transport reads lines of any length, in quadratic time, and gives 
 import asyncio
 import contextlib
 import ctypes
+import json
 import os
 import resource
 import signal
@@ -174,7 +175,21 @@ def _parse_line(line: bytes) -> SessionMessage | None:
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
     except (ValidationError, ValueError):
+        whole = _replace_halves(line)
+        return None if whole is None else _parse_line(whole)
+
+
+def _replace_halves(line: bytes) -> bytes | None:
+    """Return a JSON text with `?` for each half of a surrogate pair, which Python's servers send for names of files
+    that are not UTF-8; None if it has none, or is no JSON."""
+    if b"\\ud" not in line.lower():
         return None
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return None
+    whole = text.encode("utf-8", "replace")
+    return None if whole == text.encode("utf-8", "surrogatepass") else whole
 
 
 async def _write_messages(

@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from app.tools.process.stdio import MessageTooLong, read_lines
+from app.tools.process.stdio import MessageTooLong, _parse_line, read_lines
 
 from tests.each_case import each_case
 
@@ -29,6 +29,21 @@ async def read(*chunks: bytes, most: int = 10) -> list[bytes]:
         lines.append(line)
     await feeding
     return lines
+
+
+@each_case(
+    ("escaped", "text"),
+    [
+        (r"a\ud800b", "a?b"),
+        (r"caf\udce9.txt \ud83d\ude00", "caf?.txt \U0001f600"),
+        (r"\UD800", None),
+        (r"\\ud800", "\\ud800"),
+    ],
+)
+async def test_half_a_surrogate_pair_does_not_lose_the_message(escaped: str, text: str | None) -> None:
+    message = _parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"text":"%b"}}' % escaped.encode())
+    found = None if message is None else message.message.model_dump()["result"]["text"]
+    assert found == text
 
 
 async def test_any_cut_gives_the_same_lines() -> None:
