@@ -84,6 +84,7 @@ class MessageAssembler:
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
+        self._call_ids: set[str] = set()
         self._blocks: dict[int, _Block] = {}
         """The blocks that are open, by index."""
         self._thoughts: list[_Block] = []
@@ -309,10 +310,12 @@ class MessageAssembler:
         item = block.item
         id_, name, caller = item.get("id"), item.get("name"), item.get("caller")
         is_direct = not isinstance(caller, dict) or caller.get("type") == _DIRECT
+        id_ = id_ if isinstance(id_, str) and id_ not in self._call_ids else ""  # a repeated id is replaced
+        self._call_ids.add(id_)
         self._feed_call(
             ToolCallFragment(
                 block.call,
-                id_ if isinstance(id_, str) else None,
+                id_,
                 FunctionFragment(name if isinstance(name, str) else None),
                 None if is_direct else {"anthropic": {"caller": caller}},
             ),

@@ -43,6 +43,15 @@ def test_input_in_the_start_is_the_arguments_if_no_delta_came() -> None:
     assert json.loads("".join(call.arguments for call in calls)) == {"a": 1}
 
 
+def test_a_second_call_with_the_same_id_is_a_call_of_its_own() -> None:
+    delta = {"type": "input_json_delta", "partial_json": "{}"}
+    events = read_all(start(), *block(0, CALL, delta), *block(1, CALL, delta), *stop("tool_use"))
+    accumulator = MessageAccumulator()
+    accumulator.feed(events)
+    assert [(one.kind, one.name, one.text) for one in accumulator.messages] == [("function_call", "f", "{}")] * 2
+    assert [one.id == "c" for one in accumulator.messages] == [True, False]
+
+
 def test_a_caller_that_is_not_the_model_comes_back_with_the_call() -> None:
     caller = {"type": "code_execution_20250825", "tool_id": "s"}
     accumulator = MessageAccumulator()
