@@ -29,5 +29,6 @@ def describe_models(settings: Settings) -> list[str]:
     if settings.demo:
         served.append("the built-in model demo")
     if settings.passthrough:
-        served.append(f"every {'other ' if served else ''}model of {settings.upstreams[settings.passthrough].base_url}")
+        address = settings.upstreams[settings.passthrough].base_url.partition("?")[0]
+        served.append(f"every {'other ' if served else ''}model of {address}")
     return served

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from functools import cached_property, lru_cache
 from typing import Literal
+from urllib.parse import parse_qsl
 
 from msgspec import Struct
 
@@ -230,7 +231,8 @@ def _redactor(rows: Collection[Upstream]) -> Redactor:
     secrets = [row.api_key for row in rows if row.api_key]
     secrets += [value for row in rows for value in row.headers.values()]
     secrets += [row.proxy for row in rows if row.proxy]
-    return Redactor((secret.get_secret_value() for secret in secrets), (row.url for row in rows))
+    values = [value for row in rows for _, value in parse_qsl(row.query)]
+    return Redactor([*(secret.get_secret_value() for secret in secrets), *values], (row.url for row in rows))
 
 
 def _make_target(
@@ -255,4 +257,5 @@ def _make_target(
         grace_seconds,
         connections=row.connections,
         api=row.api,
+        query=row.query,
     )

@@ -96,7 +96,10 @@ def _server_url(value: str) -> str:
             raise ValueError(
                 "must name the path of a socket, and behind a colon the path, such as unix:/run/vllm.sock:/v1"
             )
-        return _http_url(value)
+        address, mark, query = value.partition("?")
+        if not re.fullmatch(r"[!$-~]*", query):
+            raise ValueError("must have a query of ASCII characters without space, quote and #, such as ?api-version=1")
+        return _http_url(address) + (mark and query and f"?{query}")
     if len(os.fsencode(match["socket"])) > MAX_SOCKET_PATH_BYTES:
         raise ValueError(f"the path of the socket must be at most {MAX_SOCKET_PATH_BYTES} bytes long")
     return f"unix:{match['socket']}:{(match['path'] or '/v1').rstrip('/')}"
@@ -404,9 +407,14 @@ class Upstream(_Section):
 
     @property
     def url(self) -> str:
-        """The http or https URL of its requests: for a Unix socket, that of localhost."""
+        """The http or https URL of its requests without their query: for a Unix socket, that of localhost."""
         match = _UNIX_URL.fullmatch(self.base_url)
-        return f"http://localhost{match['path']}" if match else self.base_url
+        return (f"http://localhost{match['path']}" if match else self.base_url).partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """The query of its requests, such as `api-version=1`. It may hold a key."""
+        return self.base_url.partition("?")[2]
 
     @property
     def connections(self) -> ConnectionOptions:

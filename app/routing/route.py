@@ -156,11 +156,12 @@ class PreparedRequest(Struct, frozen=True):
 
     def _make_key_part(self, index: int) -> KeyPart:
         deployment, body = self.route.deployments[index], self.bodies[index]
+        target = deployment.target
         traits = pipeline.reply_traits(self.request, deployment.profile)
         if self.is_passed(index):
             traits = {"passed": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]}
         return KeyPart(
-            deployment.target.base_url,
+            f"{target.base_url}?{target.query}" if target.query else target.base_url,
             deployment.model,
             body,
             traits,

@@ -324,7 +324,10 @@ def test_settings_cannot_be_changed() -> None:
         ("[cache]\nscope = 'all'", "cache.scope: must be one of auto, shared, caller"),
         ("passthrough = 'a'\n[upstreams.a]", "upstreams.a.base_url: is required"),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'localhost'", "upstreams.a.base_url: must be an http "),
-        ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1'", "upstreams.a.base_url: must be an http "),
+        (
+            "passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://x/v1?a=1#b'",
+            "upstreams.a.base_url: must have a query ",
+        ),
         ("passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://u:p@x/v1'", "upstreams.a.base_url: must not contain a "),
         *(
             (f"passthrough = 'a'\n[upstreams.a]\nbase_url = 'http://{place}/v1'", f"upstreams.a.base_url: {mistake}")

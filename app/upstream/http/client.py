@@ -79,6 +79,8 @@ class Target:
     """How connections to it are made."""
     api: ApiName = "chat_completions"
     """The API of its replies."""
+    query: str = ""
+    """Of the URL of each request; it may hold a key."""
     _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,7 +117,7 @@ class Target:
         return PoolKey(self.name, self.max_connections, self.connections)
 
     def url(self, path: str) -> httpx.URL:
-        return _url(self.base_url + path)
+        return _url(f"{self.base_url}{path}?{self.query}" if self.query else self.base_url + path)
 
     def annotate_fault(self, fault: Fault) -> Fault:
         """Add this upstream's name and a cause to the fault, and redact what no caller may see."""
