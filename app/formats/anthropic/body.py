@@ -39,6 +39,8 @@ from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation.violations import find_unknown_keys, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
+_OWN_CALL = b'"mcp_tool_use"'
+"""What a body has in which there may be calls that the gateway ran."""
 
 
 class AnthropicThinking(BaseModel):
@@ -175,8 +177,22 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
+    if _OWN_CALL not in raw or not _has_own_calls(renamed.body["messages"]):
+        parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
+
+
+def _has_own_calls(messages: list[Any]) -> bool:
+    """Whether the conversation has calls that this gateway ran, which no model server knows. Those that a server ran
+    itself have ids that begin with `mcptoolu_` (platform.claude.com/docs/en/agents-and-tools/mcp-connector)."""
+    return any(
+        isinstance(block, dict)
+        and block.get("type") == "mcp_tool_use"
+        and not str(block.get("id")).startswith("mcptoolu_")
+        for message in messages
+        if isinstance(message, dict) and isinstance(message.get("content"), list)
+        for block in message["content"]
+    )
 
 
 def _pass_refused(

@@ -8,6 +8,7 @@ miss in the reply is refused. Any other unknown field is ignored with a warning,
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Annotated, Any, NamedTuple
 
@@ -102,6 +103,8 @@ Write a summary of this conversation, from which another model will go on with i
 Write the summary only."""
 """The question for a summary."""
 _STORED = "previous_response_id"
+_OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
+"""The id that the gateway gives an item `mcp_list_tools`."""
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
 _LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
 _SETTINGS = frozenset({"tool_search_output", "additional_tools", "configuration_update", "compaction_trigger"})
@@ -270,7 +273,9 @@ class _BodyReader:
                 policy=RESPONSES.policy,
                 stream=stream,
                 paths=RequestPaths("", "", "input", self._param_names),
-                passed=None if listed else make_passed_body(self._body, input_items, stream=stream),
+                passed=None
+                if listed or _lists_own_tools(input_items)
+                else make_passed_body(self._body, input_items, stream=stream),
                 server_tools=make_server_tools(
                     tools.asks,
                     parsed.approvals,
@@ -556,6 +561,12 @@ def _find_listed(items: list[Any]) -> tuple[str, ...]:
         if isinstance(item, dict) and item.get("type") == "mcp_list_tools" and not item.get("error")
         if isinstance(item.get("server_label"), str)
     )
+
+
+def _lists_own_tools(items: list[Any]) -> bool:
+    """Whether the conversation lists tools of this gateway: a model server knows neither the list nor the calls."""
+    ids = [item.get("id") for item in items if isinstance(item, dict) and item.get("type") == "mcp_list_tools"]
+    return any(isinstance(id_, str) and _OWN_LIST.fullmatch(id_) for id_ in ids)
 
 
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:

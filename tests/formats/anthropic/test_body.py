@@ -203,3 +203,11 @@ def test_tokens_are_counted_without_a_limit_of_the_reply() -> None:
     assert [message.path for message in parsed.request.messages] == ["system", "messages[0]"]
     assert "max_tokens" not in parsed.request.params
     assert isinstance(parse_count_tokens_body(b"[]", LIMITS), RejectedRequest)
+
+
+@each_case(("id_", "passes"), [("toolu_1", False), ("call_1", False), ("mcptoolu_1", True)])
+def test_calls_that_the_gateway_ran_are_translated_for_servers_which_do_not_know_them(id_: str, passes: bool) -> None:
+    used = {"type": "mcp_tool_use", "id": id_, "name": "get", "server_name": "wx", "input": {}}
+    result = {"type": "mcp_tool_result", "tool_use_id": id_, "is_error": False, "content": "rain"}
+    body = {"messages": [QUESTION, {"role": "assistant", "content": [used, result]}, QUESTION]}
+    assert (accept(body).request.passed is not None) is passes

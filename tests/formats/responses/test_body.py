@@ -230,3 +230,21 @@ def test_the_last_format_of_text_counts_and_a_schema_is_passed_on() -> None:
     assert parsed.request.params["response_format"]["type"] == "json_schema"
     assert parsed.request.paths.param("response_format") == "input[1].text.format"
     assert [text.partition(" ")[0] for text in parsed.warnings] == ["input[1].text.other"]
+
+
+@each_case(
+    ("id_", "passes"),
+    [
+        ("mcpl_c08a1ab582443de35010a0b077793962_0", False),
+        ("mcpl_682d4379df088191886b70f4ec39f90403937d5f622d7a90", True),
+        (None, True),
+    ],
+)
+def test_calls_that_the_gateway_ran_are_translated_for_servers_which_do_not_know_them(
+    id_: str | None, passes: bool
+) -> None:
+    listed: Json = {"type": "mcp_list_tools", "id": id_, "server_label": "wx", "tools": []}
+    called = {"type": "mcp_call", "id": "mcp_1", "server_label": "wx", "name": "get", "output": "rain"}
+    stored = StoredItems({"resp_1": [QUESTION, listed, called]})
+    request = accept({"previous_response_id": "resp_1", "input": "And now?"}, stored).request
+    assert (request.passed is not None) is passes
