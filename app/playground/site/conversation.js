@@ -1,6 +1,7 @@
 /** @file The state of the page, and what the reader can do with a conversation. */
 
-import { FORMATS, partialMessages, writeUser } from "./formats/index.js";
+import { findOpenCalls } from "./formats/describe.js";
+import { FORMATS, readMessages, writeUser } from "./formats/index.js";
 import { loadConversation, saveConversation } from "./conversation_storage.js";
 import { GatewayError, readKey, sendJson, storeKey } from "./gateway.js";
 import { describeMark, describeViolation, markShape } from "./json_marks.js";
@@ -14,6 +15,7 @@ import { t } from "./texts.js";
  * @property {string} model
  * @property {string} format
  * @property {string} functions JSON
+ * @property {string[]} servers the servers of tools that the gateway asks
  * @property {"" | "on" | "off"} thinking
  * @property {"" | "on" | "refresh" | "off" | "only"} cache
  * @property {string} temperature
@@ -21,6 +23,8 @@ import { t } from "./texts.js";
  * @property {string} more JSON: other keys of generate_cfg
  * @property {boolean} keepRunning
  */
+
+/** @typedef {{id: string, approve: boolean}} Approval whether the gateway shall run a call */
 
 export const store = createStore({
   /**
@@ -38,6 +42,8 @@ export const store = createStore({
   },
   /** @type {string[]} */
   models: [],
+  /** The servers of tools that each model may use, and the tools that they have shown. @type {Record<string, Record<string, string[]>>} */
+  servers: {},
   /** @type {GatewayError | null} */
   modelsError: null,
   key: readKey(),
@@ -47,6 +53,7 @@ export const store = createStore({
     model: "",
     format: "qwen",
     functions: "",
+    servers: [],
     thinking: "",
     cache: "",
     temperature: "",
@@ -63,6 +70,8 @@ export const store = createStore({
    * @type {{error: import("./views/problem.js").GivenError, title?: string, detail?: string} | null}
    */
   problem: null,
+  /** The answers to calls that wait for approval, until a reply has used them. @type {Approval[]} */
+  approvals: [],
   /** What a conversion or a reply lost of each message, or warns of. @type {Record<number, import("./losses.js").Loss[]>} */
   losses: {},
   /** Warnings that name no message. @type {string[]} */
@@ -122,7 +131,8 @@ export async function loadModels() {
     const models = list.data.map((/** @type {{id: string}} */ row) => row.id);
     const { options, gateway } = get();
     const model = [options.model, gateway.default_model].find((name) => name && models.includes(name));
-    store.set({ models, modelsError: null });
+    const servers = Object.fromEntries(list.data.map((/** @type {any} */ row) => [row.id, row.parley?.mcp_servers ?? {}]));
+    store.set({ models, servers, modelsError: null });
     setOptions({ model: model ?? models[0] ?? options.model });
   } catch (error) {
     if (get().key === key) store.set({ modelsError: asGatewayError(error) });
@@ -151,19 +161,28 @@ function parseField(text, name, shape) {
  * @param {any[]} messages
  */
 export function makeBody(messages) {
-  const options = get().options;
-  const functions = parseField(options.functions, t("functions"), "list");
+  const { options, approvals } = get();
+  const functions = [...chosenServers(), ...(parseField(options.functions, t("functions"), "list") ?? [])];
+  const waiting = approvals.length ? findOpenCalls(messages).filter((call) => call.approval) : [];
+  const answers = approvals.filter(({ id }) => waiting.some((call) => call.id === id));
   const config = { ...parseField(options.more, t("moreParameters"), "object") };
   if (options.thinking) config.enable_thinking = options.thinking === "on";
   if (options.temperature !== "") config.temperature = Number(options.temperature);
   if (options.maxTokens !== "") config.max_tokens = Number(options.maxTokens);
   /** @type {Record<string, any>} */
   const body = { model: options.model, format: options.format, messages };
-  if (functions?.length) body.functions = functions;
+  if (functions.length) body.functions = functions;
+  if (answers.length) body.tool_approvals = answers;
   if (Object.keys(config).length) body.generate_cfg = config;
   if (options.cache) body.cache = { mode: options.cache };
   if (options.keepRunning) body.cancel_on_disconnect = false;
   return body;
+}
+
+/** @returns {string[]} the chosen servers of tools that the model may use */
+export function chosenServers() {
+  const { options, servers } = get();
+  return options.servers.filter((name) => Object.hasOwn(servers[options.model] ?? {}, name));
 }
 
 /**
@@ -190,10 +209,14 @@ export function addSystem(text) {
   store.set({ messages: [FORMATS[options.format].writeSystem(text), ...messages], mistakes: {}, losses: {} });
 }
 
-/** @param {import("./formats/index.js").Result[]} results */
-export async function answerCalls(results) {
+/**
+ * @param {import("./formats/index.js").Result[]} results of the functions of the request
+ * @param {Approval[]} approvals
+ */
+export async function answerCalls(results, approvals) {
   const { messages, options } = get();
-  store.set({ messages: [...messages, ...FORMATS[options.format].writeResults(results)] });
+  const added = results.length ? FORMATS[options.format].writeResults(results) : [];
+  store.set({ messages: [...messages, ...added], approvals });
   await start();
 }
 
@@ -236,6 +259,7 @@ async function settle(run) {
     const { byMessage, others } = splitByMessage(run.reply.warnings);
     store.set({
       messages: [...get().messages, ...added],
+      approvals: [],
       run: null,
       losses: Object.fromEntries(byMessage),
       notices: others,
@@ -265,16 +289,7 @@ async function readWhole(run) {
 
 /** @param {Run} run */
 async function convertPartial(run) {
-  const calls = run.state === "finished" ? run.reply.calls : [];
-  const messages = [
-    ...partialMessages(run.reply),
-    ...calls.map(({ name, id, text }) => ({
-      role: "assistant",
-      content: "",
-      function_call: { name, arguments: text },
-      extra: { function_id: id },
-    })),
-  ];
+  const messages = readMessages(run.reply, run.state === "finished");
   return messages.length ? convert("qwen", run.format, messages).catch(() => []) : [];
 }
 
@@ -343,7 +358,7 @@ async function placeLosses({ from, to, messages }, warnings) {
 /** @param {any[]} messages */
 export function setMessages(messages) {
   get().run?.stop();
-  store.set({ messages, mistakes: {}, losses: {}, problem: null, notices: [], run: null });
+  store.set({ messages, approvals: [], mistakes: {}, losses: {}, problem: null, notices: [], run: null });
 }
 
 /** @param {number} index @param {any} message */
@@ -368,7 +383,7 @@ export async function retry() {
   }
   const last = get().runs.at(-1);
   const asked = last ? last.body.messages.length : messages.length;
-  store.set({ messages: messages.slice(0, Math.min(asked, messages.length)) });
+  store.set({ messages: messages.slice(0, Math.min(asked, messages.length)), approvals: last?.body.tool_approvals ?? [] });
   await start();
 }
 

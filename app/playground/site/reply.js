@@ -8,6 +8,8 @@
  * @property {string} [id] the id of a call, or of the call that a result belongs to
  * @property {boolean} [done] nothing more comes
  * @property {boolean} [error] the result is an error
+ * @property {string} [server] the server of tools that the gateway asks; `name` begins with it
+ * @property {boolean} [approval] the gateway runs the call when it is approved
  */
 
 export class Reply {
@@ -57,6 +59,12 @@ export class Reply {
     this.deltas += 1;
   }
 
+  /** @param {string} key of a part, if there is one */
+  finishPart(key) {
+    const part = this._byKey.get(key);
+    if (part) part.done = true;
+  }
+
   /**
    * Replace the text of a part by a longer one.
    * @param {Part} part
@@ -84,6 +92,23 @@ export class Reply {
     this.finished = true;
     this.error = error;
     for (const part of this.parts) part.done = true;
+  }
+
+  /**
+   * Add the result of a call that the gateway has run.
+   * @param {string} id of the call
+   * @param {string} text
+   * @param {unknown} error whether it is an error
+   */
+  addResult(id, text, error) {
+    const part = this.part(`result ${id}`, "result", { id, name: this.findCall(id)?.name });
+    this.grow(part, text);
+    Object.assign(part, { done: true, error: Boolean(error) });
+  }
+
+  /** @param {string} id @returns {Part | undefined} */
+  findCall(id) {
+    return this.calls.find((part) => part.id === id);
   }
 
   /** @returns {Part[]} */

@@ -1,13 +1,13 @@
 /** @file AgentScope 1.x: its frames, the messages that the page writes, and an example. */
 
-import { now, source } from "./parts.js";
+import { now, readWaiting, resultText, source } from "./parts.js";
 import { ANSWER, ARGUMENTS, AT, BEFORE, NEXT, QUESTION, RESULT, SYSTEM, THOUGHT } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
 export const AGENTSCOPE = {
   title: "AgentScope 1.x",
   readFrame,
-  replyMessages: (body) => [body.msg],
+  replyMessages: (body) => body.msgs ?? [body.msg],
   writeUser: (text, files) => ({
     name: "user",
     role: "user",
@@ -67,10 +67,13 @@ export const AGENTSCOPE = {
  */
 function readFrame(reply, frame) {
   for (const [index, block] of (frame.msg?.content ?? []).entries()) {
-    const key = String(index);
+    const key = `${frame.msg.id} ${index}`;
     if (block.type === "tool_use") {
       const part = reply.part(key, "call", { name: block.name, id: block.id });
       reply.grow(part, block.raw_input ?? JSON.stringify(block.input));
+      part.approval = readWaiting(frame.msg).includes(block.id);
+    } else if (block.type === "tool_result") {
+      reply.addResult(block.id, resultText(block.output), frame.msg.metadata?.is_error);
     } else if (block.type === "thinking" || block.type === "text") {
       const part = reply.part(key, block.type === "thinking" ? "reasoning" : "content");
       reply.grow(part, block.thinking ?? block.text);
@@ -78,8 +81,9 @@ function readFrame(reply, frame) {
       reply.grow(reply.part(key, "other"), JSON.stringify(block, null, 2));
     }
   }
-  if (!frame.last) return;
-  const { finish_reason, usage, warnings } = frame.msg.metadata ?? {};
+  const { finish_reason, usage, warnings } = frame.msg?.metadata ?? {};
+  // Each turn and each result of a tool that the gateway runs is a message with a last frame of its own.
+  if (!frame.last || finish_reason === undefined) return;
   reply.warnings = warnings ?? [];
   reply.finish(finish_reason, usage?.metadata ?? usage);
 }

@@ -67,12 +67,22 @@ function readFrame(reply, event) {
     const part = reply.part(key, "call", { name: event.tool_call_name, id: event.tool_call_id });
     if (step === "DELTA") reply.append(key, "call", event.delta);
     part.done = step === "END";
+  } else if (event.type === "TOOL_RESULT_START") {
+    reply.part(`result ${key}`, "result", { name: event.tool_call_name, id: key });
+  } else if (event.type === "TOOL_RESULT_TEXT_DELTA") {
+    reply.append(`result ${key}`, "result", event.delta);
+  } else if (event.type === "TOOL_RESULT_END") {
+    Object.assign(reply.part(`result ${key}`, "result"), { done: true, error: event.state === "error" });
+  } else if (event.type === "REQUIRE_USER_CONFIRM") {
+    for (const { id } of event.tool_calls) Object.assign(reply.findCall(id) ?? {}, { approval: true });
+    reply.finish("tool_approval");
   } else if (event.type === "MODEL_CALL_END") {
-    reply.usage = { input_tokens: event.input_tokens, output_tokens: event.output_tokens };
+    const { input_tokens = 0, output_tokens = 0 } = reply.usage ?? {};
+    reply.usage = { input_tokens: input_tokens + event.input_tokens, output_tokens: output_tokens + event.output_tokens };
   } else if (event.type === "REPLY_END") {
     reply.warnings = event.metadata?.warnings ?? [];
     if (event.error) reply.fail(typeof event.error === "string" ? { message: event.error } : event.error);
-    else reply.finish(reply.calls.length ? "tool_calls" : event.finished_reason);
+    else reply.finish(event.metadata?.finish_reason ?? (reply.calls.length ? "tool_calls" : event.finished_reason));
   }
 }
 

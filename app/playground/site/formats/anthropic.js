@@ -1,6 +1,6 @@
 /** @file Anthropic Messages: its frames, the messages that the page writes, and an example. */
 
-import { isImage, source } from "./parts.js";
+import { isImage, resultText, source } from "./parts.js";
 import { ANSWER, ARGUMENTS, BEFORE, NEXT, QUESTION, RESULT, SYSTEM } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
@@ -51,7 +51,11 @@ function readFrame(reply, event) {
     case "content_block_start": {
       const block = event.content_block;
       if (block.type === "tool_use") reply.part(key, "call", { name: block.name, id: block.id });
-      else if (block.type === "thinking") reply.part(key, "reasoning");
+      else if (block.type === "mcp_tool_use") {
+        reply.part(key, "call", { name: `${block.server_name}-${block.name}`, id: block.id, server: block.server_name });
+      } else if (block.type === "mcp_tool_result") {
+        reply.addResult(block.tool_use_id, resultText(block.content), block.is_error);
+      } else if (block.type === "thinking") reply.part(key, "reasoning");
       else if (block.type === "text") reply.part(key, "content");
       else reply.part(key, "other").text = JSON.stringify(block, null, 2);
       break;
@@ -60,7 +64,7 @@ function readFrame(reply, event) {
       reply.append(key, "content", event.delta.thinking ?? event.delta.text ?? event.delta.partial_json);
       break;
     case "content_block_stop":
-      reply.part(key, "content").done = true;
+      reply.finishPart(key);
       break;
     case "message_delta":
       reply.finishReason = event.delta.stop_reason;

@@ -1,6 +1,6 @@
 /** @file AutoGen: its frames, the messages that the page writes, and an example. */
 
-import { base64 } from "./parts.js";
+import { base64, readWaiting } from "./parts.js";
 import { ANSWER, ARGUMENTS, NEXT, QUESTION, RESULT, SYSTEM, THOUGHT } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
@@ -55,7 +55,11 @@ function readFrame(reply, event) {
         const part = reply.part(`call ${call.id}`, "call", { name: call.name, id: call.id });
         reply.grow(part, call.arguments);
         part.done = true;
+        part.approval = readWaiting(event).includes(call.id);
       }
+      break;
+    case "ToolCallExecutionEvent":
+      for (const { call_id, content, is_error } of event.content) reply.addResult(call_id, content, is_error);
       break;
     case "TaskResult": {
       const last = event.messages?.findLast((/** @type {any} */ one) => one.models_usage);

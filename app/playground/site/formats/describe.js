@@ -1,16 +1,29 @@
 /** @file Reads a message of any format for display. What it does not know, it shows as JSON. */
 
+import { mcpErrorText, readWaiting, resultText } from "./parts.js";
+
 /** @typedef {import("../reply.js").Part} Part */
 /** @typedef {"system" | "user" | "assistant" | "function"} Role */
 
 /** @type {Record<string, Role>} */
 const ROLES = { system: "system", developer: "system", user: "user", assistant: "assistant", tool: "function", function: "function" };
 
+/** A message is replaced, never changed. @type {WeakMap<object, {role: Role, parts: Part[], unknownRole?: string}>} */
+const described = new WeakMap();
+
 /**
  * @param {any} message of any shape: it may have been written or pasted by hand
  * @returns {{role: Role, parts: Part[], unknownRole?: string}} `unknownRole` as it is written, if no format has it
  */
 export function describe(message) {
+  if (typeof message !== "object" || message === null) return describeAny(message);
+  let known = described.get(message);
+  if (!known) described.set(message, (known = describeAny(message)));
+  return known;
+}
+
+/** @param {any} message @returns {{role: Role, parts: Part[], unknownRole?: string}} */
+function describeAny(message) {
   try {
     return describeObject(message);
   } catch {
@@ -25,6 +38,8 @@ function describeObject(message) {
   for (const { text, name, id } of parts) {
     if ([text, name ?? "", id ?? ""].some((value) => typeof value !== "string")) throw new TypeError("not a string");
   }
+  const waiting = readWaiting(message);
+  for (const part of parts) if (part.kind === "call" && part.id && waiting.includes(part.id)) part.approval = true;
   const results = parts.length > 0 && parts.every((part) => part.kind === "result");
   const role = results ? "function" : readRole(message, parts);
   const known = message.role === undefined || (typeof message.role === "string" && Object.hasOwn(ROLES, message.role));
@@ -50,6 +65,7 @@ function withFileNames(message) {
 function readRole(message, parts) {
   if (Object.hasOwn(ROLES, message.role)) return ROLES[message.role];
   if (message.type === "SystemMessage") return "system";
+  if (/^mcp_(list_tools|call|approval_request)$/.test(message.type)) return "assistant";
   if (message.source !== undefined) {
     const own = /Thought|ToolCall/.test(message.type) || message.source !== "user";
     return own ? "assistant" : "user";
@@ -62,6 +78,10 @@ function readRole(message, parts) {
  * @returns {Generator<Part>}
  */
 function* readParts(message) {
+  if (Array.isArray(message.server_messages)) {
+    for (const one of splitServerMessages(message)) yield* readParts(one);
+    return;
+  }
   if (message.reasoning_content) yield* readContent(message.reasoning_content, "reasoning");
   if (message.type === "reasoning") {
     yield* readContent([...(message.content ?? []), ...(message.summary ?? [])], "reasoning");
@@ -69,8 +89,11 @@ function* readParts(message) {
     yield call(message.name, message.arguments ?? message.input, message.call_id);
   } else if (message.type === "function_call_output" || message.type === "custom_tool_call_output") {
     yield result(message.output, undefined, message.call_id);
+  } else if (message.type === "mcp_call" || message.type === "mcp_approval_request") {
+    yield* readMcpCall(message);
   } else if (message.role === "tool" || message.role === "function") {
-    yield result(message.content, message.name, message.tool_call_id ?? message.extra?.function_id);
+    const error = message.is_error ?? message.extra?.is_error;
+    yield result(message.content, message.name, message.tool_call_id ?? message.extra?.function_id, error);
   } else if (message.type === "ThoughtEvent" && message.metadata?.kind !== "content") {
     yield* readContent(message.content, "reasoning");
   } else if (message.content !== undefined && message.content !== null) {
@@ -80,9 +103,40 @@ function* readParts(message) {
   }
   if (message.function_call) {
     const { name, arguments: text } = message.function_call;
-    yield call(name, text, message.extra?.function_id);
+    yield { ...call(name, text, message.extra?.function_id), approval: message.extra?.approval === "required" };
   }
-  for (const one of message.tool_calls ?? []) yield call(one.function?.name, one.function?.arguments, one.id);
+  for (const one of message.tool_calls ?? []) {
+    yield { ...call(one.function?.name, one.function?.arguments, one.id), approval: one.approval === "required" };
+  }
+}
+
+/** @param {any} item of OpenAI's Responses @returns {Generator<Part>} the call and, if it has run, its result */
+function* readMcpCall(item) {
+  const { server_label: server, output, error } = item;
+  const name = `${server}-${item.name}`;
+  const id = String(item.id).replace(/^mcpr?_/, "");
+  yield { ...call(name, item.arguments, id), server, approval: item.type === "mcp_approval_request" };
+  if (item.type === "mcp_call") yield { ...result(output ?? mcpErrorText(error), name, id, error), server };
+}
+
+/**
+ * Split a message of OpenAI into the turns and results of `server_messages` and what follows them. Its texts are those of
+ * all turns, joined; if they were edited, they stand alone.
+ * @param {any} message
+ * @returns {any[]}
+ */
+function splitServerMessages({ server_messages: turns, ...last }) {
+  const ids = turns.flatMap((/** @type {any} */ one) => one.tool_calls ?? []).map((/** @type {any} */ one) => one.id);
+  const calls = (last.tool_calls ?? []).filter((/** @type {any} */ one) => !ids.includes(one.id));
+  /** @type {Record<string, any>} */
+  const rest = { ...last, content: last.content ?? "", tool_calls: calls };
+  let told = turns;
+  for (const key of ["content", "reasoning_content"]) {
+    const text = turns.map((/** @type {any} */ one) => (one.role === "assistant" ? (one[key] ?? "") : "")).join("");
+    if (typeof rest[key] === "string" && rest[key].startsWith(text)) rest[key] = rest[key].slice(text.length);
+    else told = told.map((/** @type {any} */ one) => (one.role === "assistant" ? { ...one, [key]: "" } : one));
+  }
+  return [...told, rest];
 }
 
 /**
@@ -108,9 +162,15 @@ function* readContent(content, kind) {
 function readItem(item, kind) {
   if (typeof item !== "object" || item === null) return other(item);
   if (item.type === "tool_use" || item.type === "tool_call") {
-    return call(item.name, item.raw_input ?? item.input ?? item.arguments, item.id);
+    return { ...call(item.name, item.raw_input ?? item.input ?? item.arguments, item.id), approval: item.state === "asking" };
   }
-  if (item.type === "tool_result") return result(item.content ?? item.output, item.name, item.tool_use_id ?? item.id, item.is_error);
+  if (item.type === "mcp_tool_use") {
+    return { ...call(`${item.server_name}-${item.name}`, item.input, item.id), server: item.server_name };
+  }
+  if (item.type === "tool_result" || item.type === "mcp_tool_result") {
+    const error = item.is_error ?? item.state === "error";
+    return result(item.content ?? item.output, item.name, item.tool_use_id ?? item.id, error);
+  }
   if (item.call_id !== undefined) return result(item.content, item.name, item.call_id, item.is_error);
   if (item.arguments !== undefined && item.name) return call(item.name, item.arguments, item.id);
   if (item.thinking !== undefined) return { kind: "reasoning", text: item.thinking, done: true };
@@ -147,12 +207,39 @@ function call(name, value, id) {
 
 /** @param {any} value @param {string} [name] @param {string} [id] @param {boolean} [error] @returns {Part} */
 function result(value, name, id, error) {
-  const texts = Array.isArray(value) ? value.map((item) => item?.text ?? JSON.stringify(item)) : [value];
-  const text = texts.map((one) => (typeof one === "string" ? one : JSON.stringify(one))).join("\n");
-  return { kind: "result", name, id, text, done: true, error: Boolean(error) };
+  return { kind: "result", name, id, text: resultText(value), done: true, error: Boolean(error) };
 }
 
 /** @param {any} value @returns {Part} */
 function other(value) {
   return { kind: "other", text: JSON.stringify(value, null, 2) ?? "", done: true };
+}
+
+/** @param {any[]} messages @returns {Map<string | undefined, Part>} their calls by id */
+export function findCalls(messages) {
+  const calls = messages.flatMap((message) => describe(message).parts).filter((part) => part.kind === "call");
+  return new Map(calls.map((part) => [part.id, part]));
+}
+
+/**
+ * Return the part; a result whose format has no name of its function gets that of its call.
+ * @param {Part} part
+ * @param {Map<string | undefined, Part>} calls by id
+ */
+export function nameResult(part, calls) {
+  const call = part.kind === "result" && !part.name && part.id ? calls.get(part.id) : undefined;
+  return call ? { ...part, name: call.name, server: call.server } : part;
+}
+
+/** @param {any[]} messages @returns {Part[]} the calls that have no result yet */
+export function findOpenCalls(messages) {
+  /** @type {Map<string, Part>} */
+  const open = new Map();
+  for (const message of messages) {
+    for (const part of describe(message).parts) {
+      if (part.kind === "call") open.set(part.id ?? part.name ?? "", part);
+      else if (part.kind === "result") open.delete(part.id ?? part.name ?? "");
+    }
+  }
+  return [...open.values()];
 }

@@ -3,6 +3,7 @@
 /** What the first screen offers to click. The texts are the strings `try_…`, the questions `question_…`. */
 export const FIRST_QUESTIONS = [
   { id: "weather", functions: true },
+  { id: "tools", server: "example" },
   { id: "thinking", thinking: "on" },
   { id: "picture", file: drawPicture },
   { id: "pdf", file: writePdf },

@@ -77,15 +77,32 @@ export function writeUser(format, text, files) {
 }
 
 /**
- * Write what was read of a reply that was stopped, as Qwen-Agent's messages: its text, but none of its calls.
+ * Write what was read of a reply as Qwen-Agent's messages. Of one that was stopped, calls without a result are left out.
  * @param {import("../reply.js").Reply} reply
+ * @param {boolean} finished
  */
-export function partialMessages(reply) {
-  const texts = reply.parts.filter((part) => part.text && (part.kind === "reasoning" || part.kind === "content"));
-  if (!texts.some((part) => part.kind === "content")) return [];
-  return texts.map((part) =>
-    part.kind === "reasoning"
-      ? { role: "assistant", content: "", reasoning_content: part.text }
-      : { role: "assistant", content: part.text },
-  );
+export function readMessages(reply, finished) {
+  const answered = reply.parts.filter((part) => part.kind === "result" && part.done).map((part) => part.id);
+  const parts = reply.parts.filter((part) => {
+    if (part.kind === "call") return finished || answered.includes(part.id);
+    if (part.kind === "result") return part.done;
+    return part.text && (part.kind === "reasoning" || part.kind === "content");
+  });
+  return parts.every((part) => part.kind === "reasoning") ? [] : parts.map(writePart);
+}
+
+/** @param {import("../reply.js").Part} part @returns {Record<string, any>} */
+function writePart({ kind, text, name, id, approval, error }) {
+  switch (kind) {
+    case "reasoning":
+      return { role: "assistant", content: "", reasoning_content: text };
+    case "call": {
+      const extra = { function_id: id, ...(approval && { approval: "required" }) };
+      return { role: "assistant", content: "", function_call: { name, arguments: text }, extra };
+    }
+    case "result":
+      return { role: "function", name, content: text, extra: { function_id: id, ...(error && { is_error: true }) } };
+    default:
+      return { role: "assistant", content: text };
+  }
 }

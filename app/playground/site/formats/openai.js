@@ -1,6 +1,6 @@
 /** @file OpenAI Chat Completions: its frames, the messages that the page writes, and an example. */
 
-import { isImage } from "./parts.js";
+import { isImage, resultText } from "./parts.js";
 import { ANSWER, ARGUMENTS, BEFORE, NEXT, QUESTION, RESULT, SYSTEM, THOUGHT } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
@@ -33,6 +33,7 @@ export const OPENAI = {
 function readFrame(reply, chunk) {
   if (chunk.usage) reply.usage = chunk.usage;
   if (chunk.warnings) reply.warnings = chunk.warnings;
+  if (chunk.server_message) addServerMessage(reply, chunk.server_message);
   const choice = chunk.choices?.[0];
   if (!choice) return;
   const { reasoning_content, content, refusal, tool_calls } = choice.delta ?? {};
@@ -46,6 +47,21 @@ function readFrame(reply, chunk) {
     reply.append(key, "call", call.function?.arguments);
   }
   if (choice.finish_reason) reply.finishReason = choice.finish_reason;
+}
+
+/**
+ * Add the calls of a turn that the gateway runs, or the result of one. The turn's text has come before.
+ * @param {import("../reply.js").Reply} reply
+ * @param {any} message
+ */
+function addServerMessage(reply, message) {
+  for (const part of reply.parts) part.done = true;
+  for (const { id, function: called, approval } of message.tool_calls ?? []) {
+    const part = reply.part(`server ${id}`, "call", { name: called.name, id });
+    reply.grow(part, called.arguments);
+    Object.assign(part, { done: true, approval: approval === "required" });
+  }
+  if (message.role === "tool") reply.addResult(message.tool_call_id, resultText(message.content), message.is_error);
 }
 
 /**

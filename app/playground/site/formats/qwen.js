@@ -1,6 +1,6 @@
 /** @file Qwen-Agent: its frames, the messages that the page writes, and an example. */
 
-import { isImage } from "./parts.js";
+import { isImage, resultText } from "./parts.js";
 import { ANSWER, ARGUMENTS, BEFORE, NEXT, QUESTION, RESULT, SYSTEM, THOUGHT } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
@@ -39,6 +39,7 @@ function readFrame(reply, frame) {
       const call = frame.message.function_call;
       const id = frame.message.extra?.function_id;
       if (frame.kind === "function_call") reply.part(key, "call", { name: call?.name, id });
+      else if (frame.kind === "function_result") reply.part(key, "result", { name: frame.message.name, id });
       else reply.part(key, frame.kind === "reasoning_content" ? "reasoning" : "content");
       break;
     }
@@ -60,13 +61,19 @@ function readFrame(reply, frame) {
 }
 
 /**
- * Images and audio come only with the whole message.
+ * Images and audio come only with the whole message, and whether a result is an error.
  * @param {import("../reply.js").Reply} reply
  * @param {import("../reply.js").Part} part
  * @param {any} message
  */
 function complete(reply, part, message) {
   part.done = true;
+  part.approval = message.extra?.approval === "required";
+  if (part.kind === "result") {
+    part.error = Boolean(message.extra?.is_error);
+    reply.grow(part, resultText(message.content));
+    return;
+  }
   if (!Array.isArray(message.content)) return;
   for (const item of message.content) {
     const url = item.image ?? item.audio ?? item.video ?? item.file;

@@ -1,6 +1,6 @@
 /** @file OpenAI Responses: its frames, the messages that the page writes, and an example. */
 
-import { isImage } from "./parts.js";
+import { isImage, mcpErrorText } from "./parts.js";
 import { ANSWER, ARGUMENTS, BEFORE, NEXT, QUESTION, RESULT, SYSTEM, THOUGHT } from "./sample.js";
 
 /** @type {import("./index.js").Format} */
@@ -37,6 +37,7 @@ function readFrame(reply, event) {
       break;
     case "response.output_item.done":
       begin(reply, key, event.item).done = true;
+      if (event.item.type === "mcp_call") endCall(reply, event.item);
       break;
     case "response.completed":
     case "response.incomplete":
@@ -53,6 +54,11 @@ function readFrame(reply, event) {
   }
 }
 
+/** @param {import("../reply.js").Reply} reply @param {any} item a call that the gateway has run */
+function endCall(reply, { id, output, error }) {
+  reply.addResult(id.replace(/^mcp_/, ""), output ?? mcpErrorText(error), error);
+}
+
 /**
  * @param {import("../reply.js").Reply} reply
  * @param {string} key
@@ -67,6 +73,15 @@ function begin(reply, key, item) {
     case "function_call":
     case "custom_tool_call":
       return reply.part(key, "call", { name: item.name, id: item.call_id });
+    case "mcp_call":
+    case "mcp_approval_request": {
+      const { server_label: server, name } = item;
+      const id = item.id.replace(/^mcpr?_/, "");
+      const part = reply.part(key, "call", { name: `${server}-${name}`, id, server });
+      reply.grow(part, item.arguments);
+      part.approval = item.type === "mcp_approval_request";
+      return part;
+    }
     default: {
       const part = reply.part(key, "other");
       part.text = JSON.stringify(item, null, 2);

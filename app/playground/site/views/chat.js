@@ -4,7 +4,7 @@ import { answerCalls, findViolations, loadModels, resume, retry, sendUser, setMe
 import { EXAMPLE_FUNCTIONS, FIRST_QUESTIONS } from "../formats/examples.js";
 import { FORMATS } from "../formats/index.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
-import { describe } from "../formats/describe.js";
+import { findCalls, findOpenCalls, nameResult } from "../formats/describe.js";
 import { markMessages, markSyntax } from "../json_marks.js";
 import { useStore } from "../store.js";
 import { currentLanguage, t } from "../texts.js";
@@ -26,6 +26,7 @@ export function ChatView() {
   const { messages, run, problem, notices, gateway, options } = state;
   const [editing, setEditing] = useState(false);
   const calls = run ? [] : findOpenCalls(messages);
+  const allCalls = findCalls(messages);
   const openCalls = calls.map((call) => call.id).join();
   const [writesInstead, setWritesInstead] = useState("");
   const section = useFollowedEnd([messages, run?.frames.length, run?.state], messages.length > 0 || run !== null);
@@ -39,8 +40,8 @@ export function ChatView() {
         ? html`<${ConversationEditor} onDone=${() => setEditing(false)} />`
         : html`<div class="messages" role="log" aria-label=${t("messages")} aria-live="off">
             ${messages.map((message, index) => html`<${MessageView} key=${index} message=${message} index=${index}
-              mistakes=${state.mistakes[index]} losses=${state.losses[index]} language=${currentLanguage()} />`)}
-            ${run && html`<${LiveReply} run=${run} />`}
+              mistakes=${state.mistakes[index]} losses=${state.losses[index]} calls=${allCalls} language=${currentLanguage()} />`)}
+            ${run && html`<${LiveReply} run=${run} calls=${allCalls} />`}
           </div>`}
       ${notices.length > 0 && html`<ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul>`}
       ${problem && html`<${Problem} ...${problem}>
@@ -94,20 +95,23 @@ function Toolbar({ editing, onEdit }) {
 
 /** The first screen: examples to click; where only the demo model is there, also the way to another server. @param {{demo: boolean}} props */
 function FirstScreen({ demo }) {
+  const { servers, options } = useStore(store);
+  const questions = FIRST_QUESTIONS.filter(({ server }) => !server || Object.hasOwn(servers[options.model] ?? {}, server));
   return html`<div class="first-run">
     <h2>${demo ? t("firstRun") : t("welcome")}</h2>
     <p>${demo ? t("firstRunText") : t("welcomeText")}</p>
     <h3>${t("tryThis")}</h3>
-    <ul class="examples">${FIRST_QUESTIONS.map((one) => html`<li><button type="button" onClick=${() => ask(one)}>
+    <ul class="examples">${questions.map((one) => html`<li><button type="button" onClick=${() => ask(one)}>
       <b>${t(`try_${one.id}`)}</b><small>${t(`try_${one.id}_text`)}</small></button></li>`)}</ul>
     ${demo && html`<p><a class="button primary" href="#connect">${t("connectServer")}</a></p>`}
   </div>`;
 }
 
 /** @param {typeof FIRST_QUESTIONS[number]} question */
-function ask({ id, functions, thinking, file }) {
+function ask({ id, functions, server, thinking, file }) {
   setOptions({
     functions: functions ? JSON.stringify(EXAMPLE_FUNCTIONS, null, 2) : "",
+    servers: server ? [server] : [],
     thinking: /** @type {"" | "on"} */ (thinking ?? ""),
   });
   sendUser(t(`question_${id}`), file ? [file()] : []);
@@ -161,14 +165,14 @@ function markConversation(text) {
   return [{ start: 0, end: text.length, text: t("notMessages"), kind: "wrong" }];
 }
 
-/** The reply in progress: each of its messages is an article of its own from its first token on. @param {{run: import("../run.js").Run}} props */
-function LiveReply({ run }) {
+/** The reply in progress: each of its messages is an article of its own from its first token on. @param {{run: import("../run.js").Run, calls: Map<string | undefined, import("../reply.js").Part>}} props */
+function LiveReply({ run, calls }) {
   const { reply, state } = run;
   const running = state === "running";
   return html`<div class="live" role="group" aria-label=${t("reply")} aria-busy=${String(running)}>
-    ${reply.parts.map((part, index) => html`<article key=${index} class="message assistant" aria-label=${t("replyPart", { part: partName(part) })}>
-      <header><h2>${t("assistant")}</h2></header>
-      <${Guard} source=${part.text}><${PartView} part=${part} role="assistant" /><//>
+    ${reply.parts.map((part, index) => html`<article key=${index} class=${`message ${part.kind === "result" ? "function" : "assistant"}`} aria-label=${t("replyPart", { part: partName(part) })}>
+      <header><h2>${t(part.kind === "result" ? "function" : "assistant")}</h2></header>
+      <${Guard} source=${part.text}><${PartView} part=${nameResult(part, calls)} role="assistant" /><//>
     </article>`)}
     ${running && html`<div class="progress"><span class="growing" aria-hidden="true"></span>
       <span>${reply.parts.length ? t("receiving") : t("waiting")}</span>
@@ -186,33 +190,49 @@ function LiveReply({ run }) {
 /** @param {import("../reply.js").Part} part */
 function partName({ kind, name }) {
   if (kind === "call") return t("callOf", { name: name ?? "" });
+  if (kind === "result") return t("resultOf", { name: name ?? "" });
   return kind === "reasoning" ? t("reasoning") : t("content");
 }
 
-/** @param {any[]} messages @returns {import("../reply.js").Part[]} the calls that have no result yet */
-function findOpenCalls(messages) {
-  /** @type {Map<string, import("../reply.js").Part>} */
-  const open = new Map();
-  for (const message of messages) {
-    for (const part of describe(message).parts) {
-      if (part.kind === "call") open.set(part.id ?? part.name ?? "", part);
-      else if (part.kind === "result") open.delete(part.id ?? part.name ?? "");
-    }
-  }
-  return [...open.values()];
-}
-
-/** It takes the place of the composer: the results of the calls are the next step. @param {{calls: import("../reply.js").Part[], onWriteInstead: () => void}} props */
+/**
+ * It takes the place of the composer: results of the functions of the request, and whether the gateway shall run the calls
+ * that wait for approval.
+ * @param {{calls: import("../reply.js").Part[], onWriteInstead: () => void}} props
+ */
 function CallAnswers({ calls, onWriteInstead }) {
-  const [texts, setTexts] = useState(calls.map(() => ""));
-  const send = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    answerCalls(calls.map(({ id, name }, index) => ({ id: id ?? "", name: name ?? "", text: texts[index] })));
+  const own = calls.filter((call) => !call.approval);
+  const waiting = calls.filter((call) => call.approval);
+  const [texts, setTexts] = useState(own.map(() => ""));
+  const [approvals, setApprovals] = useState(/** @type {import("../conversation.js").Approval[]} */ ([]));
+  const send = (/** @type {import("../conversation.js").Approval[]} */ answers) =>
+    answerCalls(own.map(({ id, name }, index) => ({ id: id ?? "", name: name ?? "", text: texts[index] })), answers);
+  const decide = (/** @type {string} */ id, /** @type {boolean} */ approve) => {
+    const answers = [...approvals.filter((one) => one.id !== id), { id, approve }];
+    setApprovals(answers);
+    if (!own.length && answers.length === waiting.length) send(answers);
   };
-  return html`<form class="answers" onSubmit=${send}>
-    ${calls.map((call, index) => html`<${TextArea} label=${t("resultOf", { name: call.name ?? "" })} value=${texts[index]} rows=${2}
+  const submit = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    send(approvals);
+  };
+  return html`<form class="answers" onSubmit=${submit}>
+    ${waiting.map((call) => html`<${ApprovalButtons} call=${call} approved=${approvals.find((one) => one.id === call.id)?.approve}
+      onDecide=${(/** @type {boolean} */ approve) => decide(call.id ?? "", approve)} />`)}
+    ${own.map((call, index) => html`<${TextArea} label=${t("resultOf", { name: call.name ?? "" })} value=${texts[index]} rows=${2}
       placeholder='{"temperature": 21, "sky": "sunny"}' onInput=${(/** @type {string} */ text) => setTexts(texts.with(index, text))} />`)}
     <div class="buttons"><button type="button" class="quiet" onClick=${onWriteInstead}>${t("writeInstead")}</button>
-      <button type="submit" class="primary last">${t("sendResults")}</button></div>
+      ${own.length > 0 && html`<button type="submit" class="primary last" disabled=${approvals.length < waiting.length}>${t("sendResults")}</button>`}</div>
   </form>`;
+}
+
+/** @param {{call: import("../reply.js").Part, approved: boolean | undefined, onDecide: (approve: boolean) => void}} props */
+function ApprovalButtons({ call, approved, onDecide }) {
+  const name = call.name ?? "";
+  return html`<div role="group" aria-label=${t("approvalOf", { name })}>
+    <p><b>${t("approvalOf", { name })}</b> <code>${call.text}</code></p>
+    <div class="buttons">
+      <button type="button" class=${approved === false ? "" : "primary"} aria-pressed=${String(approved === true)} onClick=${() => onDecide(true)}>${t("approve")}</button>
+      <button type="button" aria-pressed=${String(approved === false)} onClick=${() => onDecide(false)}>${t("refuse")}</button>
+    </div>
+  </div>`;
 }

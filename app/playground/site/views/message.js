@@ -2,7 +2,7 @@
 
 import { removeMessage, replaceMessage } from "../conversation.js";
 import { Component, html } from "../html.js";
-import { describe } from "../formats/describe.js";
+import { describe, nameResult } from "../formats/describe.js";
 import { describeViolation, markMessage, markSyntax } from "../json_marks.js";
 import { t } from "../texts.js";
 import { Guard } from "./guard.js";
@@ -48,7 +48,7 @@ export class MessageView extends Component {
     return checked ? markSyntax(draft) : [];
   }
 
-  render(/** @type {any} */ { message, index, mistakes, losses }, /** @type {any} */ { draft }) {
+  render(/** @type {any} */ { message, index, mistakes, losses, calls }, /** @type {any} */ { draft }) {
     const { role, parts, unknownRole } = describe(message);
     const number = index + 1;
     return html`<article class=${`message ${role} ${mistakes ? "mistaken" : ""}`} aria-label=${t("messageOf", { number, role: t(role) })}>
@@ -64,7 +64,7 @@ export class MessageView extends Component {
       ${mistakes && html`<div role="alert"><ul class="mistakes">${mistakes.map((/** @type {any} */ one) => html`<li>${describeViolation(one)}</li>`)}</ul></div>`}
       ${losses && html`<ul class="notices" aria-label=${t("warnings")}>${losses.map((/** @type {any} */ one) => html`<li>${describeViolation(one)}</li>`)}</ul>`}
       ${draft === null
-        ? html`<${Guard} source=${message}>${parts.map((part) => html`<${PartView} part=${part} role=${role} />`)}<//>`
+        ? html`<${Guard} source=${message}>${parts.map((part) => html`<${PartView} part=${nameResult(part, calls)} role=${role} />`)}<//>`
         : html`<${JsonArea} label=${t("messageJson", { number })} value=${draft} marks=${this.findMarks()} rows=${10}
               onInput=${(/** @type {string} */ value) => this.setState({ draft: value })} />
             <p><button type="button" class="primary" onClick=${() => this.save()}>${t("save")}</button></p>`}

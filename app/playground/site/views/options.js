@@ -1,6 +1,6 @@
 /** @file What the request says besides its messages. */
 
-import { changeFormat, setOptions, store } from "../conversation.js";
+import { changeFormat, chosenServers, setOptions, store } from "../conversation.js";
 import { FORMATS } from "../formats/index.js";
 import { html, useState } from "../html.js";
 import { markShape } from "../json_marks.js";
@@ -11,7 +11,7 @@ import { Functions } from "./functions.js";
 import { JsonArea } from "./json_area.js";
 
 export function Options() {
-  const { options, models } = useStore(store);
+  const { options, models, servers } = useStore(store);
   const set = (/** @type {string} */ name) => (/** @type {any} */ value) => setOptions({ [name]: value });
   return html`<details class="panel" open=${matchMedia("(min-width: 60rem)").matches}>
     <summary>${t("options")} <span class="muted">${options.model} · ${options.format}</span></summary>
@@ -24,6 +24,7 @@ export function Options() {
       <${Select} label=${t("cache")} value=${options.cache} onChange=${set("cache")}
         options=${[["", t("default")], ["on", t("on")], ["refresh", t("cache_refresh")], ["off", t("off")], ["only", t("cache_only")]]} />
     </div>
+    <${Servers} servers=${servers[options.model] ?? {}} chosen=${chosenServers()} onChange=${set("servers")} />
     <${Functions} text=${options.functions} />
     <details class="more"><summary>${t("parameters")}</summary>
       <div class="pair">
@@ -35,6 +36,16 @@ export function Options() {
       <${Checkbox} label=${t("keepRunning")} hint=${t("keepRunningHint")} checked=${options.keepRunning} onChange=${set("keepRunning")} />
     </details>
   </details>`;
+}
+
+/** The servers whose tools the gateway runs. @param {{servers: Record<string, string[]>, chosen: string[], onChange: (chosen: string[]) => void}} props */
+function Servers({ servers, chosen, onChange }) {
+  const names = Object.keys(servers);
+  if (!names.length) return null;
+  return html`<fieldset><legend>${t("servers")}</legend>
+    ${names.map((name) => html`<${Checkbox} key=${name} label=${name} hint=${servers[name].join(", ")} checked=${chosen.includes(name)}
+      onChange=${(/** @type {boolean} */ checked) => onChange(names.filter((one) => (one === name ? checked : chosen.includes(one))))} />`)}
+  </fieldset>`;
 }
 
 /** A list of the models; a field where there are none, or for one that the list lacks. @param {{models: string[], model: string, onChange: (model: string) => void}} props */

@@ -1,6 +1,8 @@
 /** @file The parts of a message: reasoning, content, calls, results and media, each as a card of its own. */
 
+import { store } from "../conversation.js";
 import { html } from "../html.js";
+import { useStore } from "../store.js";
 import { t } from "../texts.js";
 import { Code, Markdown, PlainText, prettyJson } from "./text.js";
 
@@ -18,12 +20,12 @@ export function PartView({ part, role }) {
       </details>`;
     case "call":
       return html`<section class="part call" aria-label=${t("callOf", { name: part.name ?? "" })}>
-        <h3><span class="tag">${t("functionCall")}</span> <code>${part.name}</code> <${Progress} part=${part} /></h3>
+        <h3><span class="tag">${t("functionCall")}</span> <${FunctionName} part=${part} /> <${Progress} part=${part} /></h3>
         <${Code} text=${part.done ? prettyJson(part.text) : part.text} language="json" label=${t("arguments")} />
       </section>`;
     case "result":
       return html`<section class=${`part result ${part.error ? "failed" : ""}`} aria-label=${t("resultOf", { name: part.name ?? "" })}>
-        <h3><span class="tag">${t("functionResult")}</span> ${part.name && html`<code>${part.name}</code>`}
+        <h3><span class="tag">${t("functionResult")}</span> <${FunctionName} part=${part} outcome />
           ${part.id && html`<small class="muted">${part.id}</small>`}</h3>
         <${Code} text=${prettyJson(part.text)} language="json" label=${t("result")} />
       </section>`;
@@ -37,6 +39,25 @@ export function PartView({ part, role }) {
     default:
       return html`<${Code} text=${part.text} language="json" label="JSON" />`;
   }
+}
+
+/**
+ * The function, or the server of tools with its tool. `outcome` adds whether a result of a server is an error.
+ * @param {{part: Part, outcome?: boolean}} props
+ */
+function FunctionName({ part, outcome }) {
+  const { servers } = useStore(store);
+  const server = part.server ?? findServer(part.name ?? "", Object.values(servers).flatMap(Object.keys));
+  if (!part.name) return null;
+  if (server === undefined) return html`<code>${part.name}</code>`;
+  return html`<code>${part.name.slice(server.length + 1)}</code> <small class="muted">${t("onServer", { name: server })}</small>
+    ${outcome && part.done && html` <span class=${`badge ${part.error ? "bad" : "good"}`}>${part.error ? t("resultError") : t("resultOk")}</span>`}`;
+}
+
+/** The model sees a tool as `<server>-<tool>`. @param {string} name @param {string[]} servers */
+function findServer(name, servers) {
+  const found = servers.filter((server) => name.startsWith(`${server}-`));
+  return found.length ? found.reduce((longest, one) => (one.length > longest.length ? one : longest)) : undefined;
 }
 
 /** @param {{part: Part}} props */
