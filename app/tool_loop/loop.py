@@ -238,8 +238,14 @@ class ToolLoop:
             turn.on_end()
             return
         self._turn = turn
+        name = turn.reply.fallback_model
         if not number:
-            self._fallback_model = turn.reply.fallback_model
+            self._fallback_model = name
+        elif name is not None and name != self._fallback_model:
+            text = (
+                f"the model {self._request.model!r} could not go on: a part of this reply is of its fallback {name!r}"
+            )
+            self._warnings[text] = None
 
     def _close_turn(self) -> None:
         turn, self._turn = self._turn, None

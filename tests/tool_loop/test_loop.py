@@ -34,6 +34,8 @@ class Model:
     def __init__(self, *turns: list[Event] | Exception) -> None:
         self.turns = list(turns)
         self.requests: list[ChatRequest] = []
+        self.fallbacks: dict[int, str] = {}
+        """The models that answer instead, by the numbers of the turns, from 1."""
         self.ended = 0
         self.closed = 0
 
@@ -50,9 +52,8 @@ class Model:
 
 
 class _Reply:
-    fallback_model = None
-
     def __init__(self, events: list[Event], model: Model) -> None:
+        self.fallback_model = model.fallbacks.get(len(model.requests))
         self._events = events
         self._model = model
 
@@ -466,3 +467,13 @@ def test_the_warnings_of_all_calls_to_the_model_are_told_once() -> None:
     told = run(Model(first, [TextDelta("x"), Finish("stop", USAGE, warnings=("b", "c"))]), FakeServers([NOW]))
     assert isinstance(told.end, Finish)
     assert told.end.warnings == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("fallbacks", [{2: "other"}, {1: "other", 2: "other"}])
+async def test_a_fallback_that_answers_a_later_turn_is_told(fallbacks: dict[int, str]) -> None:
+    model = Model([call(0), CALLS], DONE)
+    model.fallbacks = fallbacks
+    end = (await reply(model, FakeServers([NOW]))).end
+    assert isinstance(end, Finish)
+    text = "the model 'm' could not go on: a part of this reply is of its fallback 'other'"
+    assert end.warnings == (() if 1 in fallbacks else (text,))
