@@ -84,19 +84,27 @@ class _CheckedReply(ReplyOfCalls):
 
     async def start(self) -> Reply:
         """Ask the model, once more with what was wrong, and then the fallbacks. Raises ParleyError; the code
-        `output_invalid` means that all replies were invalid."""
+        `output_invalid` means that all replies were invalid. If the second one failed, its error is raised."""
         batches, check = await self._ask(self._conversation)
         if check is None or check.outcome != "invalid":
             return self._hold(batches, check, None if check is None else check.outcome)
-        again, second = await self._ask(_add_problems(self._conversation, check))
-        if second is None or second.outcome != "invalid":
-            told = f"{describe_check(check, self._path)}; the model was asked once more, and this is its second reply"
-            return self._hold(again, second, "asked_again", told)
+        try:
+            again, second = await self._ask(_add_problems(self._conversation, check))
+        except UpstreamFailed as error:
+            last = error.fault
+        else:
+            if second is None or second.outcome != "invalid":
+                told = (
+                    f"{describe_check(check, self._path)}; the model was asked once more, and this is its second reply"
+                )
+                return self._hold(again, second, "asked_again", told)
+            last = self._make_fault(second)
         for name in self._route.fallbacks:
             held = await self._ask_fallback(name, check)
             if held is not None:
                 return held
-        raise UpstreamFailed(self._make_fault(second))
+        usages = self._usages if last.usage is None else [*self._usages, last.usage]
+        raise UpstreamFailed(replace(last, usage=sum_usage(usages)))
 
     async def _ask_fallback(self, name: str, check: OutputCheck) -> Reply | None:
         """Return the reply of another model; None if it fails or is invalid too."""
@@ -160,7 +168,7 @@ class _CheckedReply(ReplyOfCalls):
     def _make_fault(self, check: OutputCheck) -> Fault:
         text = check.text if len(check.text) <= _MAX_TOLD_CHARACTERS else f"{check.text[:_MAX_TOLD_CHARACTERS]}…"
         fault = make_fault("output_invalid", f"{describe_check(check, self._path)}; the model was asked twice")
-        return replace(fault, detail={"violations": [*check.problems], "text": text}, usage=sum_usage(self._usages))
+        return replace(fault, detail={"violations": [*check.problems], "text": text})
 
 
 async def _read(turn: OpenedTurn) -> list[list[Event]]:

@@ -182,6 +182,20 @@ def test_then_it_is_an_error_with_the_violations_and_the_text(path: str, fallbac
     assert len(models.requests) == 2 + len(fallbacks)
 
 
+@each_case(("fallbacks", "status"), [([], 503), (["other"], 200)])
+def test_a_failure_when_asked_once_more_has_the_usage_of_both_and_the_fallbacks_are_asked(
+    fallbacks: list[str], status: int
+) -> None:
+    failed = b'data: {"error":{"message":"Overloaded","code":503}}\n\n'
+    answers = [say(BAD), lambda _: streamed(b'data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n', failed)]
+    model = ModelServer(lambda request: (answers.pop(0) if answers else say(GOOD))(request))
+    with Running(settings("enforce", fallbacks=fallbacks), model) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+    assert answer.status == status
+    told = answer.json.get("error", answer.json)["usage"]
+    assert told["total_tokens"] == (30 if fallbacks else 15)
+
+
 def test_a_schema_that_cannot_be_checked_is_no_error() -> None:
     with Running(settings("enforce"), ModelServer(say(GOOD))) as gateway:
         answer = ask(gateway, CHAT, body(CHAT, {"$ref": "http://elsewhere.test/schema"}))
