@@ -470,10 +470,10 @@ def test_the_warnings_of_all_calls_to_the_model_are_told_once() -> None:
 
 
 @pytest.mark.parametrize("fallbacks", [{2: "other"}, {1: "other", 2: "other"}])
-async def test_a_fallback_that_answers_a_later_turn_is_told(fallbacks: dict[int, str]) -> None:
+def test_a_fallback_that_answers_a_later_turn_is_told(fallbacks: dict[int, str]) -> None:
     model = Model([call(0), CALLS], DONE)
     model.fallbacks = fallbacks
-    end = (await reply(model, FakeServers([NOW]))).end
+    end = run(model, FakeServers([NOW])).end
     assert isinstance(end, Finish)
     text = "the model 'm' could not go on: a part of this reply is of its fallback 'other'"
     assert end.warnings == (() if 1 in fallbacks else (text,))
