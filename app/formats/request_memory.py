@@ -53,6 +53,7 @@ class RequestMemory:
         """`max_bytes` bounds the estimated size of what is remembered of all callers; 0: nothing is. `count` is called
         for each body, in any thread, with how many bytes of it were remembered, and how many were not."""
         self._max_bytes = max_bytes
+        self.max_entry_bytes = max_bytes // _LARGEST_SHARE // HELD_FOR_BYTE
         self._entries: BoundedMap[tuple[str, bytes], Entry] = BoundedMap(max_bytes, _MAX_ENTRIES)
         self._lock = Lock()
         self._count = count
@@ -85,8 +86,11 @@ class CallerMemory:
         self._scope = scope
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
-        """Return the object that a body is, whose entries of lists may be `Entry`. None if the body is short, or is not
-        valid JSON: it must then be read as a whole, also to say what is wrong with it."""
+        """Return the object that a body is, whose entries of lists may be `Entry`.
+
+        None if it must be read as a whole: it is short, is not valid JSON, or has an entry that is too large to be
+        remembered, of which a copy costs too much.
+        """
         if len(raw) < MIN_BYTES:
             return None
         try:
@@ -94,13 +98,15 @@ class CallerMemory:
             remembered = 0
             body: dict[str, Any] = {}
             for name, field in fields.items():
-                value = bytes(field)
-                if name in _LISTS and value.startswith(b"["):
-                    body[name], found = self._read_list([bytes(entry) for entry in _read_entries(value)])
+                if name in _LISTS and memoryview(field)[0] == _OPEN:
+                    entries = _read_entries(field)
+                    if any(memoryview(entry).nbytes > self._memory.max_entry_bytes for entry in entries):
+                        return None
+                    body[name], found = self._read_list([bytes(entry) for entry in entries])
                     remembered += found
                 else:
-                    body[name] = _read_value(value)
-        except (ValueError, msgspec.DecodeError):
+                    body[name] = _read_value(bytes(field))
+        except (ValueError, msgspec.DecodeError, RecursionError):
             return None
         self._memory.count(remembered, len(raw) - remembered)
         return body
@@ -141,6 +147,7 @@ def _read_entry(raw: bytes) -> Any:
     return msgspec.json.decode(raw)
 
 
+_OPEN = ord("[")
 _SURELY_READ = 150
 """`from_json` refuses values that are nested deeper than about 200."""
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode

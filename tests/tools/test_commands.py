@@ -1,6 +1,7 @@
 """`parley tools` and `parley check-config --online`."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -98,3 +99,10 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_the_example_of_a_server_works(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2] / "examples")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    command = ["tools", "call", "--config", "tools/parley.toml", "words", "count_words", '{"text": "one two"}']
+    assert (main(command), capsys.readouterr().out.strip()) == (0, "2 words")
