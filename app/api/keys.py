@@ -14,7 +14,7 @@ from app.access import hash_key, make_key
 from app.access.stored_keys import KeyExists, KeyRow
 from app.api.admin import check_admin
 from app.api.application import get_context
-from app.api.audit import log_admin_action
+from app.api.audit import log_admin_action, name_admin
 from app.api.context import AppContext
 from app.api.key_watcher import KeyWatcher
 from app.config.settings import Key, KeyName, LimitSettings, find_mistakes
@@ -140,6 +140,12 @@ async def list_keys(request: Request) -> KeyList:
     return KeyList(data=[found[name] for name in sorted(found)])
 
 
+def _check_note(note: str) -> None:
+    """Raises InvalidInput for a text that PostgreSQL cannot store."""
+    if "\0" in note:
+        raise InvalidInput([Violation("note", "has a character U+0000, which cannot be stored: leave it out")])
+
+
 @router.post(
     "/v1/keys",
     operation_id="create_key",
@@ -155,10 +161,9 @@ async def create_key(request: Request) -> KeyWithSecret:
         text = f"there is a key {given.name!r} in the configuration: choose another name"
         raise InvalidInput([Violation("name", text)])
     fields, expires = _check_fields(context, given.name, given.model_dump(exclude={"name", "note"}))
+    _check_note(given.note)
     key = make_key()
-    row = KeyRow(
-        given.name, hash_key(key), fields, given.note, time.time(), request.state.caller.name, expires_at=expires
-    )
+    row = KeyRow(given.name, hash_key(key), fields, given.note, time.time(), name_admin(request), expires_at=expires)
     try:
         await _do(watcher.keys.add, row)
     except KeyExists:
@@ -195,6 +200,7 @@ async def change_key(name: str, request: Request) -> KeyInfo:
 
     def change(row: KeyRow) -> KeyRow:
         note = changes.get("note", row.note) or ""
+        _check_note(note)
         fields, expires = _check_fields(
             context, name, {**row.settings, **{k: v for k, v in changes.items() if k != "note"}}
         )

@@ -48,6 +48,20 @@ def chat(gateway: Running, key: str) -> Answer:
     return gateway.ask("POST", "/v1/chat", [CHAT], {"authorization": f"Bearer {key}"})
 
 
+def test_a_note_that_no_database_can_store_is_refused(gateway: Running) -> None:
+    refused = manage(gateway, "POST", body={"name": "alice", "note": "a\0b"})
+    assert (refused.status, refused.json["error"]["violations"][0]["param"]) == (422, "note")
+    create(gateway)
+    assert manage(gateway, "PATCH", "/alice", {"note": "\0"}).status == 422
+
+
+def test_the_first_key_says_who_made_it_where_none_was_needed_before(tmp_path: Path) -> None:
+    own = {"admin_key": "sk-admin", "host": "127.0.0.1"}
+    with Running(settings(tmp_path, server=own), ModelServer()) as gateway:
+        create(gateway)
+        assert manage(gateway, "GET", "/alice").json["created_by"] == "(server.admin_key)"
+
+
 def test_a_key_is_shown_once_and_works_until_it_is_deleted(gateway: Running, tmp_path: Path) -> None:
     assert chat(gateway, "sk-wrong").status == 401
     key = create(gateway, note="laptop", models=["m"], limits={"requests_per_minute": 100})
