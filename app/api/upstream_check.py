@@ -18,7 +18,7 @@ from app.api.asgi import Receive, read_body
 from app.api.context import AppContext
 from app.config.registry import targets
 from app.config.settings import Settings, Upstream
-from app.errors import Forbidden, InvalidInput
+from app.errors import Forbidden, InvalidInput, Violation
 from app.formats.json_object import invalid_json
 from app.formats.openapi import Described, describe, give_examples, json_content
 from app.upstream.check import Result, check_upstream
@@ -113,6 +113,9 @@ def _parse_upstream(raw: bytes | bytearray) -> Upstream:
         raise invalid_json(raw, error) from None
     try:
         given = UpstreamCheck.model_validate(body, strict=True)
+        if given.base_url.startswith("unix:"):
+            text = "must be an http or https URL: a request cannot name a path of this machine"
+            raise InvalidInput([Violation("base_url", text)])
         row = given.model_dump(exclude_none=True) | {"connect_seconds": CONNECT_SECONDS}
         return Upstream.model_validate(row, strict=False)
     except ValidationError as error:

@@ -60,7 +60,8 @@ def test_an_address_that_is_none_is_refused() -> None:
             "ftp://model.test",
             "model.test/v1",
             "http://me:pass@model.test/v1",
-            "http://model.test/v1?x=1",
+            "http://model.test/v1#x",
+            "unix:/run/model.sock",
             "",
         ):
             answer = gateway.post("/v1/upstreams/check", {"base_url": url})
