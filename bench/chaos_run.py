@@ -152,8 +152,8 @@ class ChaosRun:
             deadline = time.monotonic() + IDLE_SECONDS
             while True:
                 sockets = count_sockets(gateway.pid, ports)
-                # Health checks keep a connection to each model server.
-                kept = {"redis": sockets.get("redis", 0), "model server": len(self._rig.models)}
+                # Health checks keep a connection for each upstream; one more than the servers in some configurations.
+                kept = {"redis": sockets.get("redis", 0), "model server": len(self._rig.models) + 1}
                 left = {name: count for name, count in sockets.items() if count > kept.get(name, 0)}
                 busy = await find_busy_gauges(gateway.port)
                 if (not left and not busy) or time.monotonic() > deadline:

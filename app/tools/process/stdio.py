@@ -181,7 +181,7 @@ def _parse_line(line: bytes) -> SessionMessage | None:
 
 def _replace_halves(line: bytes) -> bytes | None:
     """Return a JSON text with `?` for each half of a surrogate pair, which Python's servers send for names of files
-    that are not UTF-8; None if it has none, or is no JSON."""
+    that are not UTF-8; None if it has none, or is not valid JSON."""
     if b"\\ud" not in line.lower():
         return None
     try:
