@@ -38,7 +38,7 @@ class ToolCallDelta(Struct, frozen=True, gc=False, tag_field="kind", tag="call")
 
 
 NEXT_MESSAGE = -2
-"""The `index` of an `Extra` that belongs to the next message: it ends an open one, and stands for the place of what it
+"""The `index` of an `Extra` that belongs to the next message: it ends an open one, and marks the place of what it
 holds between two messages."""
 
 

@@ -5,7 +5,7 @@ as its signature. What a model server wants back with reasoning that has no text
 Warnings, and parts for which there are no blocks, are in `parley`, beside `usage`: clients ignore unknown fields, but
 some fail on unknown events.
 
-The block of a call that the gateway runs starts when its arguments are whole. They stand in the start of the block and
+The block of a call that the gateway runs starts when its arguments are whole. They are in the start of the block and
 once more as one delta: the SDKs that are not beta read no deltas of this block.
 """
 

@@ -66,7 +66,7 @@ class AgentEventEncoder(DeltaEncoder):
         super().__init__(info)
         self._factory = ItemFactory(info)
         self._first = 0
-        """The first message of the turn that is told."""
+        """The first message of the turn that is being sent."""
         self._results: list[ServerResult] = []
         """Those of the last turn, as long as not all are there."""
         self._missing = 0
@@ -122,7 +122,7 @@ class AgentEventEncoder(DeltaEncoder):
 
     @property
     def _turn(self) -> list[ReplyMessage]:
-        """The messages of the turn that is told."""
+        """The messages of the turn that is being sent."""
         return self._accumulator.messages[self._first :] if self._first else self._accumulator.messages
 
     def _add_result(self, result: ServerResult) -> bytes:
