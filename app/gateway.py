@@ -491,7 +491,7 @@ def _make_body_key(deployment: Deployment) -> tuple[str, int, str]:
 def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
     """Hash what a server's prefix cache sees first: the model, and the messages up to the first of the user."""
     given = body[api.conversation]
-    # The text of a client's own body stands for one message of the user.
+    # A text in a client's own body is one message of the user.
     messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
     seen: list[Any] = [body["model"], messages[: end + 1]]

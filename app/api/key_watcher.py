@@ -61,9 +61,10 @@ class KeyWatcher:
             except StateError as error:
                 self._throttled_log.warn("the API keys of the state database were not read; the last ones stay", error)
                 return
-            first, self._rows, self._change = self._rows is None, rows, change
+            first, self._rows = self._rows is None, rows
             if rows or not first:
                 await self._apply(with_stored_keys(self._settings, rows))
+            self._change = change
 
     def observe(self, record: RequestRecord) -> None:
         """Note the use of a key."""
@@ -73,7 +74,10 @@ class KeyWatcher:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            await self.refresh()
+            try:
+                await self.refresh()
+            except Exception:  # the next round tries again: a key that was revoked must not stay for good
+                log.exception("defect while applying the API keys of the state database")
             if self._used and time.monotonic() - self._stored_use_at > USE_SECONDS:
                 await self.store_use()
 

@@ -444,7 +444,7 @@ class ModelTools(_Section):
 
     mcp: str
     tools: _Names | None = None
-    """None: all that the server offers."""
+    """None: all tools of the server."""
 
 
 MAX_PRICE = 1_000_000

@@ -282,7 +282,7 @@ class Profile(BaseModel):
     """The server keeps the beginnings of conversations that it has read, so the next turn is cheaper there. With
     several upstreams a session then stays at one, unless the model has another `strategy`."""
     session_header: str | None = None
-    """The header in which the server is told a hash of the session's id, so that it finds the session in its cache."""
+    """The header that tells the server a hash of the session's id, so that it finds the session in its cache."""
     cache_control: bool = False
     """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic). If
     false, it is left out, with a warning."""

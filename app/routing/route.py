@@ -60,7 +60,7 @@ class ModelRoute(Struct, frozen=True):
     enforces_output: bool = False
     """A reply to a request with a JSON schema is held back until it is valid."""
     reads_sessions: bool = False
-    """The session of a request chooses the server, or is told to it."""
+    """The session of a request decides which server gets it, or a hash of it is sent to the server."""
 
     @property
     def has_fallbacks(self) -> bool:

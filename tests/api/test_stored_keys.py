@@ -206,3 +206,21 @@ def test_a_key_belongs_to_a_team_of_the_configuration(tmp_path: Path) -> None:
 def test_a_limit_of_spending_needs_prices(gateway: Running) -> None:
     answer = manage(gateway, "POST", body={"name": "bob", "limits": {"spend_per_day": 1}})
     assert answer.status == 422 and "price" in answer.body.decode()
+
+
+def test_a_change_that_could_not_be_applied_is_applied_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.api.key_watcher.WATCH_SECONDS", 0.02)
+    with Running(settings(tmp_path), ModelServer()) as one, Running(settings(tmp_path), ModelServer()) as two:
+        watcher = two.context.key_watcher
+        assert watcher is not None
+        apply, failures = watcher._apply, [RuntimeError("a defect")]
+
+        async def fail_once(changed: Any) -> None:
+            if failures:
+                raise failures.pop()
+            await apply(changed)
+
+        monkeypatch.setattr(watcher, "_apply", fail_once)
+        key = create(one)
+        two.loop.run_until_complete(asyncio.sleep(0.3))
+        assert not failures and chat(two, key).status == 200

@@ -1,6 +1,6 @@
 """A client's own body of `POST /v1/responses`, for servers of the same API.
 
-The gateway stores responses itself, so that items of earlier responses stand in the body. No server can read a seal of
+The gateway stores responses itself, so the body contains the items of earlier responses. No server can read a seal of
 the gateway: in its place stands what the seal holds for a server of this API.
 """
 
