@@ -5,7 +5,6 @@ a time, so that neither memory nor time is taken by what a few bytes claim to be
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -18,31 +17,7 @@ from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge, Unsupport
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
-
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{,]', re.DOTALL)
-
-
-def max_values(data: bytes | bytearray) -> int:
-    """Return an upper bound of the number of values, in about a nanosecond per byte.
-
-    Each value but the first follows a bracket or a comma. Commas inside strings are counted too.
-    """
-    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
-
-
-def count_values(data: bytes | bytearray, limit: int) -> int:
-    """Return the number of values, counting each empty list or object as if it held one; stop at `limit` + 1."""
-    upper_bound = max_values(data)
-    if upper_bound <= limit:
-        return upper_bound
-    count = 1
-    for token in _TOKEN.finditer(data):
-        if data[token.start()] != 0x22:
-            count += 1
-            if count > limit:
-                break
-    return count
-
+from app.runtime.value_count import count_values
 
 T = TypeVar("T")
 
