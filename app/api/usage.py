@@ -33,6 +33,7 @@ _NUMBERS: dict[str, Any] = {
     "saved_tokens": 2200,
     "cost": 0.0024,
 }
+_CSV = {"type": "string", "examples": ["model,requests,errors,…,cost\r\nlarge,3,0,…,0.0024\r\n"]}
 
 
 class UsageNumbers(Described):
@@ -89,7 +90,7 @@ class UsageReport(Described):
     tags=["usage"],
     operation_id="get_usage",
     summary="Total the usage and cost by day, key, team and model",
-    responses=describe(400, 403, 404, 422, 503) | {200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+    responses=describe(400, 403, 404, 422, 503) | {200: {"content": {"text/csv": {"schema": _CSV}}}},
     response_model=UsageReport,
     response_model_exclude_unset=True,
 )
