@@ -15,6 +15,7 @@ from app.api.response_writer import OfferedWriter
 from app.api.response_writer import Scope as Scope
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge, UnsupportedEncoding
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
+from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.value_count import count_values
@@ -26,7 +27,8 @@ Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 
 LARGE_BYTES = 256 * 1024
-"""Larger bodies are parsed and prepared in another thread, so that other requests are served meanwhile."""
+"""Bodies of which more must be read are parsed and prepared in another thread, so that other requests are served
+meanwhile."""
 PARSE_WAIT_SECONDS = 10.0
 """How long a large body waits for the memory that parsing it needs."""
 BYTES_PER_BYTE = 3
@@ -120,6 +122,18 @@ async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
         return function(*given)
 
     return await asyncio.to_thread(call)
+
+
+def is_large(raw: bytes | bytearray, memory: CallerMemory | None) -> bool:
+    """Whether so much of a body must be read that another thread does it. What is remembered need not be read."""
+    return len(raw) > LARGE_BYTES and len(raw) - (0 if memory is None else memory.compare(raw)) > LARGE_BYTES
+
+
+def has_few_values(raw: bytes | bytearray, memory: CallerMemory | None, limit: int) -> bool:
+    """Whether a body surely has at most `limit` values; found out without looking at what is remembered of it."""
+    if len(raw) <= limit:
+        return True
+    return memory is not None and memory.compare(raw) > 0 and memory.max_values(raw) <= limit
 
 
 async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int, name: str = "the body") -> int:

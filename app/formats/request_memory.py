@@ -232,9 +232,10 @@ class CallerMemory:
                 self._earlier = found if self._known else None
         return 0 if self._earlier is None else self._earlier.ends[self._known - 1] - self._earlier.start
 
-    def max_known_values(self) -> int:
-        """Return an upper bound of the number of values in what need not be read."""
-        return 0 if self._earlier is None else self._earlier.bounds[self._known]
+    def max_values(self, raw: bytes | bytearray) -> int:
+        """Return an upper bound of the number of values in a request that repeats an earlier one."""
+        assert self._earlier is not None
+        return self._earlier.bounds[self._known] + max_values(raw, self._earlier.ends[self._known - 1])
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
         """Return the object that a body is, in whose lists objects are `Entry`.
@@ -381,7 +382,7 @@ def validate_entries(entries: Any, whole: TypeAdapter[Any], each: TypeAdapter[An
 
     Raises ValidationError, the same as for the list as a whole.
     """
-    known, done = resume(entries, id(each)) if isinstance(entries, list) else (0, None)
+    known, done = resume(entries, id(each)) if isinstance(entries, list) else (0, ())
     if not known:
         valid: list[Any] = whole.validate_python(entries)
     else:
