@@ -95,7 +95,10 @@ class RequestInProgress:
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
-        self.record = RequestRecord(self.id, endpoint, self.caller.name, trace=context.begin_trace(scope))
+        team = self.caller.team
+        self.record = RequestRecord(
+            self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
+        )
         self.attempts = AttemptLog(self.record.trace)
 
 

@@ -48,7 +48,9 @@ class LoopLagSampler:
 
 
 OTHER = "other"
-"""The label of every model whose name is not configured."""
+"""The label of every model whose name is not configured, and of tools beyond `MAX_TOOL_LABELS`."""
+MAX_TOOL_LABELS = 200
+"""Of one server. Its tools have the names that it gives them, and it may rename them again and again."""
 
 DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
@@ -177,6 +179,8 @@ class Metrics:
             "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
             ("server", "tool", "outcome"),
         )
+        self._tools: dict[str, set[str]] = {}
+        """The names of tools that are labels, by server."""
         self._tool_seconds = self._add_histogram(
             "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
         )
@@ -268,11 +272,19 @@ class Metrics:
 
     def observe_tool_call(self, call: ToolCallSummary) -> None:
         """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
-        server, tool = (call.server, call.tool) if call.server else (OTHER, OTHER)
+        server, tool = (call.server, self._label_tool(call.server, call.tool)) if call.server else (OTHER, OTHER)
         self._tool_calls[server, tool, call.outcome].inc()
         if call.outcome != "not_run":
             self._tool_seconds[server, tool].observe(call.milliseconds / 1000)
             self._tool_bytes[server,].inc(call.size)
+
+    def _label_tool(self, server: str, tool: str) -> str:
+        known = self._tools.setdefault(server, set())
+        if tool not in known:
+            if len(known) >= MAX_TOOL_LABELS:
+                return OTHER
+            known.add(tool)
+        return tool
 
     def observe_rounds(self, rounds: int) -> None:
         self._rounds.observe(rounds)

@@ -1,6 +1,5 @@
 """What is remembered of requests changes nothing of how they are read, and nobody finds what another one sent."""
 
-import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +13,11 @@ from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import MAX_FOUND, MIN_BYTES, CallerMemory, Entry, RequestMemory
 from app.formats.responses.body import parse_responses_body
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.effort import examples
+from tests.session_edits import EDITS, FILL, Edit, edit, write_body
 
 LIMITS = RequestLimits(max_messages=60, max_content_items=400, max_functions=8, max_nesting=12)
 PARSERS: dict[str, Callable[..., Any]] = {
@@ -26,35 +28,6 @@ PARSERS: dict[str, Callable[..., Any]] = {
     "/v1/responses": parse_responses_body,
 }
 MAX_BYTES = 64 * 1024 * 1024
-DEEP: Any = []
-for _ in range(30):
-    DEEP = [DEEP]
-ODD: list[Any] = [
-    {"role": "assistant", "content": "So."},
-    {"role": "assistant", "content": [{"type": "text", "text": "And", "what": 1}], "odd": True},
-    {"role": "user", "content": "", "nothing": []},
-    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "blob:x"}}]},
-    {"role": "user", "content": [{"type": "compaction", "content": "All of it."}]},
-    {"role": "tool", "tool_call_id": "none", "content": "?"},
-    {"role": "nobody"},
-    {"role": "user", "content": "x", "extra": {"deep": DEEP}},
-    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "y", "z": 2}]},
-    {"type": "item_reference", "id": "msg_1"},
-    {"type": "compaction", "encrypted_content": "x"},
-    {"type": "reasoning", "summary": [], "unknown": {"a": 1}},
-    "text",
-    None,
-    7,
-]
-FILL = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
-
-
-def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> dict[str, Any]:
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
-    body = json.loads(written)
-    body["messages" if "messages" in body else "input"].insert(0, dict(FILL))
-    assert isinstance(body, dict)
-    return body
 
 
 def describe(parsed: Any) -> Any:
@@ -66,60 +39,18 @@ def describe(parsed: Any) -> Any:
     return parsed, repr(parsed)
 
 
-EDITS = st.lists(
-    st.tuples(
-        st.sampled_from(["drop", "swap", "repeat", "insert", "mark", "unmark", "word", "model", "tool", "cut"]),
-        st.integers(0, 30),
-        st.integers(0, 30),
-    ),
-    max_size=4,
-)
-
-
-def edit(body: dict[str, Any], kind: str, first: int, second: int) -> None:
-    entries = body["messages" if "messages" in body else "input"]
-    tools = body["tools" if "tools" in body else "functions"]
-    at, other = 1 + first % (len(entries) - 1 or 1), second % len(entries)
-    at = min(at, len(entries) - 1)
-    if kind == "drop" and at:
-        del entries[at]
-    elif kind == "swap" and at and other:
-        entries[at], entries[other] = entries[other], entries[at]
-    elif kind == "repeat":
-        entries.insert(other, json.loads(json.dumps(entries[at])))
-    elif kind == "insert":
-        entries.insert(at, copy.deepcopy(ODD[second % len(ODD)]))
-    elif kind in ("mark", "unmark") and isinstance(entries[at], dict):
-        content = entries[at].get("content")
-        block = content[-1] if isinstance(content, list) and content else None
-        if isinstance(block, dict):
-            block["cache_control"] = {"type": "ephemeral"}
-            if kind == "unmark":
-                del block["cache_control"]
-    elif kind == "word" and isinstance(entries[at], dict):
-        entries[at]["content"] = f"{first} {second}"
-    elif kind == "model":
-        body["model"] = f"m{first}"
-    elif kind == "tool" and tools:
-        tools[first % len(tools)]["name"] = f"f{second}"
-    elif kind == "cut":
-        del entries[max(2, len(entries) - first % 5) :]
-
-
 @pytest.mark.parametrize("path", PARSERS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(edits=st.lists(EDITS, min_size=1, max_size=4))
-def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(
-    path: str, edits: list[list[tuple[str, int, int]]]
-) -> None:
-    parse, body = PARSERS[path], write_body(path, 4, 3)
+def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(path: str, edits: list[list[Edit]]) -> None:
+    parse, body, whole = PARSERS[path], write_body(path, 4, 3), write_body(path, 8, 3)
     memory = RequestMemory(MAX_BYTES)
     for number, each in enumerate(edits):
         raw = json.dumps(body).encode()
         for _ in range(2):
             assert describe(parse(raw, LIMITS, memory.open("a"))) == describe(parse(raw, LIMITS, None))
         for kind, first, second in each:
-            edit(body, kind, first, second + number)
+            edit(body, whole, kind, first, second + number)
 
 
 @pytest.mark.parametrize("path", PARSERS)
