@@ -2,7 +2,7 @@
 
 Servers that enforce a schema from the first token on, while the prompt has already opened the model's reasoning, send
 the JSON as reasoning, and no text (vllm-project/vllm issues 19222, 41132; lmstudio-ai/lmstudio-bug-tracker issue 1773).
-It is told again as the text.
+It becomes the text as well.
 """
 
 import re
