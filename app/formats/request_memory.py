@@ -5,7 +5,6 @@ are compared from their beginning, and the entries of the conversation before th
 they are the objects of the earlier request.
 """
 
-import os
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -120,11 +119,14 @@ class RememberedRequest:
         """Read a request that has the same bytes up to the end of this one's first `count` entries. Return (its body,
         what is to be remembered, how many bytes were not read).
 
-        The body is read without these entries. A word that nobody can know is in their place, which shows that the
+        The body is read without these entries. A word that it does not have is in their place, which shows whether the
         list is the conversation. Raises ValueError or msgspec.DecodeError if it is not, or if the body is not valid.
         """
-        end, word = self.ends[count - 1], b'"%b"' % os.urandom(16).hex().encode()
-        fields = _read_fields(raw[: self.start] + word + raw[end:])
+        end, word = self.ends[count - 1], _WORD
+        before, after = raw[: self.start], raw[end:]
+        while word in before or word in after:
+            word = b'"%b"' % (word[1:-1] * 2)
+        fields = _read_fields(before + word + after)
         remembered = end - self.start
         body: dict[str, Any] = {}
         new: list[msgspec.Raw] = []
@@ -287,6 +289,7 @@ def count_common(first: bytes, second: bytes) -> int:
 
 _PIECE_BYTES = 16**4
 _PROBE_BYTES = 32
+_WORD = b'"the entries that are known"'
 _COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
 _GAP = re.compile(rb"[ \t\n\r,]*")
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
