@@ -285,3 +285,11 @@ def test_an_entry_is_an_object_like_any_other() -> None:
     assert entry == {"a": [1]}
     assert json.dumps(entry) == '{"a": [1]}'
     assert type(entry.copy()) is dict
+
+
+def test_a_conversation_may_have_the_word_that_stands_in_its_place() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    turns = [{"role": "user", "content": "the entries that are known"}, "the entries that are known"]
+    for number in range(4):
+        body = {"messages": [FILL, *turns * number], "x": turns}
+        assert read(memory, "a", body) == body
