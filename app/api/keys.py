@@ -42,8 +42,6 @@ _ROW: dict[str, Any] = {
     "created_by": "root",
     "last_used": "2026-11-26T18:30:00Z",
     "previous_until": "2026-11-27T12:00:00Z",
-    "revoked": None,
-    "revoked_by": None,
 }
 
 
@@ -110,8 +108,8 @@ class KeyInfo(Described):
     """Stored once a minute."""
     previous_until: datetime | None
     """Until when the key before the last rotation is accepted too."""
-    revoked: datetime | None
-    revoked_by: str | None
+    revoked: datetime | None = None
+    revoked_by: str | None = None
     """The name of the administrator's key."""
 
 
