@@ -74,7 +74,10 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
             f"export PARLEY_USAGE__URL={usage}",
             'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
             *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
-            *(_address(block, str((with_keys if re.search("Bearer|ADMIN_KEY", block) else without_keys).base_url)) for block in run),
+            *(
+                _address(block, str((with_keys if re.search("Bearer|ADMIN_KEY", block) else without_keys).base_url))
+                for block in run
+            ),
         ]
         shutil.copy(ROOT / "README.md", folder)
         with anyio.fail_after(60):
