@@ -225,7 +225,8 @@ class _EndChange(Struct, frozen=True):
             return events
         usage = sum_usage([*self.usages, read_usage(end)]) if self.usages else end.usage
         warnings = (*end.warnings, *self.warnings)
-        return [*events[:-1], replace(end, usage=usage, output=self.outcome, warnings=warnings)]
+        outcome = end.output if self.outcome == "valid" and end.output == "mended" else self.outcome
+        return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
 
 
 class _HeldReply:
