@@ -1,7 +1,7 @@
 """Reads what a server of tools sends as messages of the protocol, also where it is not quite valid.
 
 A result is mended if only some characters of it are wrong. An answer that cannot be read is an error of its call, which
-would otherwise wait for it in vain.
+would otherwise wait for it until its time is over.
 """
 
 import contextlib
