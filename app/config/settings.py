@@ -555,6 +555,8 @@ class UsageSettings(_Section):
     """Without a URL, `load` sets that of `state.url`, or a file in the user's data folder if it is writable."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """In which days and months begin, of usage and of limits of spending."""
+    keep_days: int | None = Field(default=None, ge=1, le=36_500)
+    """Totals of days before these are deleted, except those of the month in progress; None: none."""
 
     @property
     def zone(self) -> tzinfo:

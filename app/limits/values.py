@@ -68,7 +68,11 @@ def make_caller_rules(caller: str, limits: Limits, team: Team | None = None) -> 
     """Return the rules of a caller, then those of its team."""
     yield from make_rules(f"the API key {caller!r}", f"key:{caller}", limits)
     if team is not None:
-        yield from make_rules(f"the team {team.name!r}", f"team:{team.name}", team.limits)
+        yield from make_team_rules(team)
+
+
+def make_team_rules(team: Team) -> Iterator[Rule]:
+    return make_rules(f"the team {team.name!r}", f"team:{team.name}", team.limits)
 
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:
