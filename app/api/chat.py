@@ -18,6 +18,8 @@ from app.api.asgi import (
     Receive,
     Scope,
     call_in_thread,
+    has_few_values,
+    is_large,
     read_body,
     send_error,
     take_body,
@@ -95,7 +97,10 @@ class RequestInProgress:
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
-        self.record = RequestRecord(self.id, endpoint, self.caller.name, trace=context.begin_trace(scope))
+        team = self.caller.team
+        self.record = RequestRecord(
+            self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
+        )
         self.attempts = AttemptLog(self.record.trace)
 
 
@@ -243,10 +248,10 @@ class ChatEndpoint(Generic[Parsed]):
                 raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
             request.record.record_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
-                if len(raw) > server.max_json_values or len(raw) > LARGE_BYTES:
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
-                request.is_large = len(raw) > LARGE_BYTES
                 memory = context.open_request_memory(scope, raw)
+                request.is_large = is_large(raw, memory)
+                if request.is_large or not has_few_values(raw, memory, server.max_json_values):
+                    await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
                 del raw, parsing

@@ -38,7 +38,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_models(commands.add_parser("models", help="list the models of a running gateway, and what each can do"))
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
-    _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key and model"))
+    _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
     _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
@@ -120,8 +120,13 @@ def _add_usage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", dest="last", metavar="DAY", help="the last day (default: today)")
     parser.add_argument("--key", help="only requests with the API key of this name")
     parser.add_argument("--model", help="only requests for this model")
-    parser.add_argument("--group-by", help="day, key, model, or several with commas (default: all of them)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--team", help="only requests of this team's keys")
+    parser.add_argument(
+        "--group-by", help="day, key, team, model, or several with commas (default: day, key and model)"
+    )
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    output.add_argument("--csv", action="store_true", help="print CSV instead of a table")
     parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 

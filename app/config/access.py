@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import astuple
-
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.issuer import Issuer, TeamRights
 from app.access.key_ring import StoredKey
@@ -16,7 +14,7 @@ from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
 from app.limits.values import Rule, Team, make_caller_rules, make_gateway_rules, make_model_rules, make_team_rules
 from app.state import Database
-from app.usage.meter import Price
+from app.usage.meter import Price, find_highest
 
 if TYPE_CHECKING:
     from app.access.jwks import JwksLocation, JwksSources
@@ -168,7 +166,7 @@ def find_highest_prices(settings: Settings) -> dict[str, Price]:
         rows = [settings.models[one].price for one in find_answering(settings, name) if one in settings.models]
         prices = [row.to_price() for row in rows if row is not None]
         if prices:
-            found[name] = Price(*(max(numbers) for numbers in zip(*map(astuple, prices), strict=True)))
+            found[name] = find_highest(prices)
     return found
 
 

@@ -13,12 +13,12 @@ from fnmatch import fnmatchcase
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 from urllib.parse import quote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import httpx
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -36,6 +36,7 @@ from pydantic import (
 from app.access.addresses import TrustedProxies, is_loopback
 from app.access.issuer import AlgorithmName
 from app.attachments.fetch.address_policy import AllowList
+from app.chat.token_usage import MAX_COUNT
 from app.config.prices import read_prices
 from app.config.sources import config_file, read_sources
 from app.params import MAX_SECONDS, GenerateCfg, RagConfig
@@ -500,19 +501,52 @@ MAX_PRICE = 1_000_000
 _Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
-class ModelPrice(_Section):
+class _TokenPrices(_Section):
     """The prices of a million tokens, all in one currency."""
 
     input: _Amount
     output: _Amount
     cached_input: _Amount | None = None
     cache_write: _Amount | None = None
+    reasoning: _Amount | None = None
 
     def to_price(self) -> Price:
         """Return the price. Without a price of their own, tokens of the server's cache cost as much as other input."""
         cached = self.input if self.cached_input is None else self.cached_input
         written = self.input if self.cache_write is None else self.cache_write
-        return Price(self.input, self.output, cached, written)
+        return Price(self.input, self.output, cached, written, self.reasoning)
+
+
+class PriceTier(_TokenPrices):
+    """The prices of requests with longer prompts."""
+
+    above_tokens: int = Field(ge=1, le=MAX_COUNT)
+
+
+class ModelPrice(_TokenPrices):
+    tiers: tuple[PriceTier, ...] = ()
+
+    @field_validator("tiers")
+    @classmethod
+    def _sort(cls, tiers: tuple[PriceTier, ...]) -> tuple[PriceTier, ...]:
+        numbers = [tier.above_tokens for tier in tiers]
+        if len({*numbers}) < len(numbers):
+            raise ValueError("two tiers have the same above_tokens")
+        return tuple(sorted(tiers, key=lambda tier: tier.above_tokens))
+
+    def to_price(self) -> Price:
+        tiers = tuple((tier.above_tokens, tier.to_price()) for tier in self.tiers)
+        return replace(super().to_price(), tiers=tiers)
+
+    @classmethod
+    def from_price(cls, price: Price) -> Self:
+        """Return the settings of a price that was read from a file."""
+        tiers = [{"above_tokens": above, **_list_prices(tier)} for above, tier in price.tiers]
+        return cls.model_validate({**_list_prices(price), "tiers": tiers})
+
+
+def _list_prices(price: Price) -> dict[str, Any]:
+    return {name: value for name, value in asdict(price).items() if name != "tiers"}
 
 
 class Model(_Section):
@@ -569,6 +603,8 @@ class UsageSettings(_Section):
     """Without a URL, `load` sets that of `state.url`, or a file in the user's data folder if it is writable."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """In which days and months begin, of usage and of limits of spending."""
+    keep_days: int | None = Field(default=None, ge=1, le=36_500)
+    """Totals of days before these are deleted, except those of the month in progress; None: none."""
 
     @property
     def zone(self) -> tzinfo:
@@ -848,7 +884,7 @@ def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:
     for name, row in models.items():
         price = known.get(row.name or name) or known.get(name)
         if row.price is None and price is not None:
-            models[name] = row.model_copy(update={"price": ModelPrice(**asdict(price))})
+            models[name] = row.model_copy(update={"price": ModelPrice.from_price(price)})
     return settings.model_copy(update={"models": models})
 
 
@@ -1003,7 +1039,7 @@ def _check_prices(settings: Settings) -> Iterator[str]:
                 for model, row in settings.models.items()
                 if all(_match_any((model, *row.aliases), patterns) for patterns in globs)
             )
-            if all(any(set("*?[") & set(pattern) for pattern in patterns) for patterns in globs):
+            if _allow_unconfigured(globs, settings):
                 open_ended.add(path)
     for path, models in limited.items():
         answering = {name for model in models for name in find_answering(settings, model)}
@@ -1029,6 +1065,14 @@ def _list_spenders(settings: Settings) -> Iterator[tuple[str, LimitSettings, Seq
         teams = {row.team, *(settings.teams if row.team_claim is not None else ())}
         for team in sorted(teams, key=str):
             yield json_path(["jwt", name, "limits"]), row.limits, row.models, team
+
+
+def _allow_unconfigured(globs: Sequence[Sequence[str]], settings: Settings) -> bool:
+    """Whether a model that is not configured can match a pattern of each of these lists."""
+    wild = [any(set("*?[") & set(pattern) for pattern in patterns) for patterns in globs]
+    known = {name for model, row in settings.models.items() for name in (model, *row.aliases)}
+    others = {pattern for patterns in globs for pattern in patterns} - known
+    return all(wild) or any(all(_match_any((name,), patterns) for patterns in globs) for name in others)
 
 
 def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:

@@ -48,7 +48,9 @@ class LoopLagSampler:
 
 
 OTHER = "other"
-"""The label of every model whose name is not configured."""
+"""The label of every model whose name is not configured, and of tools beyond `MAX_TOOL_LABELS`."""
+MAX_TOOL_LABELS = 200
+"""Of one server. Its tools have the names that it gives them, and it may rename them again and again."""
 
 MAX_JWT_CALLERS = 200
 OTHER_CALLERS = "(others)"
@@ -183,6 +185,8 @@ class Metrics:
             "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
             ("server", "tool", "outcome"),
         )
+        self._tools: dict[str, set[str]] = {}
+        """The names of tools that are labels, by server."""
         self._tool_seconds = self._add_histogram(
             "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
         )
@@ -274,11 +278,19 @@ class Metrics:
 
     def observe_tool_call(self, call: ToolCallSummary) -> None:
         """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
-        server, tool = (call.server, call.tool) if call.server else (OTHER, OTHER)
+        server, tool = (call.server, self._label_tool(call.server, call.tool)) if call.server else (OTHER, OTHER)
         self._tool_calls[server, tool, call.outcome].inc()
         if call.outcome != "not_run":
             self._tool_seconds[server, tool].observe(call.milliseconds / 1000)
             self._tool_bytes[server,].inc(call.size)
+
+    def _label_tool(self, server: str, tool: str) -> str:
+        known = self._tools.setdefault(server, set())
+        if tool not in known:
+            if len(known) >= MAX_TOOL_LABELS:
+                return OTHER
+            known.add(tool)
+        return tool
 
     def observe_rounds(self, rounds: int) -> None:
         self._rounds.observe(rounds)

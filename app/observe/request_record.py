@@ -45,6 +45,8 @@ class RequestRecord(Struct, eq=False):
     """`chat`, `completions`, `messages`, …: the name of the endpoint, not its path."""
     caller: str = ""
     """The name of the API key, or `issuer:name` with a JWT; empty without either."""
+    team: str = ""
+    """The team of the caller; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)
     model: str = ""
     """The configured name of the model, even if the caller used an alias; empty if the request was refused before its

@@ -76,6 +76,12 @@ MIGRATIONS: Sequence[Migration] = (
         ("DROP TABLE api_keys", "DROP TABLE api_key_changes"),
         ("api_keys", "api_key_changes"),
     ),
+    Migration(
+        "usage by team",
+        ("ALTER TABLE usage_totals ADD COLUMN team {text} NOT NULL DEFAULT ''",),
+        ("ALTER TABLE usage_totals DROP COLUMN team",),
+        (),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (

@@ -1,4 +1,9 @@
-"""Checks the text of a reply against the JSON schema of the request's `response_format`."""
+"""Checks the text of a reply against the JSON schema of the request's `response_format`.
+
+Servers that enforce a schema from the first token on, while the prompt has already opened the model's reasoning, send
+the JSON as reasoning, and no text (vllm-project/vllm issues 19222, 41132; lmstudio-ai/lmstudio-bug-tracker issue 1773).
+It becomes the text as well.
+"""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.events import Event, Finish, OutputOutcome, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, OutputOutcome, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.json_schema import Unchecked, validate
@@ -133,17 +138,25 @@ class OutputCheckStage:
         self._warns = warns
         self._texts: list[str] = []
         self._length = 0
+        self._reasoning: list[str] = []
+        """As long as there is no text."""
+        self._reasoning_length = 0
         self._has_calls = False
 
     def feed(self, events: list[Event]) -> list[Event]:
         for event in events:
             if type(event) is TextDelta:
                 self._add(event)
+            elif type(event) is ReasoningDelta:
+                self._add_reasoning(event.text)
             elif type(event) is ToolCallDelta:
                 self._has_calls = True
         last = events[-1] if events else None
         if type(last) is not Finish or last.reason != "stop" or self._has_calls:
             return events
+        moved = self._find_reasoned_output()
+        if moved is not None:
+            return [*events[:-1], TextDelta(moved), self._warn_moved(last)]
         return [*events[:-1], self._check(last)]
 
     def _add(self, event: TextDelta) -> None:
@@ -152,6 +165,26 @@ class OutputCheckStage:
         self._length += len(event.text)
         if self._length <= MAX_TEXT_CHARACTERS:
             self._texts.append(event.text)
+        if self._reasoning and not event.text.isspace():
+            self._reasoning = []
+
+    def _add_reasoning(self, text: str) -> None:
+        self._reasoning_length += len(text)
+        if self._reasoning_length <= MAX_TEXT_CHARACTERS:
+            self._reasoning.append(text)
+
+    def _find_reasoned_output(self) -> str | None:
+        """Return the reasoning of a reply without text, if it is valid JSON as it is."""
+        if not self._reasoning or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
+            return None
+        text = "".join(self._reasoning).strip()
+        if not text.startswith(("{", "[")) or check_output(text, self._schema, MAX_WORK).outcome != "valid":
+            return None
+        return text
+
+    def _warn_moved(self, finish: Finish) -> Finish:
+        warning = f"the model server sent the JSON for the schema of {self._path} as reasoning; it is the text as well"
+        return replace(finish, output="mended", warnings=(*finish.warnings, warning))
 
     def _check(self, finish: Finish) -> Finish:
         text = "".join(self._texts) if self._length <= MAX_TEXT_CHARACTERS else " " * (MAX_TEXT_CHARACTERS + 1)

@@ -141,3 +141,32 @@ def test_the_schema_of_a_request(response_format: object, schema: object) -> Non
     for mode, wanted in (("off", False), ("warn", schema is not None), ("enforce", schema is not None)):
         stage = make_output_stage(request(response_format), Profile.model_validate({"check_output": mode}))
         assert (stage is not None) is wanted
+
+
+@each_case(
+    ("reasoning", "said", "moved"),
+    [
+        (['{"a"', ": 1}\n"], [], True),
+        (['\n{"a": 1}'], ["\n\n"], True),
+        (['{"a": 1}'], ['{"a": 2}'], False),
+        (['{"a": "x"}'], [], False),
+        (['I think {"a": 1}'], [], False),
+        (['```json\n{"a": 1}\n```'], [], False),
+        ([], [], False),
+    ],
+)
+@pytest.mark.parametrize("warns", [True, False])
+def test_json_that_comes_as_reasoning_is_the_text_as_well(
+    reasoning: list[str], said: list[str], moved: bool, warns: bool
+) -> None:
+    thought: list[Event] = [ReasoningDelta(piece) for piece in reasoning]
+    *before, end = run(thought, [*text(*said), Finish("stop")], warns=warns)
+    assert isinstance(end, Finish)
+    assert before == [*thought, *text(*said), *([TextDelta('{"a": 1}')] if moved else [])]
+    assert any("as reasoning" in line for line in end.warnings) is moved
+    assert (end.output == "mended" and end.cacheable) is moved
+
+
+def test_reasoning_of_a_reply_that_is_cut_is_not_its_text() -> None:
+    events: list[Event] = [ReasoningDelta('{"a": 1}'), Finish("length")]
+    assert run(events) == events
