@@ -21,8 +21,8 @@ _MAX_CONNECTIONS = 4
 _REST_SECONDS = 5.0
 """How long a server that gave no connection is not asked again: each request would wait for it."""
 _IDLE_SECONDS = 300.0
-_MAX_AGE_SECONDS = 1800.0
-"""So that a moved server or a changed DNS name is followed."""
+_MAX_AGE_SECONDS = 60.0
+"""So that a changed DNS name is followed although the old server still answers."""
 _LOCK = 0x5061726D
 """The advisory lock under which the tables are changed: only one process may do that."""
 
@@ -105,7 +105,7 @@ class PostgresDatabase:
         if time.monotonic() < self._retry_at:
             raise StateError(self._last_error)
         try:
-            with self._find_pool().connection() as connection:
+            with self._find_pool().connection() as connection, _closed_if_standby(connection):
                 yield connection
         except PoolTimeout as error:
             self._last_error = f"{self.name}: {self._explain()}"
@@ -145,6 +145,16 @@ class PostgresDatabase:
         except psycopg.Error as error:
             return _first_line(error)
         return f"no connection became free within {_CONNECT_SECONDS} s"
+
+
+@contextlib.contextmanager
+def _closed_if_standby(connection: _Connection) -> Iterator[None]:
+    """Close a connection to a server that takes no writes: after a failover, the name is that of another server."""
+    try:
+        yield
+    except psycopg.errors.ReadOnlySqlTransaction:
+        connection.close()
+        raise
 
 
 def _configure(connection: _Connection) -> None:

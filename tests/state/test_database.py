@@ -149,6 +149,18 @@ def test_a_file_that_cannot_be_written_is_an_error_and_works_again_later(tmp_pat
     database.close()
 
 
+def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: Path) -> None:
+    database = open_database(make_address("postgres", tmp_path))
+    with database.transaction() as statements:
+        statements.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY")
+    with pytest.raises(StateError, match="read-only"), database.transaction() as statements:
+        statements.execute(PUT, ("a", "d", 1, 0))
+    with database.transaction() as statements:
+        statements.execute(PUT, ("a", "d", 1, 0))
+    assert count(database) == 1
+    database.close()
+
+
 def test_an_unreachable_postgres_is_an_error_that_shows_no_password() -> None:
     address = parse_state_url("postgresql://me:hunter2@127.0.0.1:1/parley")
     assert isinstance(address, PostgresUrl)
