@@ -61,7 +61,7 @@ def parse_jwk_set(data: bytes) -> JwkSet:
         raise ValueError("it is not JSON") from None
     rows = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(rows, list):
-        raise ValueError('it is no JSON Web Key Set, an object with a list "keys"')
+        raise ValueError('it has no list "keys", as a JSON Web Key Set has')
     if len(rows) > MAX_KEYS:
         raise ValueError(f"it has {len(rows)} keys; at most {MAX_KEYS} can be")
     keys: list[Jwk] = []

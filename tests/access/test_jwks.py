@@ -143,7 +143,7 @@ def test_a_file_that_is_missing_too_large_or_no_key_set_is_explained(tmp_path: P
     for content, words in [
         (None, "cannot be read (No such file or directory)"),
         (b"x" * (MAX_DOCUMENT_BYTES + 1), "is larger than"),
-        (b"{}", "no JSON Web Key Set"),
+        (b"{}", "no list"),
     ]:
         if content is not None:
             file.write_bytes(content)
