@@ -282,7 +282,11 @@ class Limiter:
         found = dict.fromkeys([*self._global, *itertools.chain.from_iterable(self._models.values())])
         for caller in callers:
             found |= dict.fromkeys(make_caller_rules(caller.name, caller.limits, caller.team))
-        rules = [*found]
+        return await self.read_rules([*found])
+
+    async def read_rules(self, rules: Sequence[Rule]) -> list[LimitUse]:
+        """Return what is used of each of these limits; limits of money come last, and are left out while the state
+        database cannot be used."""
         if not rules:
             return []
         money: list[LimitUse] = []

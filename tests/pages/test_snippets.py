@@ -61,7 +61,11 @@ def test_the_commands_of_a_page_succeed(page: Path, tmp_path: Path) -> None:
 
 async def _run_blocks(run: list[str], folder: Path) -> None:
     usage = f"sqlite:///{folder}/usage.db"
-    admin = {"keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}}, "usage": {"url": usage}}
+    admin = {
+        "keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}},
+        "usage": {"url": usage},
+        "state": {"url": f"sqlite:///{folder}/state.db"},
+    }
     async with (
         serving(Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})) as without_keys,
         serving(Settings.model_validate({"demo": True, **admin})) as with_keys,
@@ -71,7 +75,10 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
             f"export PARLEY_USAGE__URL={usage}",
             'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
             *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
-            *(_address(block, str((with_keys if "Bearer" in block else without_keys).base_url)) for block in run),
+            *(
+                _address(block, str((with_keys if re.search("Bearer|ADMIN_KEY", block) else without_keys).base_url))
+                for block in run
+            ),
         ]
         shutil.copy(ROOT / "README.md", folder)
         with anyio.fail_after(60):
