@@ -1,4 +1,4 @@
-"""Checks the text of a reply against the JSON schema of the request's `response_format`.
+"""Checks the text of a reply against the request's `response_format`: its JSON schema, or that it is JSON.
 
 Servers that enforce a schema from the first token on, while the prompt has already opened the model's reasoning, send
 the JSON as reasoning, and no text (vllm-project/vllm issues 19222, 41132; lmstudio-ai/lmstudio-bug-tracker issue 1773).
@@ -29,6 +29,9 @@ MAX_WORK_IN_THREAD = 200_000
 MAX_MENDED_DEPTH = 50
 """json_repair takes the square of a row of opening brackets, which a model may repeat without end."""
 
+ANY_JSON: Mapping[str, Any] = {"type": ["object", "array"]}
+"""What `json_object` without a schema demands. Servers differ in whether it may be an array."""
+
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n")
 _BRACKET = re.compile(r"[][{}]")
 _NO_CONTENT = re.compile(r"[\s,:\"'\\]+")
@@ -45,11 +48,13 @@ class OutputCheck(Struct, frozen=True):
 def find_output_schema(request: ChatRequest) -> Mapping[str, Any] | bool | None:
     """Return the schema that the reply must obey; None if the request has none, or asks for no text."""
     given = request.params.get("response_format") if request.params else None
-    if not isinstance(given, dict) or given.get("type") != "json_schema":
+    if not isinstance(given, dict) or (kind := given.get("type")) not in ("json_object", "json_schema"):
         return None
-    holder = given.get("json_schema")
+    holder = given if kind == "json_object" else given.get("json_schema")  # llama.cpp has a schema beside json_object
     schema = holder.get("schema") if isinstance(holder, dict) else None
-    return schema if isinstance(schema, dict | bool) else None
+    if not isinstance(schema, dict | bool):
+        schema = ANY_JSON if kind == "json_object" else None
+    return schema
 
 
 def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> OutputCheck:
@@ -77,6 +82,8 @@ def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> l
         return ["$: the JSON is nested too deeply"]
     except msgspec.DecodeError as error:
         return [f"$: the text is not JSON: {error}" if text.strip() else "$: the text is empty"]
+    if schema is ANY_JSON:
+        return [] if isinstance(value, dict | list) else ["$: the JSON is neither an object nor an array"]
     return validate(value, schema, max_work)
 
 
@@ -116,25 +123,29 @@ def _list_content(text: str) -> str:
     return _NO_CONTENT.sub("", text)
 
 
-def describe_check(check: OutputCheck, path: str) -> str:
-    """Return a sentence about a text that is not simply valid. `path` is that of the schema in the request."""
+def name_demand(schema: Mapping[str, Any] | bool, path: str) -> str:
+    """Return what a reply must obey, in words. `path` is that of the response format in the request."""
+    return path if schema is ANY_JSON else f"the schema of {path}"
+
+
+def describe_check(check: OutputCheck, demand: str) -> str:
+    """Return a sentence about a text that is not simply valid. `demand`: see `name_demand`."""
     if check.outcome == "mended":
-        return (
-            f"the reply is valid against the schema of {path} only without its fence, or with mended commas or quotes"
-        )
+        return f"the reply is valid against {demand} only without its fence, or with mended commas or quotes"
     if check.outcome == "unchecked":
-        return f"the reply was not checked against the schema of {path}: {check.problems[0]}"
+        return f"the reply was not checked against {demand}: {check.problems[0]}"
     more = f" (and {len(check.problems) - 1} more)" if len(check.problems) > 1 else ""
-    return f"the reply is not valid against the schema of {path}: {check.problems[0]}{more}"
+    return f"the reply is not valid against {demand}: {check.problems[0]}{more}"
 
 
 class OutputCheckStage:
     """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
 
     def __init__(self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool) -> None:
-        """`path` is that of the schema in the request. Without `warns`, another part of the gateway acts on it."""
+        """`path` is that of the response format in the request. Without `warns`, another part of the gateway acts on
+        an invalid text."""
         self._schema = schema
-        self._path = path
+        self._demand = name_demand(schema, path)
         self._warns = warns
         self._texts: list[str] = []
         self._length = 0
@@ -183,7 +194,7 @@ class OutputCheckStage:
         return text
 
     def _warn_moved(self, finish: Finish) -> Finish:
-        warning = f"the model server sent the JSON for the schema of {self._path} as reasoning; it is the text as well"
+        warning = f"the model server sent the JSON for {self._demand} as reasoning; it is the text as well"
         return replace(finish, output="mended", warnings=(*finish.warnings, warning))
 
     def _check(self, finish: Finish) -> Finish:
@@ -193,7 +204,7 @@ class OutputCheckStage:
         if check.outcome == "valid":
             return finish
         if self._warns:
-            finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._path)))
+            finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._demand)))
         return replace(finish, cacheable=False) if check.outcome == "invalid" else finish
 
 

@@ -213,3 +213,23 @@ def test_without_a_schema_nothing_is_held_back() -> None:
     with Running(settings("enforce"), ModelServer(say(BAD))) as gateway:
         answer = ask(gateway, CHAT, {"model": "m", "messages": [{"role": "user", "content": "x"}]})
     assert answer.json["choices"][0]["message"]["content"] == BAD
+
+
+@each_case(("path", "mode"), [(CHAT, "warn"), (CHAT, "enforce"), (PARLEY, "enforce"), (RESPONSES, "enforce")])
+def test_json_mode_is_checked_too(path: str, mode: str) -> None:
+    format_ = {"type": "json_object"}
+    changes: dict[str, dict[str, Any]] = {
+        CHAT: {"response_format": format_},
+        PARLEY: {"generate_cfg": {"response_format": format_}},
+        RESPONSES: {"text": {"format": format_}},
+    }
+    models = ModelServer(say(BAD, GOOD))
+    with Running(settings(mode), models) as gateway:
+        answer = ask(gateway, path, body(path, **changes[path]))
+    text = answer.body.decode()
+    assert answer.status == 200
+    if mode == "warn":
+        assert BAD in text and any("is not valid against response_format" in line for line in warnings(answer))
+    else:
+        assert BAD not in text and "asked once more" in text
+        assert "This reply is not JSON" in models.requests[1].content.decode()

@@ -7,6 +7,7 @@ from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, TextDe
 from app.chat.messages import ChatRequest, Message, Text
 from app.profiles import Profile
 from app.steps.output_check import (
+    ANY_JSON,
     MAX_TEXT_CHARACTERS,
     OutputCheckStage,
     check_output,
@@ -132,7 +133,9 @@ def request(response_format: object) -> ChatRequest:
         ({"type": "json_schema", "json_schema": {"name": "x", "schema": True}}, True),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, None),
         ({"type": "json_schema"}, None),
-        ({"type": "json_object"}, None),
+        ({"type": "json_object"}, ANY_JSON),
+        ({"type": "json_object", "schema": SCHEMA}, SCHEMA),
+        ({"type": "text"}, None),
         (None, None),
     ],
 )
@@ -170,3 +173,19 @@ def test_json_that_comes_as_reasoning_is_the_text_as_well(
 def test_reasoning_of_a_reply_that_is_cut_is_not_its_text() -> None:
     events: list[Event] = [ReasoningDelta('{"a": 1}'), Finish("length")]
     assert run(events) == events
+
+
+@each_case(
+    ("given", "outcome"),
+    [
+        ('{"a": "x"}', "valid"),
+        ("[1]", "valid"),
+        ('```json\n{"a": 1}\n```', "mended"),
+        ("1", "invalid"),
+        ("null", "invalid"),
+        ("The answer.", "invalid"),
+        ("", "invalid"),
+    ],
+)
+def test_without_a_schema_a_reply_must_be_an_object_or_an_array(given: str, outcome: str) -> None:
+    assert check_output(given, ANY_JSON, 1000).outcome == outcome
