@@ -139,8 +139,8 @@ class ParleyServer(uvicorn.Server):
         freed, and runs less often. Threads let the event loop run sooner."""
         assert sockets is not None  # `bind` made them
         for one in (*sockets, *self._metrics_sockets):
-            # uvloop closes no files in the processes that it starts. One that had these would accept connections for
-            # nobody after this process has closed them.
+            # uvloop closes no files in the processes that it starts. While one of them has these, the system accepts
+            # connections that are never answered after this process has closed them.
             one.set_inheritable(False)
         try:
             await self.listen(sockets)
