@@ -234,7 +234,8 @@ class _EndChange(Struct, frozen=True):
             return events
         usage = sum_usage([*self.usages, read_usage(end)]) if self.usages else end.usage
         warnings = (*end.warnings, *self.warnings)
-        outcome = end.output if self.outcome == "valid" and end.output == "mended" else self.outcome
+        kept = self.outcome is None or (self.outcome == "valid" and end.output == "mended")
+        outcome = end.output if kept else self.outcome
         return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
 
 

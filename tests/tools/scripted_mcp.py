@@ -17,7 +17,7 @@ from typing import Any
 TOOLS = [
     "echo", "environment", "fail", "refuse", "big", "die", "hang", "garbage", "long_line", "no_newline", "twice",
     "unknown_id", "flood", "ask", "change", "secret", "child", "status", "lose_session",
-    "deep", "half_pair",
+    "deep", "half_pair", "wait",
 ]  # fmt: skip
 MODE = os.environ.get("MCP_MODE", "")
 WRITING = threading.Lock()
@@ -67,6 +67,10 @@ def run_tool(name: str, arguments: dict[str, Any], id_: Any, write: Callable[[by
         return None
     if name == "half_pair":
         return text("a\ud800b \U0001f600")
+    if name == "wait":
+        while not os.path.exists(arguments["file"]):  # noqa: PTH110
+            time.sleep(0.01)
+        return text("waited")
     if name == "die":
         os._exit(3)
     if name == "hang":
