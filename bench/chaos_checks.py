@@ -1,8 +1,11 @@
-"""What is asked of a gateway at the end: that it is idle, keeps no sockets, and that its log tells of no defect."""
+"""What is asked of a gateway at the end: that it is idle, keeps no sockets and no processes, and that its log tells of
+no defect."""
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from chaos_processes import ADMIN_KEY
@@ -52,6 +55,12 @@ async def find_busy_gauges(port: int) -> dict[str, float]:
     return {name: value for name, value in gauges.items() if value} | dict.fromkeys(missing, -1.0)
 
 
+async def find_running_calls(port: int) -> dict[str, float]:
+    """The servers of tools with calls in progress."""
+    servers = json.loads(await get(port, "/v1/status"))["mcp_servers"]
+    return {f"calls of {server['name']}": float(server["calls"]) for server in servers if server["calls"]}
+
+
 def count_sockets(pid: int, ports: dict[int, str]) -> Counter[str]:
     """The TCP connections of a process by what is at the other end, or at its own: `ports` names them."""
     inodes = set()
@@ -69,6 +78,52 @@ def count_sockets(pid: int, ports: dict[int, str]) -> Counter[str]:
         if fields[9] in inodes and other:
             counted[ports.get(other) or ports.get(own) or f"port {other}"] += 1
     return counted
+
+
+def find_descendants(pid: int) -> set[tuple[int, str]]:
+    """The processes that a process has started, and those that these have: ids, and when they began."""
+    parents = {child: (parent, began) for child, parent, began in _list_processes()}
+    found: set[tuple[int, str]] = set()
+    for child, (_, began) in parents.items():
+        above, seen = child, {child}
+        while above in parents and above != pid:
+            above = parents[above][0]
+            if above in seen:
+                break
+            seen.add(above)
+        if above == pid and child != pid:
+            found.add((child, began))
+    return found
+
+
+def find_alive(processes: set[tuple[int, str]]) -> set[tuple[int, str]]:
+    """Those that still run; one that has ended and was not waited for does not."""
+    return processes & {(pid, began) for pid, _, began in _list_processes()}
+
+
+def find_using(text: str) -> list[int]:
+    """The processes with this text in their command."""
+    found = []
+    for pid, _, _ in _list_processes():
+        with contextlib.suppress(OSError):
+            if text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
+
+
+def _list_processes() -> Iterator[tuple[int, int, str]]:
+    """The id, parent and beginning of each process that runs."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if fields[0] != "Z":
+                    yield int(entry.name), int(fields[1]), fields[19]
+
+
+def find_repeated(lines: Iterable[str]) -> list[str]:
+    """The lines that are there more than once."""
+    return [line for line, count in Counter(lines).items() if count > 1]
 
 
 def resident_kb(pid: int) -> int:

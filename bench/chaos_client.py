@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from chaos_loops import SERVERS, find_loop_mistake
 from chaos_readers import ChatReader, CompletionReader, ReplyReader, WrongReplyError, read_whole
 from chaos_replies import Kind, Question, Received, find_mistake
 from chaos_results import Results
@@ -115,7 +116,7 @@ def make_request(pick: random.Random, number: str, keys: list[str], moment: floa
             random.Random(f"{place} {moment // SHARED_SECONDS}"), f"s{place}-{moment // SHARED_SECONDS:.0f}"
         )
     else:
-        question = _question(pick, number)
+        question = _question(pick, number, loops=True)
     completions = pick.random() < 0.5
     stream = pick.random() < 0.7
     body: dict[str, Any] = {
@@ -131,9 +132,13 @@ def make_request(pick: random.Random, number: str, keys: list[str], moment: floa
             del body["stream_options"]
         if question.kind == "call":
             body["tools"] = [{"type": "function", "function": LOOK_UP}]
+        elif question.kind == "loop":
+            body["tools"] = [{"type": "mcp", "server_label": name} for name in SERVERS]
     else:
         if question.kind == "call":
             body["functions"] = [LOOK_UP]
+        elif question.kind == "loop":
+            body["functions"] = list(SERVERS)
         if stream and pick.random() < 0.2:
             body["stream_mode"] = "snapshot"
     endpoint = "/v1/chat/completions" if completions else "/v1/chat"
@@ -146,10 +151,11 @@ def make_request(pick: random.Random, number: str, keys: list[str], moment: floa
     return request
 
 
-def _question(pick: random.Random, name: str) -> Question:
-    kinds: tuple[Kind, ...] = ("steady", "varying", "call")
+def _question(pick: random.Random, name: str, *, loops: bool = False) -> Question:
+    """Draw a question. Each token of a loop may be seen once, so that no two requests may ask for the same one."""
+    kinds: tuple[Kind, ...] = ("steady", "varying", "call", "loop")
     words = pick.choice((1, 5, 30, 60, 120, 200))
-    return Question(name, pick.choices(kinds, (5, 3, 2))[0], words, pick.choice((0, 5, 30, 60)))
+    return Question(name, pick.choices(kinds, (5, 3, 2, 5 * loops))[0], words, pick.choice((0, 5, 30, 60)))
 
 
 class Client:
@@ -200,15 +206,16 @@ class Client:
         if head.headers.get("x-request-id") != request.id:
             raise WrongReplyError(f"the response has the request id {head.headers.get('x-request-id')}")
         cache = head.headers.get("x-parley-cache", "").split(";")[0]
+        tools = " with tools" if request.question.kind == "loop" else ""
         if not request.stream:
             received = read_whole(json.loads(await self._connection.read_all(head)))
             self._connection.finish(head)
-            return self._judge(request, received, f"whole reply, {cache}")
+            return self._judge(request, received, f"whole reply{tools}, {cache}")
         reader: ReplyReader = ChatReader() if request.endpoint == "/v1/chat" else CompletionReader()
         left = await self._read_stream(request, head, reader)
         self._check(request, reader.received)
         if not left:
-            return self._judge(request, reader.received, f"stream, {cache}")
+            return self._judge(request, reader.received, f"stream{tools}, {cache}")
         if not request.then or not reader.response_id:
             return "left"
         await asyncio.sleep(self._pick.random())
@@ -313,5 +320,6 @@ class Client:
         return f"{outcome}: {received.error if received.ended == 'failed' else received.ended}"
 
     def _check(self, request: Request, received: Received) -> None:
-        if mistake := find_mistake(request.question.prompt, received):
+        find = find_loop_mistake if request.question.kind == "loop" else find_mistake
+        if mistake := find(request.question.prompt, received):
             raise WrongReplyError(mistake)

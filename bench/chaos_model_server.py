@@ -14,6 +14,7 @@ import time
 from typing import Any
 
 import uvloop
+from chaos_loops import answer_conversation
 from chaos_replies import SAME, Answer, answer, read_prompt
 
 PERIOD_SECONDS = 10.0
@@ -58,15 +59,17 @@ class ModelServer:
         fault = ""
         if pick.random() < failing:
             fault = pick.choice([f"head {name}" for name in HEAD_FAULTS] + [f"body {name}" for name in BODY_FAULTS])
-        prompt = request["messages"][-1]["content"]
+        prompt = request["messages"][0]["content"]
         question = read_prompt(prompt)
         mark = f"{pick.getrandbits(32):08x}" if question.kind == "varying" else SAME
+        loops = question.kind == "loop"
+        reply = answer_conversation(request["messages"]) if loops else answer(prompt, mark)
         if fault.startswith("head "):
             await _fail_head(fault.removeprefix("head "), pick, reader, writer)
-        pieces = list(_stream(answer(prompt, mark), request["model"], pick))
+        pieces = list(_stream(reply, request["model"], pick))
         if not request.get("stream"):
             await asyncio.sleep(len(pieces) * question.pace_ms / 1000)
-            body = _whole(answer(prompt, mark), request["model"])
+            body = _whole(reply, request["model"])
             writer.write(_head(200, {"content-type": "application/json", "content-length": str(len(body))}))
             if fault.startswith("body "):
                 half = pick.randrange(len(body))
@@ -141,9 +144,11 @@ async def _fail_body(
 
 def _whole(reply: Answer, model: str) -> bytes:
     message: dict[str, Any] = {"role": "assistant", "content": reply.content, "reasoning_content": reply.reasoning}
-    if reply.arguments:
-        function = {"name": "look_up", "arguments": reply.arguments}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+    if reply.calls:
+        message["tool_calls"] = [
+            {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
+            for id_, name, arguments in reply.calls
+        ]
     choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
     whole = {"id": "x", "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
     return json.dumps(whole).encode()
@@ -154,11 +159,11 @@ def _stream(reply: Answer, model: str, pick: random.Random) -> list[bytes]:
     events = [_event({"role": "assistant", "content": ""}, model)]
     events += [_event({"reasoning_content": text}, model) for text in _pieces(reply.reasoning, pick)]
     events += [_event({"content": text}, model) for text in _pieces(reply.content, pick)]
-    if reply.arguments:
-        call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "look_up", "arguments": ""}}
+    for index, (id_, name, arguments) in enumerate(reply.calls):
+        call = {"index": index, "id": id_, "type": "function", "function": {"name": name, "arguments": ""}}
         events.append(_event({"tool_calls": [call]}, model))
-        for text in _pieces(reply.arguments, pick):
-            events.append(_event({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}, model))
+        for text in _pieces(arguments, pick):
+            events.append(_event({"tool_calls": [{"index": index, "function": {"arguments": text}}]}, model))
     events.append(_event({}, model, reply.finish_reason))
     usage = {"id": "x", "object": "chat.completion.chunk", "model": model, "choices": [], "usage": _usage(reply)}
     events.append(b"data: " + json.dumps(usage).encode() + b"\n\n")

@@ -1,4 +1,5 @@
-"""The processes of a chaos run: three model servers, Redis, two gateways and nginx, each killed and started at will."""
+"""The processes of a chaos run: three model servers, a server of tools, Redis, two gateways and nginx, each killed and
+started at will."""
 
 import asyncio
 import hashlib
@@ -16,10 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from chaos_loops import MAX_RESULT_BYTES
 from processes import ROOT, RigError, clean_environment, compiled_environment, ending_signals, find_nginx
 
 START_SECONDS = 120.0
 DRAIN_SECONDS = 8.0
+TOOL_SECONDS = 2.0
 ADMIN_KEY = "the-admin-of-the-chaos-run"
 SCOPES = {"one": "pair", "two": "pair", "three": "three", "limited": "limited"}
 """The cache scope of each API key."""
@@ -131,6 +134,8 @@ async def cancel_on_signals(work: Coroutine[Any, Any, T]) -> T:
 class Rig:
     folder: Path
     models: list[Program]
+    tools: Program
+    """The server of tools that speaks HTTP; the others are started by the gateways."""
     redis: Program
     gateways: list[Program]
     nginx: Program
@@ -139,7 +144,7 @@ class Rig:
 
     @property
     def programs(self) -> list[Program]:
-        return [*self.models, self.redis, *self.gateways, self.nginx]
+        return [*self.models, self.tools, self.redis, *self.gateways, self.nginx]
 
     @property
     def config(self) -> Path:
@@ -164,6 +169,9 @@ def make_rig(folder: Path, seed: str, *, compiled: bool = False) -> Rig:
         command = [sys.executable, str(ROOT / "bench" / "chaos_model_server.py"), "--port", str(port)]
         command += ["--name", name, "--seed", f"{seed}/{{starts}}"]
         models.append(Program(f"model-{name}", command, folder, port))
+    tools_port = free_port()
+    tools_command = [*tool_server_command(folder), "--port", str(tools_port)]
+    tools = Program("tools", tools_command, folder, tools_port)
     redis_port = free_port()
     redis_command = [redis_path, "--port", str(redis_port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     redis = Program("redis", redis_command, folder, redis_port)
@@ -179,7 +187,16 @@ def make_rig(folder: Path, seed: str, *, compiled: bool = False) -> Rig:
     options = "daemon off;" + (" user root;" if os.geteuid() == 0 else "")
     nginx = Program("nginx", [nginx_path, "-c", str(conf), "-p", str(folder), "-g", options], folder, nginx_port)
     keys = {name: f"the-key-of-{name}-in-the-chaos-run" for name in SCOPES}
-    return Rig(folder, models, redis, gateways, nginx, keys)
+    return Rig(folder, models, tools, redis, gateways, nginx, keys)
+
+
+def tool_log(folder: Path) -> Path:
+    """The calls that servers of tools have run, a token a line."""
+    return folder / "tool-calls.log"
+
+
+def tool_server_command(folder: Path) -> list[str]:
+    return [sys.executable, str(ROOT / "bench" / "chaos_tool_server.py"), "--log", str(tool_log(folder))]
 
 
 def free_port() -> int:
@@ -248,7 +265,22 @@ def gateway_config(rig: Rig, version: int) -> str:
     }.items():
         lines += [f"[models.{model_name}]", f"upstreams = [{named}]", "deadline_seconds = 10", *more]
         lines.append("price = {input = 1, output = 2}")
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, *_tool_servers(rig, version), ""])
+
+
+def _tool_servers(rig: Rig, version: int) -> list[str]:
+    """Some versions of the configuration change a server, so that it ends once no reply uses it."""
+    lines = ["[tools]", "max_seconds = 60", "[fetch]", "max_bytes = 1000000"]
+    program, *arguments = tool_server_command(rig.folder)
+    started = [f"command = {json.dumps(program)}", f"args = {json.dumps(arguments)}"]
+    for name, how in {
+        "stdio": [*started, f'env = {{VERSION = "{version // 3}"}}'],
+        "alone": [*started, 'session = "reply"'],
+        "http": [f'url = "http://127.0.0.1:{rig.tools.port}/mcp"'],
+    }.items():
+        lines += [f"[mcp_servers.{name}]", *how, f"tool_timeout_sec = {TOOL_SECONDS}"]
+        lines.append(f"max_result_bytes = {MAX_RESULT_BYTES}")
+    return lines
 
 
 def _upstream(name: str, port: int) -> list[str]:

@@ -1,9 +1,10 @@
 """Reads replies of the chaos run strictly, in each form in which the gateway sends them."""
 
 import json
+from collections.abc import Iterable
 from typing import Any, Protocol
 
-from chaos_replies import Received
+from chaos_replies import Received, ServedCall, ServedResult
 
 
 class WrongReplyError(Exception):
@@ -31,6 +32,9 @@ class ChatReader:
         self.frames = 0
         self._kinds: dict[int, str] = {}
         self._completed: set[int] = set()
+        self._arguments: dict[int, str] = {}
+        """Those of each call so far."""
+        self._results: dict[int, str] = {}
 
     def feed(self, frame: bytes) -> None:
         if frame.startswith(b":"):
@@ -76,26 +80,35 @@ class ChatReader:
 
     def _add(self, index: int, delta: dict[str, Any]) -> None:
         kind = self._kinds.get(index)
-        if kind is None or index in self._completed or list(delta) != [kind]:
+        field = "content" if kind == "function_result" else kind
+        if kind is None or index in self._completed or list(delta) != [field]:
             raise WrongReplyError(f"a delta {list(delta)} of message {index}, which is {kind}")
         if kind == "reasoning_content":
             self.received.reasoning += delta[kind]
         elif kind == "content":
             self.received.content += delta[kind]
+        elif kind == "function_result":
+            self._results[index] = self._results.get(index, "") + delta["content"]
         else:
             self.received.arguments += delta[kind]["arguments"]
+            self._arguments[index] = self._arguments.get(index, "") + delta[kind]["arguments"]
 
     def _complete(self, index: int, message: dict[str, Any]) -> None:
         whole = Received()
         add_chat_messages(whole, [message])
-        mine = {
-            "reasoning_content": (self.received.reasoning, whole.reasoning),
-            "content": (self.received.content, whole.content),
-            "function_call": (self.received.arguments, whole.arguments),
-        }[self._kinds[index]]
-        if index in self._completed or mine[0] != mine[1]:
+        kind = self._kinds[index]
+        right = {
+            # Of several messages of a kind in a loop, only the last one is looked at.
+            "reasoning_content": self.received.reasoning.endswith(whole.reasoning),
+            "content": self.received.content.endswith(whole.content),
+            "function_call": self._arguments.get(index, "") == whole.arguments,
+            "function_result": [self._results.get(index, "")] == [result.text for result in whole.results],
+        }[kind]
+        if index in self._completed or not right:
             raise WrongReplyError(f"message {index} was completed with another text than its deltas, or twice")
         self._completed.add(index)
+        self.received.calls += whole.calls
+        self.received.results += whole.results
 
     def _replace(self, messages: list[dict[str, Any]]) -> None:
         whole = Received()
@@ -108,6 +121,7 @@ class ChatReader:
         ):
             raise WrongReplyError("a snapshot took back what an earlier one had")
         mine.reasoning, mine.content, mine.arguments = whole.reasoning, whole.content, whole.arguments
+        mine.calls, mine.results = whole.calls, whole.results
 
 
 class CompletionReader:
@@ -118,6 +132,7 @@ class CompletionReader:
         self.response_id = ""
         self.frames = 0
         self._finish_reason = ""
+        self._served: list[dict[str, Any]] = []
 
     def feed(self, frame: bytes) -> None:
         if frame.startswith(b":"):
@@ -140,6 +155,9 @@ class CompletionReader:
         self.response_id = chunk["id"]
         if chunk.get("usage"):
             self.received.usage = chunk["usage"]
+        if served := chunk.get("server_message"):
+            self._served.append(served)
+            add_served_messages(self.received, [served])
         for choice in chunk["choices"]:
             self._take(choice)
 
@@ -151,6 +169,8 @@ class CompletionReader:
         self.received.content += delta.get("content") or ""
         for call in delta.get("tool_calls") or ():
             self.received.arguments += call["function"].get("arguments") or ""
+        if delta.get("server_messages", self._served) != self._served:
+            raise WrongReplyError("the list of server_messages is not what was told one by one")
         self._finish_reason = choice.get("finish_reason") or ""
 
 
@@ -164,6 +184,7 @@ def read_whole(body: dict[str, Any]) -> Received:
         received.reasoning = message.get("reasoning_content") or ""
         received.content = message.get("content") or ""
         received.arguments = "".join(call["function"]["arguments"] for call in message.get("tool_calls", ()))
+        add_served_messages(received, message.get("server_messages", ()))
     else:
         received.finish_reason = body["finish_reason"]
         add_chat_messages(received, body["messages"])
@@ -172,9 +193,26 @@ def read_whole(body: dict[str, Any]) -> Received:
 
 def add_chat_messages(received: Received, messages: list[dict[str, Any]]) -> None:
     for message in messages:
+        id_ = message.get("extra", {}).get("function_id", "")
+        if message["role"] == "function":
+            failed = message["extra"].get("is_error", False)
+            received.results.append(ServedResult(id_, message["content"], failed))
+            continue
         if message["role"] != "assistant":
             raise WrongReplyError(f"a message of role {message['role']}")
         received.reasoning += message.get("reasoning_content") or ""
         received.content += message.get("content") or ""
         if call := message.get("function_call"):
             received.arguments += call["arguments"]
+            received.calls.append(ServedCall(id_, call["name"], call["arguments"]))
+
+
+def add_served_messages(received: Received, messages: Iterable[dict[str, Any]]) -> None:
+    """Add the calls and results of `server_messages`."""
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            function = call["function"]
+            received.calls.append(ServedCall(call["id"], function["name"], function["arguments"]))
+        if message["role"] == "tool":
+            failed = message.get("is_error", False)
+            received.results.append(ServedResult(message["tool_call_id"], message["content"], failed))

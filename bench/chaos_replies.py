@@ -10,14 +10,15 @@ import hashlib
 import json
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["steady", "varying", "call"]
+Kind = Literal["steady", "varying", "call", "loop"]
+KINDS: dict[str, Kind] = {"steady": "steady", "varying": "varying", "call": "call", "loop": "loop"}
 SAME = "00000000"
 """The mark of replies that are the same however often they are asked for."""
 MARK_LENGTH = len(SAME)
-_PROMPT = re.compile(r"question \S+: (steady|varying|call) reply of (\d+) words, (\d+) ms for each chunk")
+_PROMPT = re.compile(r"question \S+: (steady|varying|call|loop) reply of (\d+) words, (\d+) ms for each chunk")
 _WORDS = (
     "river",
     "Straße",
@@ -35,7 +36,8 @@ _WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`steady` and `call` replies are the same each time; a `varying` one is different for each call of the model."""
+    """`steady` and `call` replies are the same each time; a `varying` one is different for each call of the model. In a
+    `loop` the gateway runs tools (`chaos_loops`)."""
 
     name: str
     kind: Kind
@@ -55,10 +57,16 @@ class Answer:
     """Of the one function call; empty without one."""
     prompt_tokens: int
     completion_tokens: int
+    served: tuple[tuple[str, str, str], ...] = ()
+    """Calls of tools that the gateway runs: ids, names, arguments."""
+
+    @property
+    def calls(self) -> tuple[tuple[str, str, str], ...]:
+        return (("call_1", "look_up", self.arguments),) if self.arguments else self.served
 
     @property
     def finish_reason(self) -> str:
-        return "tool_calls" if self.arguments else "stop"
+        return "tool_calls" if self.calls else "stop"
 
 
 def read_prompt(prompt: str) -> Question:
@@ -66,27 +74,42 @@ def read_prompt(prompt: str) -> Question:
     found = _PROMPT.fullmatch(prompt)
     if found is None:
         raise ValueError(f"not a prompt of the chaos run: {prompt!r}")
-    kind: Kind = "steady" if found[1] == "steady" else "varying" if found[1] == "varying" else "call"
-    return Question(prompt.split(" ", 2)[1].rstrip(":"), kind, int(found[2]), int(found[3]))
+    return Question(prompt.split(" ", 2)[1].rstrip(":"), KINDS[found[1]], int(found[2]), int(found[3]))
 
 
 @functools.lru_cache(maxsize=4096)
 def answer(prompt: str, mark: str) -> Answer:
     """The reply to this prompt that begins with this mark of eight characters."""
     question = read_prompt(prompt)
-    reasoning = _text(f"thought {prompt}", mark, max(1, question.words // 3))
-    text = _text(f"text {prompt}", mark, question.words)
+    reasoning = make_text(f"thought {prompt}", mark, max(1, question.words // 3))
+    text = make_text(f"text {prompt}", mark, question.words)
     if question.kind == "call":
         arguments = json.dumps({"text": text}, ensure_ascii=False)
         return Answer(reasoning, "", arguments, len(prompt), question.words)
     return Answer(reasoning, text, "", len(prompt), question.words)
 
 
-def _text(seed: str, mark: str, count: int) -> str:
+def make_text(seed: str, mark: str, count: int) -> str:
     pick = random.Random(f"{seed} {mark}")
     words = [f"{place}{pick.choice(_WORDS)}{pick.randrange(1000)}" for place in range(count)]
     digest = hashlib.sha256(" ".join(words).encode()).hexdigest()[:16]
     return " ".join([mark, *words, f"sum={digest}"])
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """A call that the gateway runs, as a client is told it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResult:
+    id: str
+    text: str
+    failed: bool
 
 
 @dataclass(slots=True)
@@ -101,6 +124,9 @@ class Received:
     """The code of the error with which it failed."""
     finish_reason: str = ""
     usage: dict[str, object] | None = None
+    calls: list[ServedCall] = field(default_factory=list)
+    """Those that are whole, of a loop."""
+    results: list[ServedResult] = field(default_factory=list)
 
 
 def find_mistake(prompt: str, received: Received) -> str:
@@ -123,7 +149,7 @@ def find_mistake(prompt: str, received: Received) -> str:
         if got and not before_is_whole:
             return f"{name} came before what precedes it was whole"
         if not want.startswith(got):
-            return f"{name} is wrong {_difference(got, want)}"
+            return f"{name} is wrong {find_difference(got, want)}"
         before_is_whole = before_is_whole and got == want
     if received.ended != "completed":
         return ""
@@ -146,6 +172,6 @@ def _find_mark(prompt: str, reasoning: str) -> str | None:
     return reasoning[:MARK_LENGTH] if read_prompt(prompt).kind == "varying" else SAME
 
 
-def _difference(got: str, want: str) -> str:
+def find_difference(got: str, want: str) -> str:
     place = next((at for at, (one, other) in enumerate(zip(got, want, strict=False)) if one != other), len(want))
     return f"at {place}: {got[place : place + 40]!r} instead of {want[place : place + 40]!r}"

@@ -24,6 +24,10 @@ class Results:
     disturbances: list[Disturbance] = field(default_factory=list)
     completed_at: list[float] = field(default_factory=list)
     """When each reply was completed."""
+    tool_calls: int = 0
+    """Those that servers of tools have run."""
+    ended_processes: int = 0
+    """Those that gateways had started for their tools, and that ended with them."""
 
     def begin(self, kind: str) -> Disturbance:
         disturbance = Disturbance(kind, time.monotonic())
@@ -62,6 +66,8 @@ class Results:
         lines = [f"{'requests':>9}  outcome"]
         lines += [f"{count:9,}  {outcome}" for outcome, count in sorted(self.outcomes.items())]
         lines.append(f"{self.outcomes.total():9,}  in all")
+        lines.append(f"{self.tool_calls:9,}  calls reached a server of tools")
+        lines.append(f"{self.ended_processes:9,}  processes ran for tools when their gateway ended")
         shown = self.violations[:SHOWN_VIOLATIONS]
         lines += ["", f"{len(self.violations)} violations" + (":" if shown else "")]
         lines += [f"  {text}" for text in shown]

@@ -2,15 +2,28 @@
 
 import asyncio
 import json
+import os
 import random
 import signal
 import time
 from collections.abc import Coroutine, Iterable
+from contextlib import suppress
 from typing import Any
 
-from chaos_checks import count_sockets, find_busy_gauges, find_crashes, get, resident_kb
+from chaos_checks import (
+    count_sockets,
+    find_alive,
+    find_busy_gauges,
+    find_crashes,
+    find_descendants,
+    find_repeated,
+    find_running_calls,
+    find_using,
+    get,
+    resident_kb,
+)
 from chaos_client import Client
-from chaos_processes import DRAIN_SECONDS, Program, Rig, gateway_config
+from chaos_processes import DRAIN_SECONDS, Program, Rig, gateway_config, tool_log
 from chaos_results import Disturbance, Results
 
 STORM_SHARE = 0.6
@@ -24,6 +37,8 @@ IDLE_SECONDS = 12.0
 """Within this time after the last reply, connections without a use are closed and all counters are back at 0."""
 NOBODY = "no-such-upstream"
 """Named in configurations with a mistake, of which the log tells."""
+ORPHAN_SECONDS = 5.0
+"""Within this time after a gateway has ended, the processes that it has started have too."""
 MEMORY_RUN_SECONDS = 300.0
 """A shorter run does not warm a gateway up, least of all on a busy machine: its memory is printed, not judged."""
 MEMORY_FACTOR, MEMORY_KB = 1.15, 12_000
@@ -47,7 +62,10 @@ class ChaosRun:
         await _run_together(program.start() for program in rig.programs if program is not rig.nginx)
         await rig.nginx.start()
         self._ends_at = time.monotonic() + self._seconds
-        troubles = (self._trouble_models(), self._trouble_redis(), self._trouble_gateways(), self._trouble_config())
+        troubles = (
+            *(self._trouble_models(), self._trouble_redis(), self._trouble_gateways(), self._trouble_config()),
+            self._trouble_tools(),
+        )
         keys = list(rig.keys.values())
         clients = [Client(n, self._seed, rig.nginx.port, keys, self._results) for n in range(self._clients)]
         await _run_together((*troubles, self._watch_memory(), *(client.run(self._ends_at) for client in clients)))
@@ -55,6 +73,7 @@ class ChaosRun:
         await self._check_usage()
         await self._check_exits()
         self._check_logs()
+        self._check_tools()
         return self._results
 
     @property
@@ -77,6 +96,19 @@ class ChaosRun:
             await asyncio.sleep(self._pick.uniform(0.1, 3))
             await model.start()
 
+    async def _trouble_tools(self) -> None:
+        """Kill the server over HTTP, or one of the processes that a gateway has started for its tools."""
+        while await self._sleep(self._pick.uniform(1, 4)):
+            if self._pick.random() < 0.4:
+                await self._rig.tools.kill()
+                await asyncio.sleep(self._pick.uniform(0.1, 2))
+                await self._rig.tools.start()
+                continue
+            started = sorted(find_descendants(self._pick.choice(self._rig.gateways).pid))
+            if started:
+                with suppress(ProcessLookupError):
+                    os.kill(self._pick.choice(started)[0], signal.SIGKILL)
+
     async def _trouble_redis(self) -> None:
         while await self._sleep(min(self._seconds / 4, self._pick.uniform(10, 40))):
             disturbance = self._results.begin("redis")
@@ -98,18 +130,34 @@ class ChaosRun:
             began = time.monotonic()
             await self._sleep(min(self._seconds / 8, 8))
             disturbance = self._results.begin("stop")
+            started = find_descendants(first.pid)
             status = await first.stop(DRAIN_SECONDS + 5)
             if status != 0:
                 self._results.violation("", f"{first.name} ended with {status} after SIGTERM")
+            await self._check_ended(first, started)
             await self._start_again(first, disturbance)
             await self._sleep(min(self._seconds / 12, 5))
             disturbance = self._results.begin("kill")
+            started = find_descendants(second.pid)
             await second.kill()
             disturbance.ended = time.monotonic()
+            await self._check_ended(second, started)
             await self._start_again(second, self._results.begin("stop"))
             if time.monotonic() + CYCLE_SECONDS > storm_ends:
                 return
             await self._sleep(CYCLE_SECONDS - (time.monotonic() - began))
+
+    async def _check_ended(self, gateway: Program, started: set[tuple[int, str]]) -> None:
+        """The processes that a gateway has started end with it."""
+        self._results.ended_processes += len(started)
+        deadline = time.monotonic() + ORPHAN_SECONDS
+        while True:
+            left = find_alive(started)
+            if not left or time.monotonic() > deadline:
+                break
+            await asyncio.sleep(0.1)
+        if left:
+            self._results.violation("", f"{gateway.name} has left processes behind: {sorted(pid for pid, _ in left)}")
 
     async def _start_again(self, gateway: Program, disturbance: Disturbance) -> None:
         await asyncio.sleep(self._pick.uniform(0.1, 1))
@@ -155,7 +203,7 @@ class ChaosRun:
                 # Health checks keep a connection for each upstream; one more than the servers in some configurations.
                 kept = {"redis": sockets.get("redis", 0), "model server": len(self._rig.models) + 1}
                 left = {name: count for name, count in sockets.items() if count > kept.get(name, 0)}
-                busy = await find_busy_gauges(gateway.port)
+                busy = await find_busy_gauges(gateway.port) | await find_running_calls(gateway.port)
                 if (not left and not busy) or time.monotonic() > deadline:
                     break
                 await asyncio.sleep(0.5)
@@ -177,8 +225,9 @@ class ChaosRun:
 
     async def _check_exits(self) -> None:
         for gateway in self._rig.gateways:
-            began = time.monotonic()
+            began, started = time.monotonic(), find_descendants(gateway.pid)
             status = await gateway.stop(DRAIN_SECONDS + 5)
+            await self._check_ended(gateway, started)
             if status != 0 or time.monotonic() - began > DRAIN_SECONDS:
                 took = time.monotonic() - began
                 self._results.violation("", f"{gateway.name}, idle, ended with {status} {took:.1f} s after SIGTERM")
@@ -187,6 +236,16 @@ class ChaosRun:
         for gateway in self._rig.gateways:
             for line in find_crashes(gateway.log.read_text(errors="replace"), NOBODY):
                 self._results.violation("", f"{gateway.name} logs: {line}")
+
+    def _check_tools(self) -> None:
+        """No call has reached a tool twice, and no server of a gateway that has ended still runs."""
+        calls = tool_log(self._rig.folder).read_text().split()
+        self._results.tool_calls = len(calls)
+        for token in find_repeated(calls):
+            self._results.violation("", f"the call {token} was run more than once")
+        left = set(find_using(str(tool_log(self._rig.folder)))) - {self._rig.tools.pid}
+        if left:
+            self._results.violation("", f"servers of tools still run after all gateways have ended: {sorted(left)}")
 
 
 async def _run_together(works: Iterable[Coroutine[Any, Any, None]]) -> None:

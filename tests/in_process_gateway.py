@@ -140,9 +140,15 @@ class Running:
         return self.loop.run_until_complete(self.ask_async(method, path, pieces, headers))
 
     async def ask_async(
-        self, method: str, path: str, pieces: Sequence[bytes] = (b"",), headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        pieces: Sequence[bytes] = (b"",),
+        headers: dict[str, str] | None = None,
+        on_body: Callable[[bytes], None] | None = None,
     ) -> Answer:
-        """The body goes out piece by piece; the caller stays until the answer has ended."""
+        """The body goes out piece by piece; the caller stays until the answer has ended. `on_body` gets the pieces of
+        the answer as they come."""
         last = len(pieces) - 1
         queue = [{"type": "http.request", "body": piece, "more_body": at < last} for at, piece in enumerate(pieces)]
         ended = asyncio.Event()
@@ -162,6 +168,8 @@ class Running:
             else:
                 assert not ended.is_set(), "bytes behind the end"
                 body.append(message.get("body", b""))
+                if on_body is not None:
+                    on_body(body[-1])
                 if not message.get("more_body"):
                     ended.set()
 

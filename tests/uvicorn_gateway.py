@@ -55,7 +55,8 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a gateway that runs while the context is open; without a cache, if the settings name none."""
     if settings.cache.url is None:
         settings = settings.model_copy(update={"cache": CacheSettings(url="null:")})
-    config = uvicorn.Config(create_app(settings), port=0, http="httptools", ws="none", log_config=None)
+    application = create_app(settings)
+    config = uvicorn.Config(application, port=0, http="httptools", ws="none", log_config=None)
     server = QuietServer(config)
     running = asyncio.create_task(server.serve())
     await server.listening.wait()
@@ -64,6 +65,7 @@ async def serving(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
         async with light_client(f"http://{host}:{port}") as client:
             yield client
     finally:
+        application.state.context.draining = True  # as a signal does: pages may follow the status, which then ends
         server.should_exit = True
         await running
 

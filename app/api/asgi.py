@@ -5,7 +5,6 @@ a time, so that neither memory nor time is taken by what a few bytes claim to be
 """
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias, TypeVar
 
@@ -16,33 +15,10 @@ from app.api.response_writer import OfferedWriter
 from app.api.response_writer import Scope as Scope
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge, UnsupportedEncoding
 from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
+from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
-
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{,]', re.DOTALL)
-
-
-def max_values(data: bytes | bytearray) -> int:
-    """Return an upper bound of the number of values, in about a nanosecond per byte.
-
-    Each value but the first follows a bracket or a comma. Commas inside strings are counted too.
-    """
-    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
-
-
-def count_values(data: bytes | bytearray, limit: int) -> int:
-    """Return the number of values, counting each empty list or object as if it held one; stop at `limit` + 1."""
-    upper_bound = max_values(data)
-    if upper_bound <= limit:
-        return upper_bound
-    count = 1
-    for token in _TOKEN.finditer(data):
-        if data[token.start()] != 0x22:
-            count += 1
-            if count > limit:
-                break
-    return count
-
+from app.runtime.value_count import count_values
 
 T = TypeVar("T")
 
@@ -51,7 +27,8 @@ Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 
 
 LARGE_BYTES = 256 * 1024
-"""Larger bodies are parsed and prepared in another thread, so that other requests are served meanwhile."""
+"""Bodies of which more must be read are parsed and prepared in another thread, so that other requests are served
+meanwhile."""
 PARSE_WAIT_SECONDS = 10.0
 """How long a large body waits for the memory that parsing it needs."""
 BYTES_PER_BYTE = 3
@@ -145,6 +122,18 @@ async def call_in_thread(function: Callable[..., T], *arguments: object) -> T:
         return function(*given)
 
     return await asyncio.to_thread(call)
+
+
+def is_large(raw: bytes | bytearray, memory: CallerMemory | None) -> bool:
+    """Whether so much of a body must be read that another thread does it. What is remembered need not be read."""
+    return len(raw) > LARGE_BYTES and len(raw) - (0 if memory is None else memory.compare(raw)) > LARGE_BYTES
+
+
+def has_few_values(raw: bytes | bytearray, memory: CallerMemory | None, limit: int) -> bool:
+    """Whether a body surely has at most `limit` values; found out without looking at what is remembered of it."""
+    if len(raw) <= limit:
+        return True
+    return memory is not None and memory.compare(raw) > 0 and memory.max_values(raw) <= limit
 
 
 async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int, name: str = "the body") -> int:

@@ -18,6 +18,8 @@ from app.api.asgi import (
     Receive,
     Scope,
     call_in_thread,
+    has_few_values,
+    is_large,
     read_body,
     send_error,
     take_body,
@@ -47,6 +49,7 @@ from app.routing import ModelRoute, PreparedRequest
 from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
+from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
 from app.upstream.causes import describe_fault
 
@@ -95,7 +98,10 @@ class RequestInProgress:
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
-        self.record = RequestRecord(self.id, endpoint, self.caller.name, trace=context.begin_trace(scope))
+        team = self.caller.team
+        self.record = RequestRecord(
+            self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
+        )
         self.attempts = AttemptLog(self.record.trace)
 
 
@@ -243,10 +249,10 @@ class ChatEndpoint(Generic[Parsed]):
                 raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
             request.record.record_body()
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
-                if len(raw) > server.max_json_values or len(raw) > LARGE_BYTES:
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
-                request.is_large = len(raw) > LARGE_BYTES
                 memory = context.open_request_memory(scope, raw)
+                request.is_large = is_large(raw, memory)
+                if request.is_large or not has_few_values(raw, memory, server.max_json_values):
+                    await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
                 del raw, parsing
@@ -351,7 +357,7 @@ class ChatEndpoint(Generic[Parsed]):
         kept = context.reasoning
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
         dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
-        waits = media_requests or request.is_large or dropped
+        waits = media_requests or request.is_large or dropped or checks_new_schema(route, parsed.request)
         prepared = None if waits else gateway.prepare(route, parsed.request)
         response = self.create_response(request, parsed, info)
         if wanted != NOTHING_WANTED:
@@ -425,6 +431,8 @@ class ChatEndpoint(Generic[Parsed]):
         media_requests = unprepared.media_requests
         if media_requests is None:
             media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
+        if checks_new_schema(unprepared.route, unprepared.request):
+            await call_in_thread(prepare_check, unprepared.request)
         media = await gateway.load_media(
             unprepared.route, unprepared.request, media_requests, options.lease.take, options.caller
         )
@@ -491,6 +499,12 @@ def _answer(
 ) -> Coroutine[Any, Any, None]:
     response, opening = endpoint.prepare(request, parsed, route)
     return endpoint.deliver(request, response, opening)
+
+
+def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
+    """Whether a schema must be read before the reply can be checked at once."""
+    checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
+    return bool(request.params) and checks and has_new_schema(request)
 
 
 def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:

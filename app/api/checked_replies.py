@@ -1,9 +1,15 @@
-"""Replies that are held back until they are valid against the request's JSON schema (`check_output = "enforce"`)."""
+"""Replies that are held back until they are valid against the request's JSON schema (`check_output = "enforce"`).
+
+What is checked is a turn: a reply of the model that may be asked for again. A reply without tools of the gateway is one
+turn; with them it has several, and those with calls are not checked.
+"""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from app.api.asgi import call_in_thread
@@ -12,17 +18,24 @@ from app.api.context import AppContext
 from app.api.model_calls import ReplyOfCalls
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
-from app.calls.read_reply import read_reply
-from app.chat.events import Event, Failed, Fault, Finish, OutputOutcome, TextDelta, ToolCallDelta
+from app.chat.events import End, Event, Failed, Fault, Finish, OutputOutcome, TextDelta, ToolCallDelta, is_end
 from app.chat.messages import ChatRequest, Message, Text
-from app.chat.stream import Origin, Receiver, Reply
+from app.chat.stream import Receiver, Reply
 from app.chat.token_usage import as_free
 from app.errors import ParleyError, UpstreamFailed
 from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
-from app.steps.output_check import MAX_WORK_IN_THREAD, OutputCheck, check_output, describe_check, find_output_schema
+from app.steps.output_check import (
+    ANY_JSON,
+    MAX_WORK_IN_THREAD,
+    OutputCheck,
+    check_output,
+    describe_check,
+    find_output_schema,
+    name_demand,
+)
 from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
@@ -34,6 +47,7 @@ _ASK_AGAIN = (
     "This reply is not valid against the JSON schema:\n{problems}\n"
     "Reply again with JSON that is valid against the schema, and nothing else."
 )
+_ASK_FOR_JSON = "This reply is not JSON:\n{problems}\nReply again with the JSON, and nothing else."
 
 
 def prepare_checked(
@@ -46,150 +60,297 @@ def prepare_checked(
     options: ReplyOptions,
 ) -> tuple[ReplyResponse, PendingReply] | None:
     """Do what `ChatEndpoint.prepare` does for a reply that must be valid; None if the request has no schema."""
-    schema = find_output_schema(parsed.request)
-    if schema is None:
+    if find_output_schema(parsed.request) is None:
         return None
     response = endpoint.create_response(request, parsed, info)
-    reply = _CheckedReply(schema, parsed.request, endpoint, context, request, route, options, response)
-    return response, reply.open(reply.start)
+    calls = CheckedCalls(endpoint, context, request, route, options, response)
+    return response, calls.open(partial(_open_single, calls, parsed.request))
 
 
-class _HeldReply:
-    """A reply that has ended: a `Reply` whose events are all there."""
-
-    def __init__(self, batches: Sequence[list[Event]], fallback_model: str | None) -> None:
-        self._batches = batches
-        self.fallback_model = fallback_model
-
-    def start(self, receiver: Receiver) -> None:
-        receiver.on_batches(self._batches)
-
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
-
-    def tick(self, now: float) -> None: ...
-
-    def close(self) -> None: ...
+async def _open_single(calls: "CheckedCalls", conversation: ChatRequest) -> Reply:
+    return (await calls.open_checked(conversation, 0)).reply
 
 
-class _CheckedReply(ReplyOfCalls):
-    def __init__(self, schema: Mapping[str, Any] | bool, conversation: ChatRequest, *what: Any) -> None:
-        super().__init__(*what)
+class CheckedCalls(ReplyOfCalls):
+    """Opens one reply, and each call to the model in it, whose text must be valid."""
+
+    _calls = 0
+    """How many calls to models were opened."""
+
+    async def open_checked(self, conversation: ChatRequest, number: int) -> OpenedTurn:
+        """Open a turn, for which the model may be called several times: once, once more with what was wrong, and then
+        the fallbacks. It is open as soon as it need not be checked, because it has a call or a refusal; else at its
+        end. `number` is that of the turn.
+
+        Raises ParleyError; the code `output_invalid` means that all replies were invalid. If the second one failed,
+        its error is raised.
+        """
+        schema = find_output_schema(conversation)
+        assert schema is not None
+        turn = await _CheckedTurn(self._open_numbered, self._find_fallbacks(), schema, conversation).open()
+        name, response = turn.reply.fallback_model, self._response
+        if name is not None and response.first_at is None:
+            response.set_origin(replace(response.info.origin, fallback_model=name))
+        return turn
+
+    async def _open_numbered(self, conversation: ChatRequest, fallback: ModelRoute | None = None) -> OpenedTurn:
+        number, self._calls = self._calls, self._calls + 1
+        return await self.open_turn(conversation, number, fallback)
+
+    def _find_fallbacks(self) -> Iterator[ModelRoute]:
+        for name in self._route.fallbacks:
+            try:
+                yield self._request.live.gateway.route(name)
+            except ParleyError:
+                continue
+
+
+class _OpenCall(Protocol):
+    async def __call__(self, conversation: ChatRequest, fallback: ModelRoute | None = None) -> OpenedTurn:
+        """Open a call to the model, or to another one. Raises ParleyError."""
+
+
+class _CheckedTurn:
+    """The calls to the model for one turn, until one of them is valid."""
+
+    def __init__(
+        self,
+        open_call: _OpenCall,
+        fallbacks: Iterator[ModelRoute],
+        schema: Mapping[str, Any] | bool,
+        conversation: ChatRequest,
+    ) -> None:
+        self._open_call = open_call
+        self._fallbacks = fallbacks
         self._schema = schema
         self._conversation = conversation
-        self._path = conversation.paths.param("response_format")
+        self._demand = name_demand(schema, conversation.paths.param("response_format"))
         self._usages: list[dict[str, Any]] = []
-        self._calls = 0
+        """Those of the calls whose replies are not passed on."""
 
-    async def start(self) -> Reply:
-        """Ask the model, once more with what was wrong, and then the fallbacks. Raises ParleyError; the code
-        `output_invalid` means that all replies were invalid. If the second one failed, its error is raised."""
-        batches, check = await self._ask(self._conversation)
+    async def open(self) -> OpenedTurn:
+        held, check = await self._ask(self._conversation)
         if check is None or check.outcome != "invalid":
-            return self._hold(batches, check, None if check is None else check.outcome)
+            return self._pass_on(held, check, None if check is None else check.outcome)
+        self._discard(held)
         try:
-            again, second = await self._ask(_add_problems(self._conversation, check))
+            again, second = await self._ask(_add_problems(self._conversation, check, self._schema))
         except UpstreamFailed as error:
             last = error.fault
         else:
             if second is None or second.outcome != "invalid":
-                told = (
-                    f"{describe_check(check, self._path)}; the model was asked once more, and this is its second reply"
-                )
-                return self._hold(again, second, "asked_again", told)
+                invalid = describe_check(check, self._demand)
+                told = f"{invalid}; the model was asked once more, and this is its second reply"
+                return self._pass_on(again, second, "asked_again", told)
+            self._discard(again)
             last = self._make_fault(second)
-        for name in self._route.fallbacks:
-            held = await self._ask_fallback(name, check)
-            if held is not None:
-                return held
-        usages = self._usages if last.usage is None else [*self._usages, last.usage]
-        raise UpstreamFailed(replace(last, usage=sum_usage(usages)))
+        for route in self._fallbacks:
+            turn = await self._ask_fallback(route, check)
+            if turn is not None:
+                return turn
+        raise UpstreamFailed(_add_usages(last, self._usages))
 
-    async def _ask_fallback(self, name: str, check: OutputCheck) -> Reply | None:
-        """Return the reply of another model; None if it fails or is invalid too."""
+    async def _ask_fallback(self, route: ModelRoute, check: OutputCheck) -> OpenedTurn | None:
+        """Return the turn of another model; None if it fails or is invalid too."""
         try:
-            route = self._request.live.gateway.route(name)
-            batches, found = await self._ask(self._conversation, route)
-        except ParleyError:
+            held, found = await self._ask(self._conversation, route)
+        except ParleyError as error:
+            if isinstance(error, UpstreamFailed) and error.fault.usage is not None:
+                self._usages.append(error.fault.usage)
             return None
         if found is not None and found.outcome == "invalid":
+            self._discard(held)
             return None
-        self._response.set_origin(Origin("miss", None, route.model))
-        told = f"{describe_check(check, self._path)}; the model was asked twice, and {route.model} has answered instead"
-        return self._hold(batches, found, "fallback", told, model=route.model)
+        invalid = describe_check(check, self._demand)
+        told = f"{invalid}; the model was asked twice, and {route.model} has answered instead"
+        held.fallback_model = held.fallback_model or route.model
+        return self._pass_on(held, found, "fallback", told)
 
     async def _ask(
         self, conversation: ChatRequest, fallback: ModelRoute | None = None
-    ) -> tuple[list[list[Event]], OutputCheck | None]:
-        """Return the events of one reply, and its check. None: it need not be valid, because it has calls, is a refusal
-        or did not end by itself. Raises ParleyError."""
-        number, self._calls = self._calls, self._calls + 1
-        turn = await self.open_turn(conversation, number, fallback)
+    ) -> "tuple[_HeldReply, OutputCheck | None]":
+        """Return a reply, and its check. None: it need not be valid, because it has calls, is a refusal or did not end
+        by itself. Raises ParleyError."""
+        held = _HeldReply(await self._open_call(conversation, fallback))
         try:
-            batches = await _read(turn)
-        finally:
-            turn.on_end()
-        events = [event for batch in batches for event in batch]
-        end = events[-1]
-        if isinstance(end, Failed):
-            raise UpstreamFailed(end.fault)
-        assert isinstance(end, Finish)
-        if turn.free and end.usage is not None:
-            end = replace(end, usage=as_free(end.usage))
-        self._usages.append(read_usage(end))
-        texts = [event for event in events if isinstance(event, TextDelta)]
-        called = any(isinstance(event, ToolCallDelta) for event in events)
-        if end.reason != "stop" or called or any(text.refusal for text in texts):
-            return batches, None
-        text = "".join([text.text for text in texts])
-        return batches, await call_in_thread(check_output, text, self._schema, MAX_WORK_IN_THREAD)
+            await _wait_until_known(held)
+            end = held.end
+            if isinstance(end, Failed):
+                raise UpstreamFailed(end.fault)
+            text = held.find_text() if end is not None and end.reason == "stop" else None
+            if text is None:
+                return held, None
+            return held, await call_in_thread(check_output, text, self._schema, MAX_WORK_IN_THREAD)
+        except BaseException:
+            held.close()
+            raise
 
-    def _hold(
-        self,
-        batches: Sequence[list[Event]],
-        check: OutputCheck | None,
-        outcome: OutputOutcome | None,
-        *warnings: str,
-        model: str | None = None,
-    ) -> Reply:
-        """Return the reply as the caller gets it."""
-        events = [event for batch in batches for event in batch]
-        end = events.pop()
-        assert isinstance(end, Finish)
+    def _discard(self, held: "_HeldReply") -> None:
+        """Close an invalid reply, whose usage counts."""
+        assert isinstance(held.end, Finish)
+        self._usages.append(read_usage(held.end))
+        held.close()
+
+    def _pass_on(
+        self, held: "_HeldReply", check: OutputCheck | None, outcome: OutputOutcome | None, *warnings: str
+    ) -> OpenedTurn:
+        """Return the turn as its reader gets it. Its usage is that of all calls."""
         if check is not None and check.outcome == "mended":
-            events = _replace_text(events, check.text)
+            held.replace_text(check.text)
         if check is not None and check.outcome != "valid":
-            warnings = (*warnings, describe_check(check, self._path))
-        usage = sum_usage(self._usages) if len(self._usages) > 1 else end.usage
-        end = replace(end, usage=usage, output=outcome, warnings=(*end.warnings, *warnings))
-        return _HeldReply([[*events, end]], model)
+            warnings = (*warnings, describe_check(check, self._demand))
+        held.change_end(_EndChange(tuple(self._usages), None if check is None else outcome, warnings))
+        return OpenedTurn(held, held.cached and not self._usages, False, _do_nothing)
 
     def _make_fault(self, check: OutputCheck) -> Fault:
         text = check.text if len(check.text) <= _MAX_TOLD_CHARACTERS else f"{check.text[:_MAX_TOLD_CHARACTERS]}…"
-        fault = make_fault("output_invalid", f"{describe_check(check, self._path)}; the model was asked twice")
+        fault = make_fault("output_invalid", f"{describe_check(check, self._demand)}; the model was asked twice")
         return replace(fault, detail={"violations": [*check.problems], "text": text})
 
 
-async def _read(turn: OpenedTurn) -> list[list[Event]]:
-    """Return the events of a call to the model once it has ended, and check its timeouts meanwhile."""
+def _do_nothing() -> None: ...
+
+
+def _add_usages(fault: Fault, usages: Sequence[dict[str, Any]]) -> Fault:
+    """Return a fault with the usage of earlier calls, too."""
+    if not usages:
+        return fault
+    return replace(fault, usage=sum_usage(usages if fault.usage is None else [*usages, fault.usage]))
+
+
+class _EndChange(Struct, frozen=True):
+    """What the end of a reply tells besides its own call."""
+
+    usages: tuple[dict[str, Any], ...] = ()
+    """Those of earlier calls."""
+    outcome: OutputOutcome | None = None
+    warnings: tuple[str, ...] = ()
+
+    def apply(self, events: list[Event]) -> list[Event]:
+        end = events[-1] if events else None
+        if isinstance(end, Failed):
+            return [*events[:-1], Failed(_add_usages(end.fault, self.usages))]
+        if not isinstance(end, Finish):
+            return events
+        usage = sum_usage([*self.usages, read_usage(end)]) if self.usages else end.usage
+        warnings = (*end.warnings, *self.warnings)
+        kept = self.outcome is None or (self.outcome == "valid" and end.output == "mended")
+        outcome = end.output if kept else self.outcome
+        return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
+
+
+class _HeldReply:
+    """A call to the model whose events are held back until it is known whether they are checked, and then given to its
+    reader. It is the receiver of the call, and a `Reply`."""
+
+    def __init__(self, turn: OpenedTurn) -> None:
+        self._turn = turn
+        self._batches: list[list[Event]] = []
+        self._receiver: Receiver | None = None
+        self._crash: Exception | None = None
+        self._closed = False
+        self._change = _EndChange()
+        self.cached = turn.cached
+        self.fallback_model = turn.reply.fallback_model
+        self.known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done at the end, and at the first event that exempts the reply from the check."""
+        turn.reply.start(self)
+
+    @property
+    def end(self) -> End | None:
+        """None if the reply goes on."""
+        last = self._batches[-1][-1] if self._batches and self._batches[-1] else None
+        return last if isinstance(last, Finish | Failed) else None
+
+    def find_text(self) -> str | None:
+        """Return the text so far; None if it need not be valid."""
+        events = [event for batch in self._batches for event in batch]
+        if any(map(_is_exempt, events)):
+            return None
+        return "".join([event.text for event in events if isinstance(event, TextDelta)])
+
+    def replace_text(self, text: str) -> None:
+        self._batches = [_replace_text([event for batch in self._batches for event in batch], text)]
+
+    def change_end(self, change: _EndChange) -> None:
+        self._change = change
+
+    # Receiver of the call.
+
+    def on_events(self, events: list[Event]) -> None:
+        events = self._count_free(events)
+        if self._receiver is not None:
+            self._receiver.on_events(self._change.apply(events))
+            return
+        self._batches.append(events)
+        if not self.known.done() and (is_end(events) or any(map(_is_exempt, events))):
+            self.known.set_result(None)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if self._receiver is not None:
+            self._receiver.on_crash(error)
+            return
+        self._crash = error
+        if not self.known.done():
+            self.known.set_exception(error)
+
+    def _count_free(self, events: list[Event]) -> list[Event]:
+        """Return the events, whose end costs nothing if another request has paid for it."""
+        end = events[-1] if events else None
+        if not self._turn.free or not isinstance(end, Finish) or end.usage is None:
+            return events
+        return [*events[:-1], replace(end, usage=as_free(end.usage))]
+
+    # Reply.
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        held, self._batches = self._batches, []
+        receiver.on_batches([self._change.apply(events) for events in held])
+        if self._crash is not None:
+            receiver.on_crash(self._crash)
+
+    def pause(self) -> None:
+        self._turn.reply.pause()
+
+    def resume(self) -> None:
+        self._turn.reply.resume()
+
+    def tick(self, now: float) -> None:
+        self._turn.reply.tick(now)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._turn.reply.close()
+            self._turn.on_end()
+
+
+def _is_exempt(event: Event) -> bool:
+    """Whether a reply with this event need not be valid: it has a call, or is a refusal."""
+    return isinstance(event, ToolCallDelta) or (isinstance(event, TextDelta) and event.refusal)
+
+
+async def _wait_until_known(held: _HeldReply) -> None:
+    """Wait until it is known whether a reply is checked, and check its timeouts meanwhile."""
     loop = asyncio.get_running_loop()
-    reading = loop.create_task(read_reply(turn.reply))
-    try:
-        while not reading.done():
-            await asyncio.wait([reading], timeout=_TICK_SECONDS)
-            turn.reply.tick(loop.time())
-        return reading.result()
-    finally:
-        reading.cancel()
+    while not held.known.done():
+        await asyncio.wait([held.known], timeout=_TICK_SECONDS)
+        held.tick(loop.time())
+    held.known.result()
 
 
-def _add_problems(conversation: ChatRequest, check: OutputCheck) -> ChatRequest:
+def _add_problems(conversation: ChatRequest, check: OutputCheck, schema: Mapping[str, Any] | bool) -> ChatRequest:
     """Return the conversation with the invalid reply, and what is wrong with it."""
     problems = "\n".join(f"- {problem}" for problem in check.problems)
+    asked = (_ASK_FOR_JSON if schema is ANY_JSON else _ASK_AGAIN).format(problems=problems)
     told = (
         Message("assistant", (Text(check.text),) if check.text else ()),
-        Message("user", (Text(_ASK_AGAIN.format(problems=problems)),)),
+        Message("user", (Text(asked),)),
     )
     return replace(conversation, messages=(*conversation.messages, *told), continue_last=False)
 

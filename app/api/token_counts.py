@@ -13,6 +13,8 @@ from app.api.asgi import (
     Receive,
     Scope,
     call_in_thread,
+    has_few_values,
+    is_large,
     read_body,
     send_json,
     wait_for_parse_memory,
@@ -61,9 +63,10 @@ class TokenCountEndpoint(Generic[Parsed]):
         with context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
             with context.admission.try_enter() or await context.wait_for_place(scope, receive):
-                await wait_for_parse_memory(raw, lease, server.max_json_values)
-                large = len(raw) > LARGE_BYTES
                 memory = context.open_request_memory(scope, raw)
+                large = is_large(raw, memory)
+                if large or not has_few_values(raw, memory, server.max_json_values):
+                    await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                 if isinstance(parsed, UnresolvedRequest):
                     assert self._find_stored is not None

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
-from app.api.model_calls import ReplyOfCalls
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
 from app.chat.messages import ChatRequest, Text
@@ -90,11 +90,6 @@ def _join_text(answer: ToolAnswer) -> str:
     return "\n".join(part.text if isinstance(part, Text) else f"[{part.media}]" for part in answer.content)
 
 
-_NOT_CHECKED = (
-    'check_output = "enforce": the reply was not held back until it was valid, because this gateway runs tools in it'
-)
-
-
 def prepare_with_tools(
     endpoint: ChatEndpoint[Any],
     context: AppContext,
@@ -116,14 +111,12 @@ def prepare_with_tools(
             raise InvalidInput([Violation(approval.path, text) for approval in asked.approvals])
         return None
     response = endpoint.create_response(request, parsed, info)
-    if route.enforces_output and find_output_schema(parsed.request) is not None:
-        response.add_warnings((_NOT_CHECKED,))
     reply = _ToolReply(servers, endpoint, context, request, route, options, response)
     approvable = parsed.reply_format.tells_approval
     return response, reply.open(partial(reply.start, parsed.request, approvable=approvable))
 
 
-class _ToolReply(ReplyOfCalls):
+class _ToolReply(CheckedCalls):
     """A reply between whose calls to the model tools are run."""
 
     def __init__(self, servers: ToolServers, *what: Any) -> None:
@@ -134,6 +127,7 @@ class _ToolReply(ReplyOfCalls):
         """Connect the servers, and open the first call to the model. Raises ParleyError."""
         request, asked = self._request, conversation.server_tools
         asks = () if asked is None else asked.asks
+        checks = self._route.enforces_output and find_output_schema(conversation) is not None
         session = await self._servers.open(asks, request.caller.name, self._route.model, approvable=approvable)
         report = ToolReport(
             request.record,
@@ -147,7 +141,7 @@ class _ToolReply(ReplyOfCalls):
             loop = ToolLoop(
                 conversation,
                 session,
-                self.open_turn,
+                self.open_checked if checks else self.open_turn,
                 report,
                 accepts=self._accepts_media,
                 defaults=self._route.defaults,

@@ -1,10 +1,11 @@
-"""`GET /v1/usage`: totals of usage and cost by day, key and model; and the observer that counts requests for them."""
+"""`GET /v1/usage`: totals of usage and cost by day, key, team and model, and the observer that counts requests."""
 
 import asyncio
 import time
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
 from pydantic import Field
 
 from app.access.caller import Caller
@@ -13,10 +14,11 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.formats.openapi import Described, describe, give_examples
+from app.limits.values import describe_caller
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, name_day
-from app.usage.report import parse_query, report_usage
+from app.usage.report import parse_query, report_usage, write_csv
 from app.usage.totals import Totals
 
 router = APIRouter()
@@ -32,6 +34,7 @@ _NUMBERS: dict[str, Any] = {
     "saved_tokens": 2200,
     "cost": 0.0024,
 }
+_CSV = {"type": "string", "examples": ["model,requests,errors,…,cost\r\nlarge,3,0,…,0.0024\r\n"]}
 
 
 class UsageNumbers(Described):
@@ -59,6 +62,8 @@ class UsageEntry(UsageNumbers):
     """A day in UTC."""
     key: str | None = None
     """The name of the API key; empty for requests without one."""
+    team: str | None = None
+    """The team of the key; empty without one."""
     model: str | None = None
     """Empty for requests that were refused before their model was known."""
 
@@ -85,8 +90,8 @@ class UsageReport(Described):
     "/v1/usage",
     tags=["usage"],
     operation_id="get_usage",
-    summary="Total the usage and cost by day, key and model",
-    responses=describe(400, 403, 404, 422, 503),
+    summary="Total the usage and cost by day, key, team and model",
+    responses=describe(400, 403, 404, 422, 503) | {200: {"content": {"text/csv": {"schema": _CSV}}}},
     response_model=UsageReport,
     response_model_exclude_unset=True,
 )
@@ -96,10 +101,16 @@ async def usage(
     last: Annotated[str | None, Query(alias="to", description="The last day; default: today")] = None,
     key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
     model: Annotated[str | None, Query(description="Only requests for this model")] = None,
+    team: Annotated[str | None, Query(description="Only requests of keys of this team")] = None,
     group_by: Annotated[
-        str | None, Query(description="`day`, `key`, `model`, or several with commas; default: all of them")
+        str | None,
+        Query(description="`day`, `key`, `team`, `model`, or several with commas; default: `day,key,model`"),
     ] = None,
-) -> dict[str, Any]:
+    format_: Annotated[
+        Literal["json", "csv"] | None,
+        Query(alias="format", description="Without it, CSV if the header `accept` begins with `text/csv`"),
+    ] = None,
+) -> Response | dict[str, Any]:
     context = get_context(request)
     ledger = context.usage_ledger
     chosen = _choose_key(request, context, key)
@@ -110,6 +121,7 @@ async def usage(
         group_by=group_by,
         key=chosen,
         model=model,
+        team=team,
     )
     if ledger is None:
         raise NotFound("usage is not counted: usage.url is null:")
@@ -120,6 +132,10 @@ async def usage(
         raise BadRequest(str(error), "group_by") from None
     except StateError as error:
         raise StoreDown(str(error)) from None
+    if format_ == "csv" or (format_ is None and request.headers.get("accept", "").startswith("text/csv")):
+        name = f"usage-{query.first_day}-{query.last_day}.csv"
+        headers = {"content-disposition": f'attachment; filename="{name}"', "cache-control": "no-store"}
+        return Response(write_csv(query, rows), media_type="text/csv", headers=headers)
     return report_usage(query, rows)
 
 
@@ -132,9 +148,9 @@ def _choose_key(request: Request, context: AppContext, key: str | None) -> str |
     caller: Caller = request.state.caller
     if caller.admin:
         return key
-    if context.settings.keys:
+    if context.settings.names_callers:
         if key not in (None, caller.name):
-            raise Forbidden(f"the API key {caller.name!r} may only see its own usage; leave out `key`", "key")
+            raise Forbidden(f"{describe_caller(caller.name)} may only see its own usage; leave out `key`", "key")
         return caller.name
     if context.server.admin_key is not None:
         check_admin(request, context)
@@ -145,7 +161,7 @@ def observe_usage(ledger: UsageLedger) -> RequestObserver:
     """Return the observer that counts each request in the ledger."""
 
     def observe(record: RequestRecord) -> None:
-        ledger.add(record.caller, record.answering_model, count_request(record))
+        ledger.add(record.caller, record.answering_model, count_request(record), record.team)
 
     return observe
 

@@ -37,7 +37,7 @@ class KeyPart(Struct, frozen=True):
 
 VERSION = 2
 """Increased whenever the form of the key changes."""
-PREPROCESSING = 3
+PREPROCESSING = 4
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
 
 _UNHASHED_FIELDS = ("stream", "stream_options")

@@ -1,4 +1,4 @@
-"""`parley usage`: total the usage and cost by day, key and model."""
+"""`parley usage`: total the usage and cost by day, key, team and model."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from app.errors import InvalidInput
 from app.state import StateError, open_database
 from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
 from app.usage.ledger import TooManyRows, UsageLedger, name_day
-from app.usage.report import format_table, parse_query, report_usage
+from app.usage.report import format_table, parse_query, report_usage, write_csv
 from app.usage.store import UsageStore
 
 
@@ -31,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
             group_by=arguments.group_by,
             key=arguments.key,
             model=arguments.model,
+            team=arguments.team,
             names=("--from", "--to", "--group-by"),
         )
     except InvalidInput as error:
@@ -42,7 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
     except (StateError, TooManyRows) as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
-    if arguments.json:
+    if arguments.csv:
+        print(write_csv(query, rows), end="")
+    elif arguments.json:
         print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
     else:
         print(f"usage: {describe_state_url(address)}, {query.first_day} to {query.last_day} (UTC)")

@@ -100,4 +100,5 @@ def make_usage_ledger(settings: Settings, database: Database | None) -> UsageLed
     if isinstance(address, NoUrl):
         return None
     shared = database if url == settings.state.url else None
-    return UsageLedger(UsageStore(shared or open_database(address)), LedgerRules(zone=settings.usage.zone))
+    rules = LedgerRules(zone=settings.usage.zone, keep_days=settings.usage.keep_days)
+    return UsageLedger(UsageStore(shared or open_database(address)), rules)

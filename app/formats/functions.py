@@ -11,6 +11,7 @@ from typing import Any
 from app.chat.messages import CacheMark, RequestPaths, Tool
 from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.request_memory import recall
 from app.formats.server_asks import is_ask, limit_asks
 from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_schema_tool
@@ -35,6 +36,11 @@ _TEXT, _OBJECT, _SCHEMA = (str, type(None)), (dict, type(None)), (dict, list, ty
 
 def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
     """Return (functions, violations). Entries that name servers of tools are left out: `server_asks` reads them."""
+    tools, violations = recall(items, (parse_tools, field), lambda: _parse_tools(field, items))
+    return tools, list(violations)
+
+
+def _parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], list[Violation]]:
     tools: list[Tool] = []
     violations: list[Violation] = []
     names: set[str] = set()
@@ -55,6 +61,10 @@ def parse_tools(field: str, items: Sequence[Any]) -> tuple[tuple[Tool, ...], lis
 
 def find_unknown_tool_keys(field: str, items: Sequence[Any]) -> list[str]:
     """Return a warning for each unknown key of valid tools. Those of a function are sent, those beside it are not."""
+    return recall(items, (find_unknown_tool_keys, field), lambda: _find_unknown_keys(field, items))
+
+
+def _find_unknown_keys(field: str, items: Sequence[Any]) -> list[str]:
     warnings: list[str] = []
     for index, item in enumerate(map(read_schema_tool, items)):
         path = f"{field}[{index}]"

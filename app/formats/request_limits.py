@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.errors import Violation
-from app.formats.request_memory import Entry, recall
+from app.formats.request_memory import Entry, keep, list_places, resume
 from app.validation.violations import json_path
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
@@ -32,7 +32,7 @@ def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation
     if isinstance(messages, list):
         if len(messages) > limits.max_messages:
             found.append(Violation(conversation, f"more than {limits.max_messages} messages"))
-        elif sum(map(_count_items, messages)) > limits.max_content_items:
+        elif _count_all_items(messages) > limits.max_content_items:
             found.append(Violation(conversation, f"more than {limits.max_content_items} content items"))
     for field in ("functions", "tools"):
         functions = body.get(field)
@@ -41,11 +41,17 @@ def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation
     return found
 
 
+def _count_all_items(messages: list[Any]) -> int:
+    known, count = resume(messages, _count_items)
+    counts = [count or 0, *map(_count_items, messages[known:])]
+    for place in list_places(messages, known):
+        keep(messages, place, _count_items, sum(counts[: place - known + 1]))
+    return sum(counts)
+
+
 def _count_items(message: Any) -> int:
     """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
     count = 0
-    if type(message) is Entry:
-        return recall(message, _count_items, lambda: _count_items(dict(message)))
     if isinstance(message, dict):
         for value in message.values():
             if isinstance(value, list):
@@ -58,14 +64,14 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
 
     Nearly every value is valid, so this is found out first, without the paths of its parts.
     """
-    found = value
-    if type(value) is list:  # an entry of a list that is known to be valid is not looked at again
-        found = [entry for entry in value if type(entry) is not Entry or (_is_valid, max_nesting) not in entry.found]
-    if not _is_valid(found, max_nesting):
+    known = 0
+    if type(value) is list:
+        known, _ = resume(value, (_is_valid, max_nesting))
+    if not _is_valid(value[known:] if known else value, max_nesting):
         return _find_invalid_values(value, path, max_nesting)
-    for entry in found if found is not value else ():
-        if type(entry) is Entry:
-            recall(entry, (_is_valid, max_nesting), lambda: True)
+    if type(value) is list:
+        for place in list_places(value, known):
+            keep(value, place, (_is_valid, max_nesting), True)
     return iter(())
 
 

@@ -1,51 +1,155 @@
 """`RequestMemory`: what was read of the requests of a caller, because an agent sends its conversation again each time.
 
-An entry of a conversation or of the functions is remembered under its bytes, which are compared, and under the scope of
-its caller, who alone finds it. It holds what depends on nothing but these bytes and its place: its JSON value, the
-results of checks, and what a format made of it.
+A request mostly repeats an earlier one of its caller, up to a place near the end of the conversation. The bytes of both
+are compared from their beginning, and the entries of the conversation before the first difference are not read again:
+they are the objects of the earlier request.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from app.runtime.bounded_map import BoundedMap
+from app.runtime.value_count import max_values
 
 T = TypeVar("T")
 
 MIN_BYTES = 16 * 1024
-"""Shorter bodies are read as a whole: to look up their entries would cost as much as it saves."""
+"""Shorter bodies are read as a whole: to compare them would cost as much as it saves."""
 HELD_FOR_BYTE = 5
-"""How many bytes are counted for each byte of an entry: its bytes, its JSON value, and what was made of it."""
+"""How many bytes are counted for each byte of a request: its bytes, its JSON value, and what was made of it."""
 HELD_FOR_OBJECT = 250
-"""How many bytes are counted in addition for each object and list in an entry."""
-HELD_FOR_ENTRY = 2000
-"""How many bytes are counted in addition for an entry itself."""
-MAX_FOUND = 6
-"""How many things are remembered of an entry: one that stands at many places would otherwise take much more than what
-is counted for it."""
-_MAX_ENTRIES = 1_000_000
-_LARGEST_SHARE = 8
-"""An entry that would take more than this part of the memory is not remembered: others would be dropped for it."""
-_LISTS = ("messages", "input", "tools", "functions")
-"""The fields whose entries are remembered."""
+"""How many bytes are counted in addition for each object and list in a request."""
+CHANGED_ENTRIES = 8
+"""How many entries at the end of a conversation the next request may change: clients move marks of the prompt cache. A
+request that repeats all others is remembered instead of the earlier one."""
+MAX_STATES = 4
+"""How many states of one kind are kept of a conversation."""
+_MAX_COMPARED = 64
+"""With how many requests of its caller a request is compared, the most recent ones first."""
+_LARGEST_SHARE = 4
+"""A request that would take more than this part of the memory is not remembered: others would be dropped for it."""
+_CONVERSATIONS = ("messages", "input")
+"""The fields that may be the list of a conversation."""
+_OTHER_LISTS = ("tools", "functions", "system")
+"""The other fields whose objects are `Entry`."""
 
 
 class Entry(dict[str, Any]):
-    """An object in a list of a body, which is never changed, and what was found out about it."""
+    """An object in a list of a body, which is never changed, and what was found out about the conversation up to it."""
 
     __slots__ = ("found",)
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         super().__init__(value)
         self.found: dict[Any, Any] = {}
-        """What was found out about it, by what it was found for. Requests in several threads may write to it: each
-        would write an equal value."""
+        """What was found out, by what it was found for. Requests in several threads may write to it: each would write
+        an equal value."""
+
+
+class RememberedRequest:
+    """The bytes of a request, its lists, and where the entries of its conversation are."""
+
+    __slots__ = ("bounds", "ends", "entries", "field", "lists", "raw", "raw_lists", "start")
+
+    def __init__(self, raw: bytes, field: str, body: Mapping[str, Any]) -> None:
+        """`field` is the name of the conversation in the `body`."""
+        self.raw = raw
+        self.field = field
+        self.entries: list[Any] = list(body[field])
+        self.lists = {name: body[name] for name in _OTHER_LISTS if isinstance(body.get(name), list)}
+        self.raw_lists: dict[str, bytes] = {}
+        self.start = 0
+        """Where the entries begin in `raw`, after the bracket; 0: not known, as only a second request needs to know."""
+        self.ends: list[int] = []
+        """Where each entry ends in `raw`; empty: not known, or not to be found."""
+        self.bounds: list[int] = []
+        """`max_values` of `raw` up to the end of each entry."""
+
+    def find_places(self) -> None:
+        """Find where the entries are."""
+        if self.start:
+            return
+        fields = _read_fields(self.raw)
+        listed = bytes(fields[self.field])
+        start = self._find_list(listed)
+        if start is not None:
+            self.raw_lists = {name: bytes(fields[name]) for name in self.lists}
+            self.bounds = [max_values(self.raw, 0, start)]
+            self.ends = self._find_ends(start, _read_entries(listed))
+        self.start = start or -1
+
+    def _find_list(self, listed: bytes) -> int | None:
+        """Return the place after the bracket of the conversation, whose text is `listed`. It may be that of another
+        list of the same text: `read_after` finds out."""
+        key, at = b'"%b"' % self.field.encode(), -1
+        while (at := self.raw.find(key, at + 1)) >= 0:
+            match = _COLON.match(self.raw, at + len(key))
+            if match is not None and self.raw.startswith(listed, match.end()):
+                return match.end() + 1
+        return None
+
+    def _find_ends(self, place: int, entries: Sequence[msgspec.Raw]) -> list[int]:
+        """Return where each of these entries ends, of which the first one begins at the place or after a comma."""
+        ends = []
+        for entry in entries:
+            begin = _GAP.match(self.raw, place).end()  # type: ignore[union-attr]  # it matches nothing, too
+            end = begin + memoryview(entry).nbytes
+            self.bounds.append(self.bounds[-1] + max_values(self.raw, place, end))
+            ends.append(end)
+            place = end
+        return ends
+
+    def count_common_entries(self, common: int) -> int:
+        """Return how many entries lie within the first `common` bytes; the last of them is an object, which cannot go
+        on after its bracket."""
+        count = bisect_right(self.ends, common)
+        while count and type(self.entries[count - 1]) is not Entry:
+            count -= 1
+        return count
+
+    def read_after(self, count: int, raw: bytes) -> "tuple[dict[str, Any], RememberedRequest, int]":
+        """Read a request that has the same bytes up to the end of this one's first `count` entries. Return (its body,
+        what is to be remembered, how many bytes were not read).
+
+        The body is read without these entries. A word that it does not have is in their place, which shows whether the
+        list is the conversation. Raises ValueError or msgspec.DecodeError if it is not, or if the body is not valid.
+        """
+        end, word = self.ends[count - 1], _WORD
+        before, after = raw[: self.start], raw[end:]
+        while word in before or word in after:
+            word = b'"%b"' % (word[1:-1] * 2)
+        fields = _read_fields(before + word + after)
+        remembered = end - self.start
+        body: dict[str, Any] = {}
+        new: list[msgspec.Raw] = []
+        for name, field in fields.items():
+            text = bytes(field)
+            if name == self.field:
+                new = _read_entries(text)
+                body[name] = [*self.entries[:count], *[_make_entry(_read_entry(bytes(entry))) for entry in new[1:]]]
+            elif name in self.lists and text == self.raw_lists[name]:
+                body[name] = self.lists[name]
+                remembered += len(text)
+            else:
+                value = from_json(b"[%b]" % text, cache_strings="keys")[0]
+                body[name] = _make_entries(value) if name in _OTHER_LISTS else value
+        if not new or bytes(new[0]) != word:
+            raise ValueError("the list is not the conversation")
+        request = RememberedRequest(raw, self.field, body)
+        request.raw_lists = {name: bytes(fields[name]) for name in request.lists}
+        request.bounds = self.bounds[: count + 1]
+        request.ends = self.ends[:count]
+        request.ends += request._find_ends(end, new[1:])
+        request.start = self.start
+        return body, request, remembered
 
 
 class RequestMemory:
@@ -53,25 +157,54 @@ class RequestMemory:
         """`max_bytes` bounds the estimated size of what is remembered of all callers; 0: nothing is. `count` is called
         for each body, in any thread, with how many bytes of it were remembered, and how many were not."""
         self._max_bytes = max_bytes
-        self.max_entry_bytes = max_bytes // _LARGEST_SHARE // HELD_FOR_BYTE
-        self._entries: BoundedMap[tuple[str, bytes], Entry] = BoundedMap(max_bytes, _MAX_ENTRIES)
+        self._bytes = 0
+        self._requests: dict[str, dict[int, tuple[RememberedRequest, int]]] = {}
+        """The requests of each caller with their sizes, the most recent last."""
+        self._callers: dict[int, str] = {}
+        """The caller of each request, the most recent request last."""
+        self._added = 0
         self._lock = Lock()
         self._count = count
 
     def open(self, scope: str) -> "CallerMemory | None":
-        """Return the memory of one caller; None if nothing is remembered."""
+        """Return the memory of one caller, for one request; None if nothing is remembered."""
         return CallerMemory(self, scope) if self._max_bytes else None
 
-    def find(self, scope: str, raws: list[bytes]) -> list[Entry | None]:
+    def find(self, scope: str, raw: bytes) -> tuple[RememberedRequest | None, int]:
+        """Return the caller's request that has the longest beginning in common with `raw`, and its length in bytes."""
         with self._lock:
-            return [self._entries.get((scope, raw)) for raw in raws]
+            requests = [request for request, _ in self._requests.get(scope, {}).values()][-_MAX_COMPARED:]
+        found, longest = None, 0
+        for request in reversed(requests):
+            if request.raw[longest : longest + _PROBE_BYTES] != raw[longest : longest + _PROBE_BYTES]:
+                continue
+            common = count_common(request.raw, raw)
+            if common > longest:
+                found, longest = request, common
+        return found, longest
 
-    def add(self, scope: str, entries: list[tuple[bytes, Entry]]) -> None:
+    def add(self, scope: str, request: RememberedRequest, instead_of: RememberedRequest | None = None) -> None:
+        """Remember a request of a caller, `instead_of` another one that it repeats."""
+        size = len(request.raw) * HELD_FOR_BYTE + _count_objects(request.raw) * HELD_FOR_OBJECT
+        if size > self._max_bytes // _LARGEST_SHARE:
+            return
         with self._lock:
-            for raw, entry in entries:
-                size = len(raw) * HELD_FOR_BYTE + _count_objects(raw) * HELD_FOR_OBJECT + HELD_FOR_ENTRY
-                if size <= self._max_bytes // _LARGEST_SHARE:
-                    self._entries.put((scope, raw), entry, size)
+            held = self._requests.get(scope, {})
+            for number in [number for number, (other, _) in held.items() if other is instead_of]:
+                self._drop(number)
+            self._added += 1
+            self._requests.setdefault(scope, {})[self._added] = (request, size)
+            self._callers[self._added] = scope
+            self._bytes += size
+            while self._bytes > self._max_bytes:
+                self._drop(next(iter(self._callers)))
+
+    def _drop(self, number: int) -> None:
+        scope = self._callers.pop(number)
+        requests = self._requests[scope]
+        self._bytes -= requests.pop(number)[1]
+        if not requests:
+            del self._requests[scope]
 
     def count(self, remembered: int, new: int) -> None:
         if self._count is not None:
@@ -79,59 +212,88 @@ class RequestMemory:
 
 
 class CallerMemory:
-    """The memory of one caller."""
+    """The memory of one caller, for one request."""
 
     def __init__(self, memory: RequestMemory, scope: str) -> None:
         self._memory = memory
         self._scope = scope
+        self._compared: bytes | bytearray | None = None
+        self._earlier: RememberedRequest | None = None
+        """The request that this one repeats."""
+        self._known = 0
+        """How many of its entries are repeated."""
+
+    def compare(self, raw: bytes | bytearray) -> int:
+        """Compare a request with the earlier ones; return how many bytes of it need not be read."""
+        if self._compared is not raw:
+            self._compared, self._earlier = raw, None
+            found, common = self._memory.find(self._scope, bytes(raw)) if len(raw) >= MIN_BYTES else (None, 0)
+            if found is not None:
+                found.find_places()
+                self._known = found.count_common_entries(common)
+                self._earlier = found if self._known else None
+        return 0 if self._earlier is None else self._earlier.ends[self._known - 1] - self._earlier.start
+
+    def max_values(self, raw: bytes | bytearray) -> int:
+        """Return an upper bound of the number of values in a request that repeats an earlier one."""
+        assert self._earlier is not None
+        return self._earlier.bounds[self._known] + max_values(raw, self._earlier.ends[self._known - 1])
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
-        """Return the object that a body is, whose entries of lists may be `Entry`.
+        """Return the object that a body is, in whose lists objects are `Entry`.
 
-        None if it must be read as a whole: it is short, is not valid JSON, or has an entry that is too large to be
-        remembered, of which a copy costs too much.
+        None if it must be read as a whole: it is short, is not valid JSON, or has no conversation.
         """
         if len(raw) < MIN_BYTES:
             return None
-        try:
-            fields = _read_fields(raw)
+        self.compare(raw)
+        earlier, data = self._earlier, bytes(raw)
+        if earlier is not None:
+            try:
+                body, request, remembered = earlier.read_after(self._known, data)
+            except (ValueError, msgspec.DecodeError, RecursionError):
+                self._earlier = earlier = None
+        if earlier is None:
             remembered = 0
-            body: dict[str, Any] = {}
-            for name, field in fields.items():
-                if name in _LISTS and memoryview(field)[0] == _OPEN:
-                    entries = _read_entries(field)
-                    if any(memoryview(entry).nbytes > self._memory.max_entry_bytes for entry in entries):
-                        return None
-                    body[name], found = self._read_list([bytes(entry) for entry in entries])
-                    remembered += found
-                else:
-                    body[name] = _read_value(bytes(field))
-        except (ValueError, msgspec.DecodeError, RecursionError):
-            return None
+            try:
+                body = from_json(data, cache_strings="keys")
+            except ValueError:
+                return None
+            field = _find_conversation(body)
+            if field is None:
+                return None
+            body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
+            request = RememberedRequest(data, field, body)
+        repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_ENTRIES
+        self._memory.add(self._scope, request, earlier if repeated else None)
         self._memory.count(remembered, len(raw) - remembered)
         return body
 
-    def _read_list(self, raws: list[bytes]) -> tuple[list[Any], int]:
-        """Return (the entries, how many bytes of them were remembered)."""
-        values: list[Any] = []
-        added: list[tuple[bytes, Entry]] = []
-        remembered = 0
-        for raw, entry in zip(raws, self._memory.find(self._scope, raws), strict=True):
-            if entry is not None:
-                values.append(entry)
-                remembered += len(raw)
-                continue
-            value = _read_entry(raw)
-            if isinstance(value, dict):
-                value = Entry(value)
-                added.append((raw, value))
-            values.append(value)
-        self._memory.add(self._scope, added)
-        return values, remembered
+
+def _find_conversation(body: Any) -> str | None:
+    """Return the name of the list that is the conversation of a body; None if it has none."""
+    if not isinstance(body, dict):
+        return None
+    return next((name for name in _CONVERSATIONS if isinstance(body.get(name), list) and body[name]), None)
 
 
-def _read_value(raw: bytes) -> Any:
-    return from_json(raw, cache_strings="keys")
+def count_common(first: bytes, second: bytes) -> int:
+    """Return how many bytes at the beginning of both are the same."""
+    place, size, end = 0, _PIECE_BYTES, min(len(first), len(second))
+    while size and place < end:
+        while place < end and first[place : place + size] == second[place : place + size]:
+            place += size
+        size //= 16
+    return min(place, end)
+
+
+_PIECE_BYTES = 16**4
+_PROBE_BYTES = 32
+_WORD = b'"the entries that are known"'
+_COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
+_GAP = re.compile(rb"[ \t\n\r,]*")
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def _count_objects(raw: bytes) -> int:
@@ -140,30 +302,81 @@ def _count_objects(raw: bytes) -> int:
 
 
 def _read_entry(raw: bytes) -> Any:
-    """Read an entry of a list of the body. What msgspec accepts, it reads like `from_json`, but for the depth, which
-    `from_json` counts from the outside."""
-    if _count_objects(raw) > _SURELY_READ:
-        return from_json(b"[[%b]]" % raw, cache_strings="keys")[0][0]
-    return msgspec.json.decode(raw)
+    """Read an entry of a list of the body. The brackets count for the depth, which is limited from the outside."""
+    return from_json(b"[[%b]]" % raw, cache_strings="keys")[0][0]
 
 
-_OPEN = ord("[")
-_SURELY_READ = 150
-"""`from_json` refuses values that are nested deeper than about 200."""
-_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_read_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
+def _make_entry(value: Any) -> Any:
+    return Entry(value) if type(value) is dict else value
 
 
-def recall(value: Any, what: Any, make: Callable[[], T]) -> T:
-    """Return what was found out about a value for `what`, else make it. It is kept if the value is an `Entry`."""
-    if type(value) is not Entry:
-        return make()
-    found = value.found.get(what, value)
-    if found is value:
+def _make_entries(value: Any) -> Any:
+    return list(map(_make_entry, value)) if isinstance(value, list) else value
+
+
+class _KeptState(Struct, frozen=True):
+    entries: list[Any]
+    """The entries that it is the state after."""
+    state: Any
+    holders: tuple[Entry, ...]
+    """The entries that have such states, this one's last."""
+
+
+def resume(entries: Sequence[Any], what: Any) -> tuple[int, Any]:
+    """Return (a number of entries at the beginning of a conversation, the state after them) that was kept for `what`:
+    that of the most entries. (0, None) if there is none."""
+    for number in range(len(entries), 0, -1):
+        kept = _find_state(entries, number, what)
+        if kept is not None:
+            return number, kept.state
+    return 0, None
+
+
+def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
+    """Keep the state after the first `number` entries of a conversation, which depends on nothing else and must not be
+    changed. Nothing is kept if the last of them is no `Entry`."""
+    entry = entries[number - 1] if number else None
+    if type(entry) is not Entry or _find_state(entries, number, what) is not None:
+        return
+    last = next((kept for end in range(number - 1, 0, -1) if (kept := _find_state(entries, end, what))), None)
+    holders = (*(last.holders if last is not None else ()), entry)
+    for old in holders[:-MAX_STATES]:
+        old.found.pop(what, None)
+    entry.found[what] = _KeptState(list(entries[:number]), state, holders[-MAX_STATES:])
+
+
+def _find_state(entries: Sequence[Any], number: int, what: Any) -> _KeptState | None:
+    entry = entries[number - 1]
+    kept: _KeptState | None = entry.found.get(what) if type(entry) is Entry else None
+    if kept is None or len(kept.entries) != number or not all(map(is_, kept.entries, entries)):
+        return None
+    return kept
+
+
+def list_places(entries: Sequence[Any], known: int) -> Iterator[int]:
+    """Yield the numbers of entries after which a state is worth keeping, if it is known after `known` of them: the next
+    request begins with them, perhaps without the last ones."""
+    for number in (len(entries) - CHANGED_ENTRIES, len(entries)):
+        if number > known:
+            yield number
+
+
+def map_entries(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
+    """Return what the function returns for each entry; it is not called again for those that begin an earlier
+    conversation. It must not depend on anything else, and what it returns must not be changed."""
+    known, done = resume(entries, function)
+    made: list[T] = [*(done or ()), *map(function, entries[known:])]
+    for place in list_places(entries, known):
+        keep(entries, place, function, made[:place])
+    return made
+
+
+def recall(entries: Sequence[Any], what: Any, make: Callable[[], T]) -> T:
+    """Return what was found out about a whole list for `what`, else what `make` returns, which must not be changed."""
+    known, found = resume(entries, what)
+    if not known or known < len(entries):
         found = make()
-        if len(value.found) >= MAX_FOUND:
-            value.found.clear()
-        value.found[what] = found
+        keep(entries, len(entries), what, found)
     return found  # type: ignore[no-any-return]  # `what` says of which type it is
 
 
@@ -172,9 +385,14 @@ def validate_entries(entries: Any, whole: TypeAdapter[Any], each: TypeAdapter[An
 
     Raises ValidationError, the same as for the list as a whole.
     """
-    if not isinstance(entries, list) or not any(type(entry) is Entry for entry in entries):
-        return whole.validate_python(entries)
-    try:
-        return [recall(entry, id(each), partial(each.validate_python, entry)) for entry in entries]
-    except ValidationError:
-        return whole.validate_python(entries)
+    known, done = resume(entries, id(each)) if isinstance(entries, list) else (0, ())
+    if not known:
+        valid: list[Any] = whole.validate_python(entries)
+    else:
+        try:
+            valid = [*done, *[each.validate_python(entry) for entry in entries[known:]]]
+        except ValidationError:
+            return whole.validate_python(entries)
+    for place in list_places(entries, known):
+        keep(entries, place, id(each), valid[:place])
+    return valid

@@ -1,7 +1,7 @@
 """The metrics of one process: what is counted of requests, and what is read when the metrics are.
 
 Label values never come from callers: an unknown model is `other`, and upstreams and keys have the names that the
-configuration gives them.
+configuration gives them. Of the callers with a JWT, the first `MAX_JWT_CALLERS` have labels of their own.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from app import __version__
 from app.chat.server_tools import ToolCallSummary
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import find_responsible
-from app.observe.request_record import RequestRecord
+from app.observe.request_record import ISSUER_SEPARATOR, RequestRecord
 
 SAMPLE_SECONDS = 0.5
 
@@ -48,7 +48,13 @@ class LoopLagSampler:
 
 
 OTHER = "other"
-"""The label of every model whose name is not configured."""
+"""The label of every model whose name is not configured, and of tools beyond `MAX_TOOL_LABELS`."""
+MAX_TOOL_LABELS = 200
+"""Of one server. Its tools have the names that it gives them, and it may rename them again and again."""
+
+MAX_JWT_CALLERS = 200
+OTHER_CALLERS = "(others)"
+"""The label of the other callers with JWTs of one issuer, behind the issuer's name."""
 
 DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
@@ -101,6 +107,8 @@ class Metrics:
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
         self.set_names(models, upstreams)
+        self._jwt_callers: set[str] = set()
+        """Those that have labels of their own."""
         self._registry = CollectorRegistry()
         self._requests = self._add_counter(
             "parley_requests_total",
@@ -177,6 +185,8 @@ class Metrics:
             "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
             ("server", "tool", "outcome"),
         )
+        self._tools: dict[str, set[str]] = {}
+        """The names of tools that are labels, by server."""
         self._tool_seconds = self._add_histogram(
             "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
         )
@@ -229,7 +239,7 @@ class Metrics:
         self._registry.register(_ReadGauge(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        endpoint, caller, model = record.endpoint, record.caller, self._label_model(record.model)
+        endpoint, model, caller = record.endpoint, self._label_model(record.model), self._label_caller(record.caller)
         outcome, fault = "completed", ""
         if record.error is not None:
             outcome = "disconnected" if record.disconnected else "failed"
@@ -264,15 +274,23 @@ class Metrics:
         if record.attempts:
             self._count_prompt(record.attempts[-1].upstream, tokens)
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
-        self._count_tokens(answering, record.caller, tokens, record.cost)
+        self._count_tokens(answering, self._label_caller(record.caller), tokens, record.cost)
 
     def observe_tool_call(self, call: ToolCallSummary) -> None:
         """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
-        server, tool = (call.server, call.tool) if call.server else (OTHER, OTHER)
+        server, tool = (call.server, self._label_tool(call.server, call.tool)) if call.server else (OTHER, OTHER)
         self._tool_calls[server, tool, call.outcome].inc()
         if call.outcome != "not_run":
             self._tool_seconds[server, tool].observe(call.milliseconds / 1000)
             self._tool_bytes[server,].inc(call.size)
+
+    def _label_tool(self, server: str, tool: str) -> str:
+        known = self._tools.setdefault(server, set())
+        if tool not in known:
+            if len(known) >= MAX_TOOL_LABELS:
+                return OTHER
+            known.add(tool)
+        return tool
 
     def observe_rounds(self, rounds: int) -> None:
         self._rounds.observe(rounds)
@@ -287,9 +305,18 @@ class Metrics:
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER
 
+    def _label_caller(self, caller: str) -> str:
+        issuer, separator, _ = caller.partition(ISSUER_SEPARATOR)
+        if not separator or caller in self._jwt_callers:
+            return caller
+        if len(self._jwt_callers) >= MAX_JWT_CALLERS:
+            return f"{issuer}{ISSUER_SEPARATOR}{OTHER_CALLERS}"
+        self._jwt_callers.add(caller)
+        return caller
+
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
-        self._count_tokens(self._label_model(model), caller, usage.tokens, usage.cost)
+        self._count_tokens(self._label_model(model), self._label_caller(caller), usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
         for kind in TOKEN_KINDS:

@@ -242,6 +242,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "\"'response_format.type' must be 'json_schema' or 'text'\"",
             "lmstudio-ai/lmstudio-bug-tracker issue 189",
         ),
+        formats_while_thinking=Fact(
+            "explain",
+            "the schema is enforced on the reasoning, and there is no content",
+            "lmstudio-ai/lmstudio-bug-tracker issues 1773, 1783",
+        ),
     ),
     "dashscope": _make_facts(
         caches_prefixes=Fact(
@@ -257,6 +262,12 @@ FACTS: dict[str, dict[str, Fact]] = {
             '"does not support being set to required or object in thinking mode"; models that think by default differ, '
             "and `thinks_by_default` says so for one of them",
             "cloudwego/eino issue 994",
+        ),
+        formats_while_thinking=Fact(
+            "explain",
+            '"Json mode response is not supported when enable_thinking is true"; for models that take both, the '
+            'model\'s profile says "send"',
+            "presenton/presenton issue 184",
         ),
         cache_control=Fact(True, "marks make an explicit cache", "alibabacloud.com/help/model-studio/context-cache"),
         continuation=Fact("partial", "that field of the message", "langchain-ai/langchain PR 30108"),

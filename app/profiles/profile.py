@@ -264,6 +264,10 @@ class Profile(BaseModel):
     formats_beside_tools: bool = True
     """The server takes a `response_format` together with tools. If false, such a request is treated as if the server
     enforced none."""
+    formats_while_thinking: Literal["send", "explain", "thinking_off"] = "send"
+    """What is done with a `response_format` while the model thinks: `send` it, for servers that enforce it on the text
+    behind the reasoning; `explain` treats the request as if the server enforced none; `thinking_off` switches thinking
+    off for the request, or explains if the server has no switch. The last two with a warning."""
 
     names: Literal["none", "user", "all"] = "none"
     """Which messages are sent with their `name`: `none`, those of `user`, or `all`."""
@@ -379,6 +383,7 @@ SHAPES_REQUESTS = frozenset(
         "parallel_tool_calls",
         "response_formats",
         "formats_beside_tools",
+        "formats_while_thinking",
         "names",
         "tool_names",
         "empty_content",

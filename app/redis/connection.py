@@ -5,6 +5,10 @@ The first failure opens the breaker: every call fails at once, also those waitin
 server, at first after a tenth of a second and then once a second, until it answers. An outage therefore delays only
 the calls in progress when it begins, each of them once. Time in which this process was too busy to read the answer
 does not count against the server.
+
+Connections have an age: a new client, which looks the name up again, replaces the one before it when it has answered.
+So a name that moves to another server is followed although the old server still answers, and a server that became a
+replica is left.
 """
 
 import asyncio
@@ -112,6 +116,8 @@ _STEPS = 10
 """A timeout is counted in this many timer steps. A step that takes too long counts once: this process was busy."""
 _BUSY_SECONDS = 1.0
 """A timeout is extended by at most this much because the process is busy."""
+_MAX_AGE_SECONDS = 60.0
+"""As `connection_max_seconds` of an upstream: how long a moved name may go unnoticed."""
 _REDIS_ERRORS = (exceptions.RedisError, exceptions.RedisClusterException, OSError)
 
 
@@ -139,18 +145,23 @@ class RedisConnection:
         at_once: int = 16,
         timeout_seconds: float = TIMEOUT_SECONDS,
         rest_seconds: float = 1.0,
+        max_age_seconds: float = _MAX_AGE_SECONDS,
     ) -> None:
         """Set up the breaker without connecting. Raises ValueError for a URL that is not of a Redis.
 
         At most `at_once` calls with the usual timeout are in progress. `rest_seconds` is the longest pause between
-        two probes.
+        two probes. Connections older than `max_age_seconds` are replaced when they are used.
         """
         self._address = _to_redis_url(address)
         self._max_connections = max_connections
         self._timeout_seconds, self._rest_seconds = timeout_seconds, rest_seconds
         self._turns = asyncio.Semaphore(at_once)
         self._batcher = CommandBatcher(self._send_batch)
-        self._client: Client | None = None
+        self._max_age_seconds = max_age_seconds
+        self._current: _AgingClient | None = None
+        self._clients: set[_AgingClient] = set()
+        """All that are not closed."""
+        self._renewing: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -185,6 +196,8 @@ class RedisConnection:
 
     async def _send_batch(self, commands: Sequence[Command]) -> list[Any]:
         results = await self.call(partial(_send_commands, commands=commands))
+        for result in results:
+            self._renew_if_replica(result)
         return [_to_unavailable(result) if isinstance(result, Exception) else result for result in results]
 
     async def _call_or_trip(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
@@ -201,18 +214,54 @@ class RedisConnection:
             raise
 
     async def _call_with_timeout(self, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+        current = self._get_current()
         try:
-            async with _within(seconds):
-                return await op(self._get_client())
-        except TimeoutError as error:
-            raise RedisUnanswered(f"no answer within {seconds * 1000:.0f} ms") from error
-        except _REDIS_ERRORS as error:
-            raise _to_unavailable(error) from error
+            return await _use(current, op, seconds)
+        except RedisRejected as error:
+            self._renew_if_replica(error.__cause__)
+            raise
 
-    def _get_client(self) -> Client:
-        if self._client is None:
-            self._client = make_client(self._address, self._max_connections)
-        return self._client
+    def _get_current(self) -> "_AgingClient":
+        if self._current is None:
+            self._current = self._make_client()
+        self._renew_if_older(self._max_age_seconds)
+        return self._current
+
+    def _make_client(self) -> "_AgingClient":
+        made = _AgingClient(make_client(self._address, self._max_connections))
+        self._clients.add(made)
+        return made
+
+    async def _close_client(self, unused: "_AgingClient") -> None:
+        with contextlib.suppress(*_REDIS_ERRORS):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await unused.client.aclose()
+        self._clients.discard(unused)
+
+    def _renew_if_replica(self, result: object) -> None:
+        """Look the server up again if it takes no writes: where there was a failover, the name is that of another."""
+        if isinstance(result, exceptions.ReadOnlyError):
+            self._renew_if_older(self._rest_seconds)
+
+    def _renew_if_older(self, seconds: float) -> None:
+        current = self._current
+        if current is None or self._renewing is not None or self.is_open:
+            return
+        if time.monotonic() - current.made_at >= seconds:
+            self._renewing = asyncio.get_running_loop().create_task(self._renew(current))
+
+    async def _renew(self, old: "_AgingClient") -> None:
+        """Replace the client by a new one, if that reaches the server, and close it when its last call has ended."""
+        new = unused = self._make_client()
+        try:
+            await _use(new, _ping, _PROBE_SECONDS)
+            self._current, unused = new, old
+            await old.unused.wait()
+        except RedisUnavailable:
+            # Calls go on with the present client, and open the breaker if that fails too.
+            await asyncio.sleep(self._rest_seconds)
+        await self._close_client(unused)
+        self._renewing = None
 
     async def _probe(self) -> None:
         rest_seconds = min(_FIRST_REST_SECONDS, self._rest_seconds)
@@ -236,11 +285,47 @@ class RedisConnection:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._probing
             self._probing = None
-        client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(*_REDIS_ERRORS):
-                async with asyncio.timeout(TIMEOUT_SECONDS):
-                    await client.aclose()
+        if self._renewing is not None:
+            self._renewing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._renewing
+            self._renewing = None
+        self._current = None
+        for client in [*self._clients]:
+            await self._close_client(client)
+
+
+class _AgingClient:
+    """A client, its age, and whether calls use it."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.made_at = time.monotonic()
+        self.unused = asyncio.Event()
+        self.unused.set()
+        self._users = 0
+
+    def __enter__(self) -> Client:
+        self._users += 1
+        self.unused.clear()
+        return self.client
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        if not self._users:
+            self.unused.set()
+
+
+async def _use(aging: _AgingClient, op: Callable[[Client], Awaitable[T]], seconds: float) -> T:
+    """Return the result of `op`. Raises RedisUnavailable."""
+    with aging as client:
+        try:
+            async with _within(seconds):
+                return await op(client)
+        except TimeoutError as error:
+            raise RedisUnanswered(f"no answer within {seconds * 1000:.0f} ms") from error
+        except _REDIS_ERRORS as error:
+            raise _to_unavailable(error) from error
 
 
 @contextlib.asynccontextmanager

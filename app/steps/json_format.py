@@ -1,17 +1,17 @@
 """Asks for JSON in the prompt where the server does not enforce the request's `response_format`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
+from app.profiles.thinking import is_thinking
 from app.steps.prompt_language import Language
 from app.steps.prompted_tools.wording import add_system_block
 
-_ANY_OBJECT = {"type": "json_schema", "json_schema": {"name": "object", "schema": {"type": "object"}}}
 _OBJECT_TEXT: dict[Language, str] = {
     "en": "Reply with one JSON object and nothing else.",
     "zh": "请只回复一个 JSON 对象，不要输出其他内容。",
@@ -29,7 +29,20 @@ def is_enforced(request: ChatRequest, profile: Profile) -> bool:
 
 def _list_formats(request: ChatRequest, profile: Profile) -> Sequence[str]:
     """Return the types of response formats that can be sent with this request."""
-    return () if request.tools and not profile.formats_beside_tools else profile.response_formats
+    return () if _find_obstacle(request, profile) else profile.response_formats
+
+
+def _find_obstacle(request: ChatRequest, profile: Profile) -> str:
+    """Return what no response format is sent beside, in words; "" if there is nothing."""
+    if request.tools and not profile.formats_beside_tools:
+        return " beside tools"
+    rule = profile.formats_while_thinking
+    explains = rule == "explain" or (rule == "thinking_off" and profile.thinking_switch == "none")
+    return " while the model thinks" if explains and _is_thinking(request.params, profile) else ""
+
+
+def _is_thinking(params: Mapping[str, Any], profile: Profile) -> bool:
+    return is_thinking({**params, **(params.get("extra_body") or {})}, profile)
 
 
 def adapt_response_format(request: ChatRequest, profile: Profile, language: Language) -> tuple[ChatRequest, list[str]]:
@@ -37,14 +50,15 @@ def adapt_response_format(request: ChatRequest, profile: Profile, language: Lang
     if is_enforced(request, profile):
         return request, []
     wanted, formats = _find_type(request), _list_formats(request, profile)
+    schema = _find_schema(request.params["response_format"])
     if wanted == "json_object" and "json_schema" in formats:
-        return _with_format(request, _ANY_OBJECT), []
-    schema = _find_schema(request.params["response_format"]) if wanted == "json_schema" else None
+        named = {"name": "object", "schema": schema or {"type": "object"}}
+        return _with_format(request, {"type": "json_schema", "json_schema": named}), []
     text = _OBJECT_TEXT[language]
     if schema is not None:
         text = _SCHEMA_TEXT[language].format(schema=json.dumps(schema, ensure_ascii=False))
     asked = replace(request, messages=add_system_block(request.messages, text, request.text_joiner))
-    beside = "" if formats or not profile.response_formats else " beside tools"
+    beside = _find_obstacle(request, profile) if profile.response_formats else ""
     lacking = f"this model's server does not enforce {wanted}{beside}, so the prompt asks for it"
     path = request.paths.param("response_format")
     if "json_object" in formats:
@@ -59,7 +73,8 @@ def _find_type(request: ChatRequest) -> Any:
 
 
 def _find_schema(response_format: dict[str, Any]) -> Any:
-    holder = response_format.get("json_schema")
+    is_object = response_format.get("type") == "json_object"  # llama.cpp has a schema beside this type
+    holder = response_format if is_object else response_format.get("json_schema")
     return holder.get("schema") if isinstance(holder, dict) else None
 
 

@@ -76,6 +76,8 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         return "conversations are truncated (max_input_tokens)"
     if profile.default_system and not any(message.role == "system" for message in request.messages):
         return "a system message is added (default_system)"
+    if profile.check_output == "enforce" and find_output_schema(request) is not None:
+        return "the reply must be valid (check_output)"
     if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
         return "media are converted"
     if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):

@@ -44,6 +44,8 @@ class LedgerRules(Struct, frozen=True):
     """Pairs of a key and a model that is not configured which have a row of their own, for each day."""
     zone: tzinfo = UTC
     """In which a day begins at midnight."""
+    keep_days: int | None = None
+    """For how many days before today totals are kept, and always for the month in progress; None: forever."""
     clock: Callable[[], float] = time.time
     """Returns the Unix time in seconds."""
 
@@ -79,6 +81,8 @@ class UsageLedger:
         """The names of the configured models; None: every name has rows of its own."""
         self._unconfigured: dict[str, set[tuple[str, str]]] = {}
         """For each day, the keys and models that are not configured and have rows of their own."""
+        self._deleted_before = ""
+        """The first day that was kept when old days were deleted last."""
         self._day_begin, self._day_end, self._day = 0.0, 0.0, ""
         """The day of the last request, between two Unix times: to format it costs more than to add the numbers."""
 
@@ -86,9 +90,9 @@ class UsageLedger:
         """Set the names of the configured models, whose rows are never joined with others."""
         self._models = frozenset(name[:MAX_NAME] for name in names)
 
-    def add(self, caller: str, model: str, totals: Totals) -> None:
+    def add(self, caller: str, model: str, totals: Totals, team: str = "") -> None:
         """Add the numbers of one request to the row of today, its caller and its model."""
-        key = RowKey(self._today(), caller, model[:MAX_NAME])
+        key = RowKey(self._today(), caller, model[:MAX_NAME], team)
         with self._lock:
             self._add_row(key, totals)
             if self._thread is None:
@@ -97,7 +101,7 @@ class UsageLedger:
     def _add_row(self, key: RowKey, totals: Totals) -> None:
         found = self._waiting.get(key)
         if found is None and len(self._waiting) >= self._rules.max_rows:
-            key = RowKey(key.day, key.key, OTHER_MODELS)
+            key = RowKey(key.day, key.key, OTHER_MODELS, key.team)
             found = self._waiting.get(key)
         if found is None:
             self._waiting[key] = [totals]
@@ -142,6 +146,7 @@ class UsageLedger:
         while not self._closing.wait(self._next_wait_seconds()):  # then `close` writes the rest
             try:
                 self._flush()
+                self._delete_old_days()
             except StateError as error:
                 self._failures += 1
                 if self._failures == 1:
@@ -175,6 +180,17 @@ class UsageLedger:
                             self._add_row(row.key, row.totals)
                     raise
 
+    def _delete_old_days(self) -> None:
+        """Delete days that are older than they are kept, once for each new day. Raises StateError."""
+        if self._rules.keep_days is None:
+            return
+        today = datetime.fromtimestamp(self._rules.clock(), self._rules.zone).date()
+        first = find_first_kept_day(today, self._rules.keep_days)
+        if first > self._deleted_before:
+            with self._store_lock:
+                self._store.delete_before(first)
+            self._deleted_before = first
+
     def _join_unconfigured(self, rows: Sequence[UsageRow]) -> Sequence[UsageRow]:
         """Return the rows, with one for all models that are not configured and are too many to have their own. Raises
         StateError."""
@@ -190,7 +206,7 @@ class UsageLedger:
         for row in rows:
             key = row.key
             if not (self._is_named(key.model) or (key.key, key.model) in self._unconfigured[key.day]):
-                key = RowKey(key.day, key.key, OTHER_MODELS)
+                key = RowKey(key.day, key.key, OTHER_MODELS, key.team)
             joined.setdefault(key, []).append(row.totals)
         return [UsageRow(key, add_totals(counted)) for key, counted in joined.items()]
 
@@ -229,6 +245,12 @@ def _split_batch(batch: Sequence[UsageRow], error: ValueRefused) -> list[Sequenc
 def name_day(unix_seconds: float, zone: tzinfo = UTC) -> str:
     """Return the day, as 2026-11-26."""
     return datetime.fromtimestamp(unix_seconds, zone).date().isoformat()
+
+
+def find_first_kept_day(today: date, keep_days: int) -> str:
+    """Return the first day that is kept. The month in progress is kept whole: limits of spending may be counted from
+    its totals."""
+    return min(today - timedelta(days=keep_days), today.replace(day=1)).isoformat()
 
 
 def _midnight(day: date, zone: tzinfo) -> float:

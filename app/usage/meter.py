@@ -26,16 +26,50 @@ class Price(Struct, frozen=True):
 
     input: float
     output: float
-    """Of generated tokens, reasoning included."""
+    """Of generated tokens; of reasoning too, if that has no price of its own."""
     cached_input: float
     """Of tokens of the prompt that the server read from its own cache."""
     cache_write: float
     """Of tokens of the prompt that the server wrote to its own cache."""
+    reasoning: float | None = None
+    tiers: tuple[tuple[int, "Price"], ...] = ()
+    """The prices of requests whose prompt has more tokens than a number, by rising numbers. They are those of the whole
+    request, not only of the tokens above the number."""
+
+    def find_tier(self, prompt_tokens: int) -> "Price":
+        """Return the prices of a request whose prompt has this many tokens."""
+        found = self
+        for above, price in self.tiers:
+            if prompt_tokens > above:
+                found = price
+        return found
 
     def compute_cost(self, tokens: TokenUsage) -> float:
+        price = self if not self.tiers else self.find_tier(tokens.input)
         new = tokens.input - tokens.cached_input - tokens.cache_write
-        total = new * self.input + tokens.cached_input * self.cached_input + tokens.cache_write * self.cache_write
-        return round((total + tokens.output * self.output) / _TOKENS_PER_PRICE, _DIGITS)
+        total = new * price.input + tokens.cached_input * price.cached_input + tokens.cache_write * price.cache_write
+        total += tokens.output * price.output
+        if price.reasoning is not None:
+            total += tokens.reasoning * (price.reasoning - price.output)
+        return round(total / _TOKENS_PER_PRICE, _DIGITS)
+
+
+def find_highest(prices: Sequence[Price]) -> Price:
+    """Return a price of which each number, in each tier, is the highest one of some prices. That of the output is also
+    at least that of reasoning."""
+    numbers = sorted({above for price in prices for above, _ in price.tiers})
+    highest = _find_highest_numbers(prices)
+    tiers = [(above, _find_highest_numbers([price.find_tier(above + 1) for price in prices])) for above in numbers]
+    return replace(highest, tiers=tuple(tiers))
+
+
+def _find_highest_numbers(prices: Sequence[Price]) -> Price:
+    return Price(
+        max(price.input for price in prices),
+        max(max(price.output, price.reasoning or 0) for price in prices),
+        max(price.cached_input for price in prices),
+        max(price.cache_write for price in prices),
+    )
 
 
 def with_cost(usage: dict[str, Any], cost: float) -> dict[str, Any]:

@@ -1,5 +1,7 @@
-"""Read a query for totals of usage from text, and write its result as JSON values or as a table. Pure."""
+"""Read a query for totals of usage from text, and write its result as JSON values, as CSV or as a table. Pure."""
 
+import csv
+import io
 import re
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -8,7 +10,7 @@ from typing import Any
 from msgspec.structs import asdict
 
 from app.errors import InvalidInput, Violation
-from app.usage.totals import GROUPS, NUMBERS, GroupBy, Totals, UsageQuery, UsageRow, sum_totals
+from app.usage.totals import DEFAULT_GROUPS, GROUPS, NUMBERS, GroupBy, Totals, UsageQuery, UsageRow, sum_totals
 from app.validation.nearest import suggest_name
 
 DEFAULT_DAYS = 30
@@ -34,9 +36,11 @@ def parse_query(
     group_by: str | None = None,
     key: str | None = None,
     model: str | None = None,
+    team: str | None = None,
     names: tuple[str, str, str] = ("from", "to", "group_by"),
 ) -> UsageQuery:
-    """Return a query. Without days, it is about the last 30; `group_by` is a list with commas, by default everything.
+    """Return a query. Without days, it is about the last 30; `group_by` is a list with commas, by default of day, key
+    and model.
 
     `names` are those of `first`, `last` and `group_by` in messages. Raises InvalidInput.
     """
@@ -46,7 +50,8 @@ def parse_query(
     if not violations and first_day > last_day:
         violations.append(Violation(names[0], f"must not be after `{names[1]}` ({last_day})"))
     groups: list[GroupBy] = []
-    for word in dict.fromkeys(part.strip() for part in (",".join(GROUPS) if group_by is None else group_by).split(",")):
+    words = DEFAULT_GROUPS if group_by is None else group_by.split(",")
+    for word in dict.fromkeys(part.strip() for part in words):
         found = next((name for name in GROUPS if name == word), None)
         if found is None:
             text = f"must be {', '.join(GROUPS)}, or several of them with commas, not {word[:40]!r}"
@@ -55,7 +60,7 @@ def parse_query(
             groups.append(found)
     if violations:
         raise InvalidInput(violations)
-    return UsageQuery(str(first_day), str(last_day), tuple(groups), key, model)
+    return UsageQuery(str(first_day), str(last_day), tuple(groups), key, model, team)
 
 
 def _parse_day(text: str | None, name: str, violations: list[Violation]) -> date | None:
@@ -88,6 +93,29 @@ def _write_names(query: UsageQuery, row: UsageRow) -> dict[str, Any]:
 def _write_numbers(totals: Totals) -> dict[str, Any]:
     numbers = asdict(totals)
     return {name: round(numbers[name], 9) if name == "cost" else numbers[name] for name in NUMBERS}
+
+
+def write_csv(query: UsageQuery, rows: Sequence[UsageRow]) -> str:
+    """Return the result of a query as CSV (RFC 4180), with the names of the columns in its first line.
+
+    Spreadsheet programs run a cell that begins like a formula: such a name gets an apostrophe before it, as OWASP
+    advises (owasp.org/www-community/attacks/CSV_Injection).
+    """
+    groups = [name for name in GROUPS if name in query.group_by]
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([*groups, *NUMBERS])
+    for row in rows:
+        names = _write_names(query, row).values()
+        writer.writerow([*map(_escape_formula, names), *_write_numbers(row.totals).values()])
+    return text.getvalue()
+
+
+_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def _escape_formula(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_FORMULA_BEGINS) else cell
 
 
 def format_table(query: UsageQuery, rows: Sequence[UsageRow]) -> str:

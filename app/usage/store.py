@@ -7,9 +7,11 @@ from msgspec.structs import astuple
 
 from app.state import Database
 from app.state.base import Row
-from app.usage.totals import GROUPS, NUMBERS, RowKey, Totals, UsageQuery, UsageRow
+from app.usage.totals import GROUPS, NUMBERS, GroupBy, RowKey, Totals, UsageQuery, UsageRow
 
 _COLUMNS = (*GROUPS, *NUMBERS)
+_KEY: Sequence[GroupBy] = ("day", "key", "model")
+"""What makes a row another one."""
 
 
 def _quoted(names: Sequence[str]) -> str:
@@ -18,7 +20,7 @@ def _quoted(names: Sequence[str]) -> str:
 
 _ADD = (
     f"INSERT INTO usage_totals ({_quoted(GROUPS)}, {', '.join(NUMBERS)}) "
-    f"VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT ({_quoted(GROUPS)}) DO UPDATE SET "
+    f"VALUES ({', '.join('?' * len(_COLUMNS))}) ON CONFLICT ({_quoted(_KEY)}) DO UPDATE SET team = excluded.team, "
     + ", ".join(f"{name} = usage_totals.{name} + excluded.{name}" for name in NUMBERS)
 )
 
@@ -32,15 +34,23 @@ class UsageStore:
     def add(self, rows: Sequence[UsageRow]) -> None:
         """Add rows to the totals, all or none. Raises StateError and ValueRefused."""
         # In the order of their keys, so that two processes cannot lock each other out.
-        values = [(*astuple(row.key), *astuple(row.totals)) for row in sorted(rows, key=lambda row: row.key)]
+        values = [
+            (*(getattr(row.key, name) for name in GROUPS), *astuple(row.totals))
+            for row in sorted(rows, key=lambda row: row.key)
+        ]
         with self._database.transaction() as statements:
             statements.execute_many(_ADD, values)
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
-        """Return the totals in the order of day, key and model, at most `most` rows. Raises StateError."""
+        """Return the totals in the order of day, key, team and model, at most `most` rows. Raises StateError."""
         text, values = _read_sql(query, most)
         with self._database.transaction() as statements:
             return [_to_row(found) for found in statements.execute(text, values)]
+
+    def delete_before(self, day: str) -> None:
+        """Delete the totals of all days before this one. Raises StateError."""
+        with self._database.transaction() as statements:
+            statements.execute('DELETE FROM usage_totals WHERE "day" < ?', (day,))
 
     def close(self) -> None:
         self._database.close()
@@ -50,7 +60,7 @@ def _read_sql(query: UsageQuery, most: int) -> tuple[str, list[str | int]]:
     """Return the statement that reads the totals, and its values."""
     values: list[str | int] = [query.first_day, query.last_day]
     where = ['"day" >= ?', '"day" <= ?']
-    for name, wanted in (("key", query.key), ("model", query.model)):
+    for name, wanted in (("key", query.key), ("team", query.team), ("model", query.model)):
         if wanted is not None:
             where.append(f'"{name}" = ?')
             values.append(wanted)
@@ -65,4 +75,4 @@ def _read_sql(query: UsageQuery, most: int) -> tuple[str, list[str | int]]:
 def _to_row(found: Row) -> UsageRow:
     names, sums = cast(Sequence[str], found[: len(GROUPS)]), cast(Sequence[float], found[len(GROUPS) :])
     numbers = (value if name == "cost" else int(value) for name, value in zip(NUMBERS, sums, strict=True))
-    return UsageRow(RowKey(*names), Totals(*numbers))  # type: ignore[arg-type]  # the cost alone is a float
+    return UsageRow(RowKey(**dict(zip(GROUPS, names, strict=True))), Totals(*numbers))  # type: ignore[arg-type]  # the cost alone is a float

@@ -8,8 +8,9 @@ from msgspec.structs import astuple
 
 from app.chat.token_usage import CallUsage
 
-GroupBy: TypeAlias = Literal["day", "key", "model"]
+GroupBy: TypeAlias = Literal["day", "key", "team", "model"]
 GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
+DEFAULT_GROUPS: tuple[GroupBy, ...] = ("day", "key", "model")
 
 
 class Totals(Struct, frozen=True, gc=False):
@@ -56,6 +57,9 @@ class RowKey(Struct, frozen=True, order=True):
     model: str
     """The model that answered, which may be a fallback; the one that the request named, without aliases, if none did;
     empty if the request was refused before."""
+    team: str = ""
+    """The team of the key; empty without one. A row has one team: of a key that changes its team, the later one of the
+    day."""
 
 
 class UsageRow(Struct, frozen=True):
@@ -67,10 +71,11 @@ class UsageQuery(Struct, frozen=True):
     first_day: str
     last_day: str
     """This day is included."""
-    group_by: tuple[GroupBy, ...] = GROUPS
+    group_by: tuple[GroupBy, ...] = DEFAULT_GROUPS
     """At least one; fields that are not in it are empty in the result."""
     key: str | None = None
     model: str | None = None
+    team: str | None = None
 
 
 def add_totals(counted: Iterable[Totals]) -> Totals:

@@ -2,7 +2,7 @@
 
 import json
 
-from app.api.asgi import count_values, max_values
+from app.runtime.value_count import count_values, max_values
 
 from tests.each_case import each_case
 

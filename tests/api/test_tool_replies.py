@@ -364,14 +364,6 @@ def test_models_that_write_calls_as_text_run_the_same_loop(profile: Json, text: 
     assert (reply["messages"][1]["content"], reply["messages"][2]["content"]) == ("ok", "Sunny.")
 
 
-def test_a_reply_that_should_be_checked_says_that_it_was_not() -> None:
-    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
-    model = {"upstreams": ["local"], "profile": {"check_output": "enforce"}}
-    with gateway(Model(), models={"m": model}) as running:
-        reply = running.post("/v1/chat", CHAT | {"generate_cfg": {"response_format": schema}}).json
-    assert any('check_output = "enforce"' in warning for warning in reply["warnings"])
-
-
 def test_snapshots_have_the_results_too() -> None:
     with gateway(Model()) as running:
         frames = running.post("/v1/chat", CHAT | {"stream": True, "stream_mode": "snapshot"}).frames

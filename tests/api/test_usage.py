@@ -164,6 +164,34 @@ def test_a_key_sees_its_own_usage_and_an_administrator_all() -> None:
         assert totals(gateway, "?key=two&group_by=key", **boss)["total"]["requests"] == 2
 
 
+def test_usage_is_totalled_by_the_teams_of_keys_and_is_csv_where_that_is_asked_for() -> None:
+    keys = {name: {"sha256": hash_key(name), "team": team} for name, team in (("a", "red"), ("b", "red"), ("c", None))}
+    boss = {"boss": {"sha256": hash_key("boss"), "admin": True}}
+    with Running(PRICED | {"keys": keys | boss, "teams": {"red": {}}}, answering(USAGE)) as gateway:
+        for name in ("a", "b", "c"):
+            body = QUESTION | {"model": "m", "cache": {"mode": "off"}}
+            assert gateway.post("/v1/chat", body, {"authorization": f"Bearer {name}"}).status == 200
+        headers = {"authorization": "Bearer boss"}
+        by_team = totals(gateway, "?group_by=team", **headers)["data"]
+        assert [(row["team"], row["requests"]) for row in by_team] == [("", 1), ("red", 2)]
+        of_red = totals(gateway, "?group_by=key&team=red", **headers)["data"]
+        assert [row["key"] for row in of_red] == ["a", "b"]
+        assert "team" not in totals(gateway, **headers)["data"][0]
+        asked = "/v1/usage?from=2026-01-01&to=2099-01-01&group_by=team"
+        by_parameter = gateway.get(f"{asked}&format=csv", headers)
+        by_header = gateway.get(asked, headers | {"accept": "text/csv"})
+        assert by_parameter.body == by_header.body
+        assert by_header.headers["content-type"] == "text/csv; charset=utf-8"
+        assert 'filename="usage-2026-01-01-2099-01-01.csv"' in by_header.headers["content-disposition"]
+        assert [line.split(",")[:2] for line in by_header.body.decode().splitlines()] == [
+            ["team", "requests"],
+            ["", "1"],
+            ["red", "2"],
+        ]
+        assert gateway.get(f"{asked}&format=json", headers | {"accept": "text/csv"}).json["total"]["requests"] == 3
+        assert gateway.get("/v1/usage?format=xml", headers).status == 422
+
+
 def test_without_keys_an_admin_key_is_needed_if_there_is_one() -> None:
     with Running(PRICED | {"server": {"admin_key": "s3cret"}}, answering(USAGE)) as gateway:
         assert gateway.get("/v1/usage").status == 403

@@ -98,3 +98,16 @@ def test_a_result_is_shown_before_the_reply_ends_and_stays_when_it_is_stopped(
     page.keyboard.press("Escape")
     expect(page.locator(".messages .part.result")).to_have_count(1)
     expect(page.locator(".answers")).to_have_count(0)
+
+
+def test_the_status_lists_the_servers_with_their_state_and_tools(gateway: PageGateway, open_page: OpenPage) -> None:
+    page = open_page(gateway.url)
+    choose(page, "openai", "example")
+    ask(page, QUESTION)
+    expect(page.locator(".details")).to_contain_text("complete")
+    page.get_by_role("link", name="Status").click()
+    rows = page.get_by_role("region", name="Tools that the gateway runs").locator("tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.filter(has_text="example")).to_contain_text("running")
+    expect(rows.filter(has_text="example")).to_contain_text("calculator")
+    check_accessible(page)

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from app.config.access import find_highest_prices
 from app.config.prices import read_prices
-from app.config.settings import Settings, SettingsError, find_mistakes, load
+from app.config.settings import ModelPrice, Settings, SettingsError, find_mistakes, load
 from app.usage.meter import Price
+from pydantic import ValidationError
 
 from tests.each_case import each_case
 
@@ -26,7 +27,31 @@ PRICES = {
     "image": {"input_cost_per_image": 0.04, "mode": "image_generation"},
     "odd": {"input_cost_per_token": -1, "output_cost_per_token": True},
     "words": "none",
+    "long": {
+        "input_cost_per_token": 1.25e-06,
+        "output_cost_per_token": 1e-05,
+        "output_cost_per_reasoning_token": 1e-05,
+        "cache_read_input_token_cost": 1.25e-07,
+        "input_cost_per_token_above_200k_tokens": 2.5e-06,
+        "input_cost_per_token_above_200k_tokens_priority": 9e-06,
+        "output_cost_per_token_above_200k_tokens": 1.5e-05,
+        "cache_read_input_token_cost_above_200k_tokens": 2.5e-07,
+        "input_cost_per_token_above_900_tokens": "many",
+    },
+    "tiered": {
+        "mode": "chat",
+        "tiered_pricing": [
+            {"range": [32000.0, 1e6], "input_cost_per_token": 2e-06, "output_cost_per_token": 3e-06},
+            {"range": [0, 32000], "input_cost_per_token": 1e-06, "output_cost_per_token": 2e-06}
+            | {"output_cost_per_reasoning_token": 4e-06},
+            {"range": [2e6, 3e6]},
+            {"range": "all"},
+            "none",
+        ],
+    },
 }
+LONG = Price(1.25, 10.0, 0.125, 1.25, 10.0, ((200_000, Price(2.5, 15.0, 0.25, 2.5)),))
+TIERED = Price(1.0, 2.0, 1.0, 1.0, 4.0, ((32_000, Price(2.0, 3.0, 2.0, 2.0)),))
 
 
 def test_a_file_has_prices_of_a_million_tokens(tmp_path: Path) -> None:
@@ -36,7 +61,23 @@ def test_a_file_has_prices_of_a_million_tokens(tmp_path: Path) -> None:
         "gpt-5": Price(1.25, 10.0, 0.125, 1.25),
         "free": Price(0.0, 0.0, 0.0, 0.0),
         "embedding": Price(0.02, 0.0, 0.02, 0.02),
+        "long": LONG,
+        "tiered": TIERED,
     }
+
+
+def test_a_file_keeps_its_tiers_as_settings() -> None:
+    assert ModelPrice.from_price(LONG).to_price() == LONG
+    assert ModelPrice.from_price(TIERED).to_price() == TIERED
+
+
+def test_own_tiers_are_sorted_and_each_has_its_own_number() -> None:
+    row = {"input": 2, "output": 20}
+    tiers = [row | {"above_tokens": 200}, row | {"above_tokens": 100, "cached_input": 1}]
+    price = ModelPrice.model_validate({"input": 1, "output": 10, "tiers": tiers}).to_price()
+    assert price == Price(1, 10, 1, 1, tiers=((100, Price(2, 20, 1, 2)), (200, Price(2, 20, 2, 2))))
+    with pytest.raises(ValidationError, match="two tiers have the same above_tokens"):
+        ModelPrice.model_validate({"input": 1, "output": 10, "tiers": [tiers[0], tiers[0]]})
 
 
 def test_what_is_no_file_of_prices_is_named(tmp_path: Path) -> None:
@@ -113,6 +154,28 @@ KEY: dict[str, Any] = {"sha256": "a" * 64, "limits": LIMITED}
         ({"models": {"m": {"profile": {"reports_cost": True}}}, "limits": LIMITED}, []),
         ({"models": {"m": {"price": PRICED}}, "limits": LIMITED, "passthrough": "u"}, ["passthrough serves models"]),
         ({"models": {"m": {"price": PRICED}}, "limits": LIMITED, "passthrough": "r"}, []),
+        (
+            {"models": {"m": {"price": PRICED}}, "passthrough": "u", "keys": {"a": KEY | {"models": ["m", "other"]}}},
+            ["keys.a.limits", "passthrough serves models"],
+        ),
+        (
+            {
+                "models": {"m": {"price": PRICED, "aliases": ["n"]}},
+                "passthrough": "u",
+                "teams": {"t": {"models": ["n", "o*"]}},
+                "keys": {"a": KEY | {"models": ["n", "other"], "team": "t"}},
+            },
+            ["keys.a.limits", "passthrough serves models"],
+        ),
+        (
+            {
+                "models": {"m": {"price": PRICED, "aliases": ["n"]}},
+                "passthrough": "u",
+                "teams": {"t": {"models": ["n"]}},
+                "keys": {"a": KEY | {"models": ["n", "other"], "team": "t"}},
+            },
+            [],
+        ),
         (
             {
                 "models": {"m": {"price": PRICED, "limits": LIMITED}},

@@ -1,6 +1,5 @@
 """What is remembered of requests changes nothing of how they are read, and nobody finds what another one sent."""
 
-import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -12,10 +11,23 @@ from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
-from app.formats.request_memory import MAX_FOUND, MIN_BYTES, CallerMemory, Entry, RequestMemory
+from app.formats.request_memory import (
+    CHANGED_ENTRIES,
+    MAX_STATES,
+    MIN_BYTES,
+    CallerMemory,
+    Entry,
+    RequestMemory,
+    count_common,
+    keep,
+    resume,
+)
 from app.formats.responses.body import parse_responses_body
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.effort import examples
+from tests.session_edits import EDITS, FILL, Edit, edit, write_body
 
 LIMITS = RequestLimits(max_messages=60, max_content_items=400, max_functions=8, max_nesting=12)
 PARSERS: dict[str, Callable[..., Any]] = {
@@ -26,35 +38,6 @@ PARSERS: dict[str, Callable[..., Any]] = {
     "/v1/responses": parse_responses_body,
 }
 MAX_BYTES = 64 * 1024 * 1024
-DEEP: Any = []
-for _ in range(30):
-    DEEP = [DEEP]
-ODD: list[Any] = [
-    {"role": "assistant", "content": "So."},
-    {"role": "assistant", "content": [{"type": "text", "text": "And", "what": 1}], "odd": True},
-    {"role": "user", "content": "", "nothing": []},
-    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "blob:x"}}]},
-    {"role": "user", "content": [{"type": "compaction", "content": "All of it."}]},
-    {"role": "tool", "tool_call_id": "none", "content": "?"},
-    {"role": "nobody"},
-    {"role": "user", "content": "x", "extra": {"deep": DEEP}},
-    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "y", "z": 2}]},
-    {"type": "item_reference", "id": "msg_1"},
-    {"type": "compaction", "encrypted_content": "x"},
-    {"type": "reasoning", "summary": [], "unknown": {"a": 1}},
-    "text",
-    None,
-    7,
-]
-FILL = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
-
-
-def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> dict[str, Any]:
-    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
-    body = json.loads(written)
-    body["messages" if "messages" in body else "input"].insert(0, dict(FILL))
-    assert isinstance(body, dict)
-    return body
 
 
 def describe(parsed: Any) -> Any:
@@ -66,60 +49,18 @@ def describe(parsed: Any) -> Any:
     return parsed, repr(parsed)
 
 
-EDITS = st.lists(
-    st.tuples(
-        st.sampled_from(["drop", "swap", "repeat", "insert", "mark", "unmark", "word", "model", "tool", "cut"]),
-        st.integers(0, 30),
-        st.integers(0, 30),
-    ),
-    max_size=4,
-)
-
-
-def edit(body: dict[str, Any], kind: str, first: int, second: int) -> None:
-    entries = body["messages" if "messages" in body else "input"]
-    tools = body["tools" if "tools" in body else "functions"]
-    at, other = 1 + first % (len(entries) - 1 or 1), second % len(entries)
-    at = min(at, len(entries) - 1)
-    if kind == "drop" and at:
-        del entries[at]
-    elif kind == "swap" and at and other:
-        entries[at], entries[other] = entries[other], entries[at]
-    elif kind == "repeat":
-        entries.insert(other, json.loads(json.dumps(entries[at])))
-    elif kind == "insert":
-        entries.insert(at, copy.deepcopy(ODD[second % len(ODD)]))
-    elif kind in ("mark", "unmark") and isinstance(entries[at], dict):
-        content = entries[at].get("content")
-        block = content[-1] if isinstance(content, list) and content else None
-        if isinstance(block, dict):
-            block["cache_control"] = {"type": "ephemeral"}
-            if kind == "unmark":
-                del block["cache_control"]
-    elif kind == "word" and isinstance(entries[at], dict):
-        entries[at]["content"] = f"{first} {second}"
-    elif kind == "model":
-        body["model"] = f"m{first}"
-    elif kind == "tool" and tools:
-        tools[first % len(tools)]["name"] = f"f{second}"
-    elif kind == "cut":
-        del entries[max(2, len(entries) - first % 5) :]
-
-
 @pytest.mark.parametrize("path", PARSERS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(edits=st.lists(EDITS, min_size=1, max_size=4))
-def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(
-    path: str, edits: list[list[tuple[str, int, int]]]
-) -> None:
-    parse, body = PARSERS[path], write_body(path, 4, 3)
+def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(path: str, edits: list[list[Edit]]) -> None:
+    parse, body, whole = PARSERS[path], write_body(path, 4, 3), write_body(path, 8, 3)
     memory = RequestMemory(MAX_BYTES)
     for number, each in enumerate(edits):
         raw = json.dumps(body).encode()
         for _ in range(2):
             assert describe(parse(raw, LIMITS, memory.open("a"))) == describe(parse(raw, LIMITS, None))
         for kind, first, second in each:
-            edit(body, kind, first, second + number)
+            edit(body, whole, kind, first, second + number)
 
 
 @pytest.mark.parametrize("path", PARSERS)
@@ -162,34 +103,152 @@ def test_a_caller_finds_its_own_messages_only() -> None:
     assert not {id(entry) for entry in other} & {id(entry) for entry in mine}
 
 
-def test_the_least_recently_used_messages_are_dropped_above_the_limit() -> None:
-    memory = RequestMemory(9 * 5 * len(json.dumps(FILL)))
+def test_the_oldest_requests_are_dropped_above_the_limit() -> None:
+    memory = RequestMemory(10 * 5 * len(json.dumps(LONG)))
     first = read(memory, "a", LONG)["messages"][0]
     assert read(memory, "a", LONG)["messages"][0] is first
     for number in range(12):
-        read(memory, "a", {"messages": [{**FILL, "name": f"n{number}"}]})
+        read(memory, f"b{number % 2}", {"messages": [{**FILL, "name": f"n{number}"}]})
 
     assert read(memory, "a", LONG)["messages"][0] is not first
 
 
-def test_a_message_larger_than_a_part_of_the_memory_is_not_remembered() -> None:
-    memory = RequestMemory(8 * 5 * len(json.dumps(FILL)))
+def test_a_continued_request_is_remembered_instead_of_the_earlier_one() -> None:
+    memory = RequestMemory(5 * 5 * len(json.dumps(LONG)))
+    other = read(memory, "a", {"messages": [{"role": "user", "content": "other"}, FILL]})["messages"][0]
+    for number in range(20):
+        read(memory, "a", {"messages": [*LONG["messages"], *[{"content": f"{one}"} for one in range(number)]]})
+
+    assert read(memory, "a", {"messages": [{"role": "user", "content": "other"}, FILL]})["messages"][0] is other
+
+
+def test_a_request_that_would_take_a_large_part_of_the_memory_is_not_remembered() -> None:
+    memory = RequestMemory(3 * 5 * len(json.dumps(LONG)))
     first = read(memory, "a", LONG)["messages"]
 
-    again = read(memory, "a", LONG)["messages"]
-    assert again[0] is not first[0]
-    assert again[1] is first[1]
+    assert read(memory, "a", LONG)["messages"][0] is not first[0]
 
 
-def test_little_is_remembered_of_a_message_at_many_places() -> None:
+def test_the_request_with_the_longest_common_beginning_is_continued() -> None:
     memory = RequestMemory(MAX_BYTES)
-    same = {"role": "assistant", "content": "yes"}
-    raw = json.dumps({"model": "m", "messages": [FILL, *[same] * 50]}).encode()
-    for _ in range(2):
-        assert isinstance(parse_completions_body(raw, LIMITS, memory.open("a")), ParsedRequest)
+    turns = [{"role": "user", "content": f"turn {number}"} for number in range(30)]
+    short = read(memory, "a", {"messages": [FILL, *turns[:10], {"content": "a"}]})["messages"]
+    long = read(memory, "a", {"messages": [FILL, *turns[:20], {"content": "b"}]})["messages"]
+    read(memory, "a", {"messages": [FILL, *turns[:5], {"content": "c"}]})
 
-    [entry] = {id(one): one for one in read(memory, "a", {"messages": [same, FILL]})["messages"][:1]}.values()
-    assert len(entry.found) <= MAX_FOUND
+    found = read(memory, "a", {"messages": [FILL, *turns]})["messages"]
+    assert [id(one) for one in found[:21]] == [id(one) for one in long[:21]]
+    assert [id(one) for one in found[:11]] == [id(one) for one in short[:11]]
+    assert {**found[21]} == turns[20]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda entries: json.dumps({"model": "m", "messages": entries}, indent=2),
+        lambda entries: json.dumps({"messages": entries, "metadata": {"messages": [1]}}, separators=(",", ":")),
+        lambda entries: json.dumps({"metadata": {"messages": entries[:1]}, "messages": entries}),
+        lambda entries: json.dumps({"metadata": {"x": '"messages": ['}, "messages": entries}),
+    ],
+)
+def test_entries_are_found_however_the_body_is_written(write: Callable[[Any], str]) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    entries = [FILL, *[{"role": "user", "content": f"{number}"} for number in range(20)]]
+    for last in (10, 15, 20):
+        raw = write(entries[:last]).encode()
+        opened = memory.open("a")
+        assert opened is not None
+        known = opened.compare(raw)
+        assert opened.read_object(raw) == json.loads(raw)
+        assert known == 0 if last == 10 else known > len(json.dumps(FILL))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        ', "messages": [{"role": "user", "content": "another"}]}',
+        ', "messages": "no list"}',
+        ', "messages": []}',
+    ],
+)
+def test_a_conversation_that_another_one_replaces_is_not_continued(after: str) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    listed = json.dumps([FILL, {"role": "user", "content": "x"}])
+    first = f'{{"messages": {listed}}}'.encode()
+    second = f'{{"messages": {listed}{after}'.encode()
+    for raw in (first, second, second, first):
+        opened = memory.open("a")
+        assert opened is not None
+        expected = json.loads(raw)
+        found = opened.read_object(raw)
+        assert found == expected if expected["messages"] not in ("no list", []) else found in (None, expected)
+
+
+def test_a_list_of_the_same_text_elsewhere_is_not_taken_for_the_conversation() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    listed = json.dumps([FILL, {"role": "user", "content": "x"}])
+    for _ in range(3):
+        raw = f'{{"metadata": {{"messages": {listed}}}, "messages": {listed}}}'.encode()
+        opened = memory.open("a")
+        assert opened is not None
+        assert opened.read_object(raw) == json.loads(raw)
+
+
+def test_tools_are_remembered_as_long_as_they_stay_the_same() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    tools = [{"name": "a"}, {"name": "b"}]
+    first, second, third, fourth = (
+        read(memory, "a", {**LONG, "tools": given})["tools"] for given in (tools, tools, tools[:1], tools)
+    )
+    assert first is second
+    assert third == tools[:1]
+    assert fourth == tools
+
+
+def test_few_states_are_kept_of_a_conversation() -> None:
+    entries = [Entry({"number": number}) for number in range(50)]
+    for number in range(1, 51):
+        keep(entries, number, "what", number)
+
+    assert [number for number in range(1, 51) if resume(entries[:number], "what")[0] == number] == [47, 48, 49, 50]
+    assert MAX_STATES == 4
+    assert resume(entries, "what") == (50, 50)
+    assert resume(entries[:46], "what") == (0, None)
+    assert resume(entries, "else") == (0, None)
+
+
+def test_a_state_counts_only_after_the_same_entries() -> None:
+    entries = [Entry({"number": number}) for number in range(3)]
+    keep(entries, 3, "what", "state")
+
+    assert resume([Entry({"number": 0}), *entries[1:]], "what") == (0, None)
+    assert resume(entries[1:], "what") == (0, None)
+    assert resume([*entries, "more"], "what") == (3, "state")
+    keep([*entries, "more"], 4, "what", "after a text")
+    assert resume([*entries, "more"], "what") == (3, "state")
+
+
+@pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 4096, 65535, 65536, 70000, 140000])
+def test_the_common_beginning_ends_at_the_first_byte_that_differs(place: int) -> None:
+    first = bytes(range(256)) * 600
+    second = bytearray(first)
+    assert count_common(first, bytes(second)) == len(first)
+    assert count_common(first, bytes(second) + b"more") == len(first)
+    second[place] ^= 1
+    assert count_common(first, bytes(second)) == place
+
+
+def test_marks_that_move_on_leave_the_rest_of_the_conversation_known() -> None:
+    memory, known = RequestMemory(MAX_BYTES), []
+    for rounds in range(10, 16):
+        opened = memory.open("a")
+        assert opened is not None
+        raw = WRITERS["/v1/messages"](make_conversation(rounds, 0), "m")
+        known.append(opened.compare(raw) / len(raw))
+        assert isinstance(parse_messages_body(raw, LIMITS_OF_LONG, opened), ParsedRequest)
+    assert known[0] == 0
+    assert min(known[1:]) > 0.6
+    assert CHANGED_ENTRIES >= 4
 
 
 def test_a_message_of_many_small_values_counts_for_what_they_take() -> None:
@@ -212,6 +271,7 @@ def test_without_memory_nothing_is_remembered() -> None:
         b'{"messages": [{"a": "\xff"}]}' + b" " * MIN_BYTES,
         b'{"messages": [{"a": "\\ud800"}]}' + b" " * MIN_BYTES,
         b'{"messages": [{"a": ' + b"[" * 199 + b"]" * 199 + b"}]}" + b" " * MIN_BYTES,
+        b'{"messages": [], "model": "m"}' + b" " * MIN_BYTES,
     ],
 )
 def test_a_body_that_is_short_or_not_valid_is_left_to_be_read_as_a_whole(raw: bytes) -> None:
@@ -225,3 +285,11 @@ def test_an_entry_is_an_object_like_any_other() -> None:
     assert entry == {"a": [1]}
     assert json.dumps(entry) == '{"a": [1]}'
     assert type(entry.copy()) is dict
+
+
+def test_a_conversation_may_have_the_word_that_stands_in_its_place() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    turns = [{"role": "user", "content": "the entries that are known"}, "the entries that are known"]
+    for number in range(4):
+        body = {"messages": [FILL, *turns * number], "x": turns}
+        assert read(memory, "a", body) == body

@@ -9,8 +9,9 @@ from pathlib import Path
 import httpx
 import pytest
 from app.access import hash_key
-from app.chat.token_usage import TokenUsage
-from app.observe.metrics import DURATION_BOUNDS, Metrics
+from app.chat.server_tools import ToolCallSummary
+from app.chat.token_usage import CallUsage, TokenUsage
+from app.observe.metrics import DURATION_BOUNDS, MAX_JWT_CALLERS, MAX_TOOL_LABELS, Metrics
 from app.observe.request_record import RequestRecord
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -109,6 +110,35 @@ def test_no_label_has_a_value_that_a_caller_chose() -> None:
         samples = scraped(gateway)
     assert samples.values("model") == {"other"}
     assert samples.values("endpoint") == {"chat"}
+
+
+def test_only_the_first_callers_with_tokens_have_labels_of_their_own() -> None:
+    metrics = Metrics(("m",), ("local",))
+    for number in range(MAX_JWT_CALLERS + 5):
+        metrics.observe_request(RequestRecord("r", "chat", f"kc:{number}"))
+    metrics.observe_request(RequestRecord("r", "chat", "kc:0"))
+    metrics.observe_request(RequestRecord("r", "chat", "a key"))
+    metrics.count_late_usage("kc:new", "m", CallUsage(TokenUsage(7, 0)))
+    counted = {
+        sample.labels["key"]: sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.name in ("parley_requests_total", "parley_tokens_total")
+    }
+    assert len(counted) == MAX_JWT_CALLERS + 2
+    assert (counted["kc:0"], counted["kc:199"], counted["kc:(others)"], counted["a key"]) == (2, 1, 7, 1)
+
+
+def test_a_server_that_renames_its_tools_again_and_again_has_a_bounded_number_of_labels() -> None:
+    metrics = Metrics([], [])
+    for name in [*(f"t{number}" for number in range(MAX_TOOL_LABELS + 50)), "t0"]:
+        metrics.observe_tool_call(ToolCallSummary("c", "files", name, "ok", 1, 1))
+    metrics.observe_tool_call(ToolCallSummary("c", "time", "now", "ok", 1, 1))
+    [family] = [one for one in metrics.collect() if one.name == "parley_tool_calls"]
+    counts = {(sample.labels["server"], sample.labels["tool"]): sample.value for sample in family.samples}
+    names = [f"t{number}" for number in range(MAX_TOOL_LABELS)]
+    assert counts.keys() == {*(("files", name) for name in names), ("files", "other"), ("time", "now")}
+    assert (counts["files", "other"], counts["files", "t0"]) == (50, 2)
 
 
 def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:

@@ -1,6 +1,7 @@
 """The way to Redis: bounded, refused at once while it is away, found again when it is back."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -297,3 +298,109 @@ def _certificate() -> list[str]:
 def test_what_is_no_redis_is_no_link(url: str) -> None:
     with pytest.raises(ValueError, match="must be"):
         RedisConnection(url)
+
+
+class MovedName:
+    """A name that leads to one server, then to another: a relay that the connections go through."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.server = server
+        self.connections = 0
+        self.port = 0
+
+    async def __aenter__(self) -> "MovedName":
+        self._listener = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._listener.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        there = await asyncio.open_unix_connection(str(self.server.socket))
+        await asyncio.gather(_copy(reader, there[1]), _copy(there[0], writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+
+async def find_value(link: RedisConnection, value: bytes) -> None:
+    async with asyncio.timeout(10):
+        while await link.call(read) != value:
+            await asyncio.sleep(0.005)
+
+
+def test_a_name_that_moves_is_followed_while_the_old_server_still_answers(
+    shared_redis: RedisServer, own_redis: RedisServer
+) -> None:
+    async def run() -> None:
+        with shared_redis.client() as old, own_redis.client() as new:
+            old.set("key", "old")
+            new.set("key", "new")
+        async with MovedName(shared_redis) as name:
+            link = RedisConnection(f"redis://127.0.0.1:{name.port}/0", max_age_seconds=0.02)
+            # A call in progress goes on at the old server while others are at the new one.
+            waiting = asyncio.create_task(link.call(lambda client: client.blpop(["list"], 5), timeout=5))
+            await find_value(link, b"old")
+            name.server = own_redis
+            await find_value(link, b"new")
+            with shared_redis.client() as old:
+                old.rpush("list", "item")
+            assert await waiting == (b"list", b"item")
+            await link.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_young_connection_stays(shared_redis: RedisServer) -> None:
+    async def run() -> None:
+        async with MovedName(shared_redis) as name:
+            link = RedisConnection(f"redis://127.0.0.1:{name.port}/0")
+            for _ in range(20):
+                await link.call(read)
+            assert name.connections == 1
+            await link.aclose()
+
+    asyncio.run(run())
+
+
+def test_a_server_that_became_a_replica_is_left_at_once(shared_redis: RedisServer, own_redis: RedisServer) -> None:
+    async def run() -> None:
+        async with MovedName(own_redis) as name:
+            link = RedisConnection(f"redis://127.0.0.1:{name.port}/0", rest_seconds=0.02)
+            await link.execute("SET", "key", "old")
+            with own_redis.client() as client:
+                client.replicaof("127.0.0.1", str(free_port()))
+            name.server = shared_redis
+            async with asyncio.timeout(10):
+                while True:
+                    try:
+                        await link.execute("SET", "key", "new")
+                        break
+                    except RedisRejected as error:
+                        assert "read only" in str(error)
+                        await asyncio.sleep(0.01)
+            await find_value(link, b"new")
+            await link.aclose()
+
+    asyncio.run(run())
+
+
+def test_the_client_stays_if_a_new_one_reaches_nothing(own_redis: RedisServer) -> None:
+    async def run() -> None:
+        async with MovedName(own_redis) as name:
+            link = RedisConnection(f"redis://127.0.0.1:{name.port}/0", max_age_seconds=0.02, rest_seconds=0.02)
+            await link.call(read)
+            await name.__aexit__()
+            for _ in range(20):
+                await link.call(read)
+                await asyncio.sleep(0.005)
+            assert not link.is_open
+            await link.aclose()
+
+    asyncio.run(run())

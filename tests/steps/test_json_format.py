@@ -72,3 +72,41 @@ def test_the_schema_is_in_the_system_message_in_the_language_of_the_conversation
         assert text.startswith("Be brief.\n\n")
         assert word in text
         assert '{"type": "object", "properties": {"城": {"type": "string"}}}' in text
+
+
+@each_case(
+    ("profile", "params", "sent"),
+    [
+        (Profile(formats_while_thinking="explain"), {}, True),
+        (Profile(formats_while_thinking="explain", thinks_by_default=True), {}, False),
+        (Profile(formats_while_thinking="explain", thinks_by_default=True), {"enable_thinking": False}, True),
+        (Profile(formats_while_thinking="explain"), {"enable_thinking": True}, False),
+        (Profile(formats_while_thinking="explain"), {"extra_body": {"enable_thinking": True}}, False),
+        (Profile(formats_while_thinking="explain"), {"reasoning_effort": "high"}, False),
+        (Profile(formats_while_thinking="thinking_off"), {"enable_thinking": True}, True),
+        (Profile(formats_while_thinking="thinking_off", thinking_switch="none"), {"enable_thinking": True}, False),
+        (Profile(), {"enable_thinking": True}, True),
+        (KINDS["dashscope"], {"enable_thinking": True}, False),
+        (KINDS["lmstudio"], {"enable_thinking": True}, False),
+        (KINDS["vllm"], {"enable_thinking": True}, True),
+    ],
+)
+def test_a_format_that_the_server_does_not_take_while_the_model_thinks_is_asked_for_in_the_prompt(
+    profile: Profile, params: dict[str, Any], sent: bool
+) -> None:
+    request = conversation(USER, params={"response_format": WITH_SCHEMA, **params})
+    got, warnings = adapt_response_format(request, profile, "en")
+    assert got.params["response_format"] == (WITH_SCHEMA if sent else None)
+    assert any("城" in text for _, text in texts(got)) is not sent
+    assert is_enforced(request, profile) is sent
+    assert [text.split(" enforce ")[1] for text in warnings] == (
+        [] if sent else ["json_schema while the model thinks, so the prompt asks for it"]
+    )
+
+
+def test_a_schema_beside_json_object_is_passed_on_or_asked_for() -> None:
+    request = request_of({"type": "json_object", "schema": SCHEMA})
+    got, _ = adapt_response_format(request, Profile(response_formats=("json_schema",)), "en")
+    assert got.params["response_format"]["json_schema"]["schema"] == SCHEMA
+    got, _ = adapt_response_format(request, Profile(response_formats=()), "en")
+    assert "城" in texts(got)[0][1]

@@ -7,6 +7,7 @@ from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, TextDe
 from app.chat.messages import ChatRequest, Message, Text
 from app.profiles import Profile
 from app.steps.output_check import (
+    ANY_JSON,
     MAX_TEXT_CHARACTERS,
     OutputCheckStage,
     check_output,
@@ -43,6 +44,15 @@ SCHEMA = {
         ('{"a": 1, "c": 2}', "invalid", None),
         ('{"a": "1"}', "invalid", None),
         ('{"a": 1 /* one */}', "invalid", None),
+        ('{"a": 1, "b": "x\ny\t\x01"}', "mended", '{"a": 1, "b": "x\\u000ay\\u0009\\u0001"}'),
+        ('{"a": 1,\n "b": "x"}', "valid", None),
+        ('\ufeff{"a": 1}', "mended", '{"a": 1}'),
+        ('{"a": 1, "b": NaN,}', "invalid", None),
+        ('{"a": NaN}', "invalid", None),
+        ('{"a": 1e400}', "invalid", None),
+        ('{"a": 1, "a": 2}', "valid", None),
+        ('{"a": 1, "a": 2,}', "invalid", None),
+        ('{"a": 18446744073709551616}', "valid", None),
         ("1", "invalid", None),
         ("", "invalid", None),
         ("The answer.", "invalid", None),
@@ -103,7 +113,7 @@ def test_a_valid_text_changes_nothing_but_the_outcome() -> None:
 @each_case(
     "events",
     [
-        [*text("cut"), Finish("length")],
+        [*text("cut"), Finish("content_filter")],
         [*text("x"), ToolCallDelta(0, "{}", "id", "f"), Finish("tool_calls")],
         [TextDelta("I must not.", refusal=True), Finish("stop")],
         [*text("x"), Failed(Fault("server_error", "no", True))],
@@ -132,7 +142,9 @@ def request(response_format: object) -> ChatRequest:
         ({"type": "json_schema", "json_schema": {"name": "x", "schema": True}}, True),
         ({"type": "json_schema", "json_schema": {"name": "x"}}, None),
         ({"type": "json_schema"}, None),
-        ({"type": "json_object"}, None),
+        ({"type": "json_object"}, ANY_JSON),
+        ({"type": "json_object", "schema": SCHEMA}, SCHEMA),
+        ({"type": "text"}, None),
         (None, None),
     ],
 )
@@ -141,3 +153,54 @@ def test_the_schema_of_a_request(response_format: object, schema: object) -> Non
     for mode, wanted in (("off", False), ("warn", schema is not None), ("enforce", schema is not None)):
         stage = make_output_stage(request(response_format), Profile.model_validate({"check_output": mode}))
         assert (stage is not None) is wanted
+
+
+@each_case(
+    ("reasoning", "said", "moved"),
+    [
+        (['{"a"', ": 1}\n"], [], True),
+        (['\n{"a": 1}'], ["\n\n"], True),
+        (['{"a": 1}'], ['{"a": 2}'], False),
+        (['{"a": "x"}'], [], False),
+        (['I think {"a": 1}'], [], False),
+        (['```json\n{"a": 1}\n```'], [], False),
+        ([], [], False),
+    ],
+)
+@pytest.mark.parametrize("warns", [True, False])
+def test_json_that_comes_as_reasoning_is_the_text_as_well(
+    reasoning: list[str], said: list[str], moved: bool, warns: bool
+) -> None:
+    thought: list[Event] = [ReasoningDelta(piece) for piece in reasoning]
+    *before, end = run(thought, [*text(*said), Finish("stop")], warns=warns)
+    assert isinstance(end, Finish)
+    assert before == [*thought, *text(*said), *([TextDelta('{"a": 1}')] if moved else [])]
+    assert any("as reasoning" in line for line in end.warnings) is moved
+    assert (end.output == "mended" and end.cacheable) is moved
+
+
+def test_reasoning_of_a_reply_that_is_cut_is_not_its_text() -> None:
+    thought, end = run([ReasoningDelta('{"a": 1}'), Finish("length")])
+    assert thought == ReasoningDelta('{"a": 1}')
+    assert isinstance(end, Finish) and end.output == "unchecked"
+
+
+def test_a_reply_that_is_cut_behind_its_json_is_valid() -> None:
+    *_, end = run([*text('{"a": 1}\n'), Finish("length")])
+    assert isinstance(end, Finish) and (end.output, end.warnings) == ("valid", ())
+
+
+@each_case(
+    ("given", "outcome"),
+    [
+        ('{"a": "x"}', "valid"),
+        ("[1]", "valid"),
+        ('```json\n{"a": 1}\n```', "mended"),
+        ("1", "invalid"),
+        ("null", "invalid"),
+        ("The answer.", "invalid"),
+        ("", "invalid"),
+    ],
+)
+def test_without_a_schema_a_reply_must_be_an_object_or_an_array(given: str, outcome: str) -> None:
+    assert check_output(given, ANY_JSON, 1000).outcome == outcome

@@ -49,6 +49,11 @@ def test_a_table_or_json_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     report = json.loads(capsys.readouterr().out)
     assert [(entry["key"], entry["requests"], entry["cost"]) for entry in report["data"]] == [("a", 2, 0.5)]
     assert report["total"]["output_tokens"] == 5
+    assert main(["usage", "--csv", "--group-by", "key,team", "--key", "a"]) == 0
+    assert [line.split(",")[:3] for line in capsys.readouterr().out.splitlines()] == [
+        ["key", "team", "requests"],
+        ["a", "", "2"],
+    ]
 
 
 def test_an_option_or_store_that_cannot_be_read_is_an_error_message(

@@ -3,11 +3,12 @@
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from datetime import date
 
 import pytest
 from app.state import StateError
 from app.state.sqlite import SqliteDatabase
-from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, name_day
+from app.usage.ledger import OTHER_MODELS, LedgerRules, TooManyRows, UsageLedger, find_first_kept_day, name_day
 from app.usage.store import UsageStore
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
 
@@ -45,6 +46,51 @@ def test_rows_are_written_without_anybody_asking() -> None:
     assert sum_totals(store.read(ALL, 10)).requests == 3
     ledger.close()
     assert store.closed
+
+
+class ForgetfulStore(FragileStore):
+    """Tells which days were deleted; `deleted` is set afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before: list[str] = []
+        self.deleted = threading.Event()
+
+    def delete_before(self, day: str) -> None:
+        super().delete_before(day)
+        self.before.append(day)
+        self.deleted.set()
+
+
+def test_days_that_are_older_than_they_are_kept_are_deleted_once_a_day() -> None:
+    store, now = ForgetfulStore(), [1_795_305_600.0]  # 2026-11-22
+    store.add([UsageRow(RowKey(day, "a", "m"), ONE) for day in ("2026-10-31", "2026-11-01", "2026-11-02")])
+    rules = LedgerRules(flush_seconds=0.001, keep_days=7, clock=lambda: now[0])
+    ledger = UsageLedger(store, rules)
+    ledger.add("a", "m", ONE)
+    assert store.deleted.wait(5)
+    assert [row.key.day for row in ledger.read(ALL)] == ["2026-11-01", "2026-11-02", "2026-11-22"]
+    store.deleted.clear()
+    now[0] += 9 * 86_400  # 2026-12-01
+    assert store.deleted.wait(5)
+    ledger.close()
+    assert store.before == ["2026-11-01", "2026-11-24"]
+
+
+def test_the_month_in_progress_is_kept_whole() -> None:
+    assert find_first_kept_day(date(2026, 11, 22), 1) == "2026-11-01"
+    assert find_first_kept_day(date(2026, 11, 22), 30) == "2026-10-23"
+
+
+def test_without_a_number_of_days_nothing_is_deleted() -> None:
+    store = ForgetfulStore()
+    ledger = UsageLedger(store, LedgerRules(flush_seconds=0.001))
+    for _ in range(2):
+        ledger.add("a", "m", ONE)
+        assert store.written.wait(5)
+        store.written.clear()
+    ledger.close()
+    assert store.before == []
 
 
 def test_a_reader_and_the_end_see_what_was_added_just_now() -> None:

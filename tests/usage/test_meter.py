@@ -7,7 +7,7 @@ from app.chat.events import Event, Failed, Fault, Finish, TextDelta
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.upstream.reply.usage import normalize_usage
-from app.usage.meter import CallMeter, Price, read_cost, with_cost
+from app.usage.meter import CallMeter, Price, find_highest, read_cost, with_cost
 
 from tests.each_case import each_case
 
@@ -198,6 +198,35 @@ def test_billed_tokens_are_read_from_every_shape(usage: dict[str, Any] | None, w
 def test_each_kind_of_token_has_its_price() -> None:
     tokens = TokenUsage(input=1_000_000, cached_input=400_000, cache_write=100_000, output=200_000, reasoning=50_000)
     assert CACHE_PRICE.compute_cost(tokens) == pytest.approx(0.5 * 2.0 + 0.4 * 0.5 + 0.1 * 2.5 + 0.2 * 10.0)
+
+
+@each_case(
+    ("prompt", "cost"),
+    [
+        (200, 200 * 1.0 + 10 * 4.0),
+        (201, 201 * 2.0 + 10 * 6.0),
+        (500, 500 * 2.0 + 10 * 6.0),
+        (501, 501 * 3.0 + 10 * 6.0),
+    ],
+)
+def test_a_long_prompt_has_the_prices_of_its_tier_for_all_its_tokens(prompt: int, cost: float) -> None:
+    tiers = ((200, Price(2.0, 6.0, 2.0, 2.0)), (500, Price(3.0, 6.0, 3.0, 3.0)))
+    price = Price(1.0, 4.0, 1.0, 1.0, tiers=tiers)
+    assert price.compute_cost(TokenUsage(input=prompt, output=10)) == pytest.approx(cost / 1e6)
+
+
+def test_reasoning_may_have_a_price_of_its_own() -> None:
+    price = Price(1.0, 4.0, 1.0, 1.0, reasoning=10.0)
+    tokens = TokenUsage(input=100, output=50, reasoning=20)
+    assert price.compute_cost(tokens) == pytest.approx((100 * 1.0 + 30 * 4.0 + 20 * 10.0) / 1e6)
+
+
+def test_the_highest_of_some_prices_is_so_in_each_tier() -> None:
+    one = Price(1.0, 4.0, 1.0, 1.0, tiers=((200, Price(2.0, 6.0, 2.0, 2.0)),))
+    other = Price(1.5, 3.0, 0.5, 1.0, reasoning=9.0, tiers=((300, Price(5.0, 3.0, 1.0, 1.0)),))
+    assert find_highest([one, other]) == Price(
+        1.5, 9.0, 1.0, 1.0, tiers=((200, Price(2.0, 9.0, 2.0, 2.0)), (300, Price(5.0, 6.0, 2.0, 2.0)))
+    )
 
 
 def test_the_price_wins_over_the_reported_cost_and_both_are_kept() -> None:

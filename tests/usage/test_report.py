@@ -1,11 +1,13 @@
 """Queries of the totals, and how the result is shown."""
 
+import csv
+import io
 from typing import Any
 
 import pytest
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import InvalidInput
-from app.usage.report import format_table, parse_query, report_usage
+from app.usage.report import format_table, parse_query, report_usage, write_csv
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow
 
 ROWS = [
@@ -42,6 +44,21 @@ def test_a_report_has_only_the_names_that_it_is_grouped_by_and_a_total() -> None
     assert (report["from"], report["to"], report["group_by"]) == ("2026-11-01", "2026-11-22", ["day", "model"])
     assert [set(entry) & {"day", "key", "model"} for entry in report["data"]] == [{"day", "model"}] * 2
     assert (report["total"]["requests"], report["total"]["cost"]) == (1201, 0.3)
+
+
+def test_csv_has_the_names_of_its_columns_and_a_line_for_each_entry() -> None:
+    lines = write_csv(UsageQuery("2026-11-01", "2026-11-22", ("day", "team")), ROWS).split("\r\n")
+    assert lines[0] == "day,team,requests,errors,cache_hits,estimated_requests,input_tokens,cached_input_tokens," + (
+        "output_tokens,reasoning_tokens,saved_tokens,cost"
+    )
+    assert lines[1:] == ["2026-11-21,,1200,0,0,0,5,0,0,0,0,0.1", "2026-11-22,,1,1,0,0,0,0,0,0,0,0.2", ""]
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
+def test_a_name_that_begins_like_a_formula_is_text_in_csv(name: str) -> None:
+    text = write_csv(UsageQuery("2026-11-01", "2026-11-22", ("model",)), [UsageRow(RowKey("", "", name), Totals())])
+    ((cell, *_),) = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert cell == f"'{name}"
 
 
 def test_a_table_has_a_row_for_each_entry_and_the_total() -> None:

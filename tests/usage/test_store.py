@@ -55,6 +55,21 @@ def test_added_rows_are_summed_and_grouped(store: UsageStore) -> None:
     assert len(store.read(ALL, 2)) == 2
 
 
+def test_a_row_has_the_team_that_its_key_had_last_and_can_be_grouped_by_it(store: UsageStore) -> None:
+    for team, key in (("red", "a"), ("blue", "a"), ("blue", "b"), ("", "c")):
+        store.add([UsageRow(RowKey("2026-11-22", key, "m", team), Totals(requests=1))])
+    by_team = store.read(UsageQuery("2026-11-22", "2026-11-22", ("team",)), 10)
+    assert [(one.key.team, one.totals.requests) for one in by_team] == [("", 1), ("blue", 3)]
+    of_blue = store.read(UsageQuery("2026-11-22", "2026-11-22", ("key", "team"), team="blue"), 10)
+    assert [(one.key.key, one.key.team) for one in of_blue] == [("a", "blue"), ("b", "blue")]
+
+
+def test_days_before_another_one_can_be_deleted(store: UsageStore) -> None:
+    store.add([row(day, "a", "m", requests=1) for day in ("2025-12-31", "2026-11-20", "2026-11-21")])
+    store.delete_before("2026-11-21")
+    assert [one.key.day for one in store.read(UsageQuery("2000-01-01", "2026-12-31"), 10)] == ["2026-11-21"]
+
+
 def test_a_row_that_the_database_cannot_hold_is_an_error_and_nothing_is_added(store: UsageStore) -> None:
     store.add([row("2026-11-22", "a", "m", requests=1)])
     for bad in (row("2026-11-22", "a", "m", input_tokens=2**63), row("2026-11-22", "a", "\ud800", requests=1)):

@@ -32,15 +32,13 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory
+from app.formats.request_memory import CallerMemory, map_entries
 from app.formats.server_asks import make_server_tools
 from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation.violations import find_unknown_keys, to_violations
 
 _STRICT = ConfigDict(extra="allow", strict=True)
-_OWN_CALL = b'"mcp_tool_use"'
-"""What a body has in which there may be calls that the gateway ran."""
 
 
 class AnthropicThinking(BaseModel):
@@ -177,21 +175,20 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    if _OWN_CALL not in raw or not _has_own_calls(renamed.body["messages"]):
+    if not any(map_entries(renamed.body["messages"], _has_own_calls)):
         parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
 
 
-def _has_own_calls(messages: list[Any]) -> bool:
-    """Whether the conversation has calls that this gateway ran, which no model server knows. Those that a server ran
-    itself have ids that begin with `mcptoolu_` (platform.claude.com/docs/en/agents-and-tools/mcp-connector)."""
-    return any(
+def _has_own_calls(message: Any) -> bool:
+    """Whether a message has calls that this gateway ran, which no model server knows. Those that a server ran itself
+    have ids that begin with `mcptoolu_` (platform.claude.com/docs/en/agents-and-tools/mcp-connector)."""
+    content = message.get("content") if isinstance(message, dict) else None
+    return isinstance(content, list) and any(
         isinstance(block, dict)
         and block.get("type") == "mcp_tool_use"
         and not str(block.get("id")).startswith("mcptoolu_")
-        for message in messages
-        if isinstance(message, dict) and isinstance(message.get("content"), list)
-        for block in message["content"]
+        for block in content
     )
 
 

@@ -6,10 +6,8 @@ message says: servers want results directly after their calls. Neighbouring assi
 
 import json
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,7 +18,7 @@ from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
-from app.formats.request_memory import recall, validate_entries
+from app.formats.request_memory import keep, list_places, resume, validate_entries
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -53,25 +51,16 @@ def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
         items = validate_entries(messages, _adapter, _entry_adapter)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
-    parser = _AnthropicParser()
-    for number, item in enumerate(items):
-        parser.add_item(recall(messages[number], (_read_item, number), partial(_read_item, item, number)))
+    known, before = resume(messages, parse_messages)
+    parser = _AnthropicParser() if before is None else before.copy()
+    places = list(list_places(messages, known))
+    for number, item in enumerate(items[known:], known):
+        reader = _AnthropicReader()
+        reader.add(item, f"messages[{number}]")
+        parser.add(reader)
+        if number + 1 in places and not parser.violations:
+            keep(messages, number + 1, parse_messages, parser.copy())
     return parser.finish()
-
-
-class _ReadItem(Struct, frozen=True):
-    """What one message of a body says: nothing of it depends on the messages beside it."""
-
-    messages: Sequence[Message | None]
-    """None: everything before it is dropped, but for system messages, because a summary is in its place."""
-    violations: Sequence[Violation]
-    warnings: Sequence[str]
-
-
-def _read_item(item: wire.AnthropicMessage, number: int) -> _ReadItem:
-    reader = _AnthropicReader()
-    reader.add(item, f"messages[{number}]")
-    return _ReadItem(reader.messages, reader.violations, reader.warnings)
 
 
 def parse_system(value: str | list[Any] | None, path: str) -> ParsedMessages:
@@ -94,16 +83,23 @@ class _AnthropicParser:
     """Puts together what the messages of a body say."""
 
     def __init__(self) -> None:
+        self.violations: list[Violation] = []
         self._warnings: list[str] = []
-        self._violations: list[Violation] = []
         self._messages: list[Message] = []
         self._was_assistant = False
         """Whether the last message that says anything was the assistant's, so that the next one may go on with it."""
 
-    def add_item(self, item: _ReadItem) -> None:
-        self._violations += item.violations
-        self._warnings += item.warnings
-        for message in item.messages:
+    def copy(self) -> "_AnthropicParser":
+        """Return another parser that goes on from here. There are no violations."""
+        copied = _AnthropicParser()
+        copied._warnings, copied._messages = self._warnings.copy(), self._messages.copy()
+        copied._was_assistant = self._was_assistant
+        return copied
+
+    def add(self, read: "_AnthropicReader") -> None:
+        self.violations += read.violations
+        self._warnings += read.warnings
+        for message in read.messages:
             if message is None:
                 self._messages = [message for message in self._messages if message.role == "system"]
                 self._was_assistant = False
@@ -120,9 +116,9 @@ class _AnthropicParser:
         self._was_assistant = message.role == "assistant"
 
     def finish(self) -> ParsedMessages:
-        if not self._messages and not self._violations:
-            self._violations.append(Violation("messages", "no message has content for the model"))
-        return ParsedMessages(tuple(self._messages), self._violations, self._warnings)
+        if not self._messages and not self.violations:
+            self.violations.append(Violation("messages", "no message has content for the model"))
+        return ParsedMessages(tuple(self._messages), self.violations, self._warnings)
 
 
 class _AnthropicReader:
@@ -132,6 +128,7 @@ class _AnthropicReader:
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
         self.messages: list[Message | None] = []
+        """None: everything before it is dropped, but for system messages, because a summary is in its place."""
 
     def add(self, item: wire.AnthropicMessage, path: str) -> None:
         self.warn_unknown_keys(item, path)

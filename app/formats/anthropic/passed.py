@@ -10,6 +10,7 @@ from typing import Any
 from app.chat.messages import ChatRequest, PassedBody, RequestPaths
 from app.errors import ParleyError
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists
+from app.formats.request_memory import map_entries
 from app.formats.seal import read_seal
 
 API = "messages"
@@ -18,7 +19,7 @@ _SEALED = {"thinking": "signature", "redacted_thinking": "data"}
 
 
 def make_passed_body(body: Mapping[str, Any]) -> PassedBody:
-    return PassedBody(API, {**body, "messages": [_open_seals(message) for message in body["messages"]]})
+    return PassedBody(API, {**body, "messages": map_entries(body["messages"], _open_seals)})
 
 
 def make_passed_request(

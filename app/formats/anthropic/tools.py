@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from app.chat.messages import CacheMark, Tool
 from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.request_memory import map_entries, recall
 from app.formats.server_asks import NOTHING_ASKED, AskReader, FoundAsks
 from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
 from app.validation.violations import json_path
@@ -69,12 +70,21 @@ def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
 
 
 def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    for place, message in enumerate(messages if isinstance(messages, list) else ()):
-        content = message.get("content") if isinstance(message, dict) else None
-        for at, block in enumerate(content if isinstance(content, list) else ()):
-            is_change = isinstance(block, dict) and block.get("type") in ("tool_addition", "tool_removal")
-            if is_change and isinstance(block.get("tool"), dict):
-                yield f"messages[{place}].content[{at}]", block
+    found = map_entries(messages, _list_tool_changes) if isinstance(messages, list) else ()
+    for place, blocks in enumerate(found):
+        for at, block in blocks:
+            yield f"messages[{place}].content[{at}]", block
+
+
+def _list_tool_changes(message: Any) -> list[tuple[int, dict[str, Any]]]:
+    """Return the blocks that change the tools, each with its place."""
+    content = message.get("content") if isinstance(message, dict) else None
+    return [
+        (at, block)
+        for at, block in enumerate(content if isinstance(content, list) else ())
+        if isinstance(block, dict) and block.get("type") in ("tool_addition", "tool_removal")
+        if isinstance(block.get("tool"), dict)
+    ]
 
 
 def _get_name(tool: Any) -> Any:
@@ -117,6 +127,12 @@ def read_servers(servers: Any, toolsets: Sequence[tuple[str, Any]]) -> FoundAsks
 
 def parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
     """Parse tools, each with its path. Return (tools, violations, warnings)."""
+    paths, given = tuple([path for path, _ in items]), [tool for _, tool in items]
+    tools, violations, warnings = recall(given, (parse_tools, paths), lambda: _parse_tools(items))
+    return tools, list(violations), list(warnings)
+
+
+def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
     tools: list[Tool] = []
     violations: list[Violation] = []
     warnings: list[str] = []

@@ -1,7 +1,6 @@
 """Parses OpenAI messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -9,7 +8,7 @@ from msgspec.structs import replace
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
-from app.formats.request_memory import recall
+from app.formats.request_memory import keep, list_places, resume
 from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
@@ -17,29 +16,33 @@ _KNOWN_CALL_KEYS = {"index", "approval"}
 
 
 def parse_messages(messages: Sequence[wire.OpenAIMessage], given: Sequence[Any] = ()) -> ParsedMessages:
-    """Parse messages. `given` has each one as it is in the body, with which what was read of it is remembered."""
-    roles = ["", *[message.role for message in messages], ""]
-    parsed: list[Message] = []
-    warnings: list[str] = []
-    has_waiting = False
-    for number, item in enumerate(messages):
-        # Grouping could take two assistant messages in a row for the same turn.
-        turn = "assistant" in (roles[number], roles[number + 2])
-        entry = given[number] if given else None
-        read = recall(entry, (_read_message, number, turn), partial(_read_message, number, item, turn=turn))
-        parsed += read.messages
-        warnings += read.warnings
-        has_waiting = has_waiting or read.has_waiting
-    return ParsedMessages(tuple(parsed), (), warnings, has_waiting=has_waiting)
-
-
-def _read_message(number: int, item: wire.OpenAIMessage, *, turn: bool) -> ParsedMessages:
-    """Read one message; `turn`: there is one of the assistant beside it. Nothing else depends on other messages."""
+    """Parse messages. `given` has each one as it is in the body, with which what was read of them is remembered."""
+    known, before = resume(given, parse_messages)
     parser = _OpenAIParser()
-    message = parser.parse(number, item, turn=turn)
-    entries = item.server_messages
-    messages = tuple(parser.add_server_messages(message, entries)) if entries else (message,)
-    return ParsedMessages(messages, (), parser.warnings, has_waiting=parser.has_waiting)
+    parsed: list[Message] = []
+    if before is not None:
+        parsed += before.messages
+        parser.warnings += before.warnings
+        parser.has_waiting = before.has_waiting
+    places = {_find_place(messages, place) for place in list_places(given, known)}
+    role = messages[known - 1].role if known else ""
+    for number, item in enumerate(messages[known:], known):
+        # Grouping could take two assistant messages in a row for the same turn.
+        after = messages[number + 1].role if number + 1 < len(messages) else ""
+        message = parser.parse(number, item, turn="assistant" in (role, after))
+        parsed += parser.add_server_messages(message, item.server_messages) if item.server_messages else (message,)
+        role = item.role
+        if number + 1 in places:
+            state = ParsedMessages(tuple(parsed), (), tuple(parser.warnings), has_waiting=parser.has_waiting)
+            keep(given, number + 1, parse_messages, state)
+    return ParsedMessages(tuple(parsed), (), parser.warnings, has_waiting=parser.has_waiting)
+
+
+def _find_place(messages: Sequence[wire.OpenAIMessage], place: int) -> int:
+    """Return the last place up to this one that is not after a message of the assistant, which the next one changes."""
+    while place and messages[place - 1].role == "assistant":
+        place -= 1
+    return place
 
 
 class _OpenAIParser:

@@ -39,7 +39,7 @@ def _parse(messages: list[Any], options: Options) -> ParsedMessages:
         found = to_violations(error, messages, "messages", QwenMessages)
         rest = parse_messages([_validate_message(message) for message in messages])
         return ParsedMessages((), [*found, *rest.violations], rest.warnings)
-    return parse_messages(wire)
+    return parse_messages(wire, messages)
 
 
 def _validate_message(message: Any) -> QwenMessage | None:

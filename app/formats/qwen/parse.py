@@ -9,23 +9,28 @@ from app.errors import Violation
 from app.formats.base import ParsedMessages
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.qwen.sidecar import EMPTY_SIDECAR, EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
+from app.formats.request_memory import keep, list_places, resume
 from app.validation.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
 
 
-def parse_messages(wire: Sequence[QwenMessage | None]) -> ParsedMessages:
-    """Parse messages. With violations they must not be used.
+def parse_messages(wire: Sequence[QwenMessage | None], given: Sequence[Any] = ()) -> ParsedMessages:
+    """Parse messages. With violations they must not be used. `given` has each one as it is in the body, with which what
+    was read of them is remembered.
 
     None in `wire` is a message that was refused already; violations that it may have caused are not reported.
     """
-    parser = _MessageParser()
-    messages: list[Message] = []
-    for number, item in enumerate(wire):
+    known, before = resume(given, parse_messages)
+    parser, messages = (_MessageParser(), []) if before is None else (before[0].copy(), list(before[1]))
+    places = list(list_places(given, known))
+    for number, item in enumerate(wire[known:], known):
         if item is None:
             parser.skipped = True
         else:
             messages.append(parser.parse(number, item))
+        if number + 1 in places and not parser.violations and not parser.skipped:
+            keep(given, number + 1, parse_messages, (parser.copy(), tuple(messages)))
     parser.check_order(wire)
     return ParsedMessages(tuple(messages), parser.violations, parser.warnings, has_waiting=parser.has_waiting)
 
@@ -39,6 +44,13 @@ class _MessageParser:
         self._names: dict[str, str] = {}
         self.skipped = False
         """Whether an earlier message was refused."""
+
+    def copy(self) -> "_MessageParser":
+        """Return another parser that goes on from here. There are no violations, and no message was refused."""
+        copied = _MessageParser()
+        copied.has_waiting = self.has_waiting
+        copied.warnings, copied._names = self.warnings.copy(), self._names.copy()
+        return copied
 
     def parse(self, number: int, item: QwenMessage) -> Message:
         path = f"messages[{number}]"

@@ -33,7 +33,7 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory
+from app.formats.request_memory import CallerMemory, map_entries
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
 from app.formats.responses.passed import make_passed_body, make_passed_request
@@ -189,11 +189,16 @@ def parse_responses_body(
 
 def _find_references(items: Any) -> Iterator[str]:
     """Yield the ids of the items that must be read from the store: references, and reasoning without its text."""
-    for item in items if isinstance(items, list) else ():
-        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
-            continue
-        if _is_reference(item) or _is_empty_reasoning(item):
-            yield item["id"]
+    for id_ in map_entries(items, _get_stored_id) if isinstance(items, list) else ():
+        if id_ is not None:
+            yield id_
+
+
+def _get_stored_id(item: Any) -> str | None:
+    """Return the id of an item that must be read from the store; None if it need not be."""
+    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+        return None
+    return item["id"] if _is_reference(item) or _is_empty_reasoning(item) else None
 
 
 def _is_reference(item: Json) -> bool:
@@ -386,6 +391,8 @@ class _BodyReader:
         if not isinstance(given, list):
             self._refuse("input", f"must be a string or a list of items{describe_given(given)}")
             return []
+        if not any(_find_references(given)):
+            return list(given)
         return [self._resolve_item(item, number) for number, item in enumerate(given)]
 
     def _suggest_input(self) -> str:
@@ -557,22 +564,30 @@ def _find_listed(items: list[Any]) -> tuple[str, ...]:
     """Return the labels of the servers whose tools the conversation lists already."""
     return tuple(
         item["server_label"]
-        for item in items
-        if isinstance(item, dict) and item.get("type") == "mcp_list_tools" and not item.get("error")
-        if isinstance(item.get("server_label"), str)
+        for item in filter(None, map_entries(items, _get_tool_list))
+        if not item.get("error") and isinstance(item.get("server_label"), str)
     )
 
 
 def _lists_own_tools(items: list[Any]) -> bool:
     """Whether the conversation lists tools of this gateway: a model server knows neither the list nor the calls."""
-    ids = [item.get("id") for item in items if isinstance(item, dict) and item.get("type") == "mcp_list_tools"]
+    ids = [item.get("id") for item in filter(None, map_entries(items, _get_tool_list))]
     return any(isinstance(id_, str) and _OWN_LIST.fullmatch(id_) for id_ in ids)
 
 
+def _get_tool_list(item: Any) -> Json | None:
+    """Return an item that lists tools; None for any other item."""
+    return item if isinstance(item, dict) and item.get("type") == "mcp_list_tools" else None
+
+
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
-    for number, item in enumerate(items):
-        if isinstance(item, dict) and item.get("type") in _SETTINGS:
-            yield _SettingItem(f"{path}[{number}]", item, path == _STORED)
+    for number, is_setting in enumerate(map_entries(items, _is_setting)):
+        if is_setting:
+            yield _SettingItem(f"{path}[{number}]", items[number], path == _STORED)
+
+
+def _is_setting(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in _SETTINGS
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:

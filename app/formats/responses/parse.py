@@ -7,7 +7,6 @@ part of the conversation: `POST /v1/responses` reads them, and elsewhere they ha
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.media_urls import is_remote
-from app.formats.request_memory import recall, validate_entries
+from app.formats.request_memory import keep, list_places, resume, validate_entries
 from app.formats.responses import schema as wire
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
 from app.formats.seal import read_seal
@@ -44,8 +43,15 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
         except ValidationError as error:
             violations += to_violations(error, items, path, wire.ResponsesItems)
             continue
-        for number, item in enumerate(parsed):
-            parser.add(f"{path}[{number}]", item, items[number])
+        # Items before this list are part of what is found in it.
+        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
+        if before is not None:
+            parser = before.copy()
+        places = list(list_places(items, known)) if len(lists) == 1 else []
+        for number, item in enumerate(parsed[known:], known):
+            parser.add(f"{path}[{number}]", item)
+            if number + 1 in places and not parser.violations:
+                keep(items, number + 1, (parse_items, settings_are_read), parser.copy())
     violations += parser.violations
     if violations:
         return ParsedMessages((), violations)
@@ -92,10 +98,16 @@ class _ItemParser:
         """The answers to calls that wait for approval."""
         return tuple(self._approvals.values())
 
-    def add(self, path: str, item: Any, given: Any) -> None:
-        """`given` is the item as it is in the body."""
+    def copy(self) -> "_ItemParser":
+        """Return another parser that goes on from here. There are no violations."""
+        copied = _ItemParser(self._settings_are_read)
+        for name, value in vars(self).items():
+            setattr(copied, name, value.copy() if isinstance(value, list | dict) else value)
+        return copied
+
+    def add(self, path: str, item: Any) -> None:
         if not isinstance(item, wire.HostedItem):
-            self.warnings += recall(given, (_warn_of_unknown_keys, path), partial(_warn_of_unknown_keys, item, path))
+            self.warnings += _warn_of_unknown_keys(item, path)
         match item:
             case wire.MessageItem(role="assistant"):
                 self._add_text(path, item)

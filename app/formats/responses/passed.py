@@ -10,6 +10,7 @@ from typing import Any
 from app.chat.messages import ChatRequest, PassedBody, RequestPaths
 from app.errors import ParleyError
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists
+from app.formats.request_memory import map_entries
 from app.formats.responses.parse import FORMAT
 from app.formats.seal import Seal, read_seal
 
@@ -60,10 +61,12 @@ def make_passed_request(
 
 
 def _open_seals(items: Sequence[Any]) -> list[Any]:
+    seals = map_entries(items, _find_seal)
+    if not any(seals):
+        return list(items)
     opened: list[Any] = []
     fields: dict[str, Any] = {}
-    for item in items:
-        seal = _find_seal(item)
+    for item, seal in zip(items, seals, strict=True):
         if seal is None:
             opened.append(_add_fields(item, fields))
             continue

@@ -16,6 +16,7 @@ from msgspec import Struct
 from app.chat.messages import Tool
 from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.request_memory import recall
 from app.formats.server_asks import AskReader, limit_asks
 from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_choice, read_function_tool, read_schema_tool, read_server_choice
@@ -86,6 +87,14 @@ class ToolSource(Struct, frozen=True):
 def parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
     """Parse the tools of all places of a request. A tool that a later place names again replaces the earlier one, in
     its position: servers keep the beginning of a prompt in their caches."""
+    given = list(sources)
+    if len(given) == 1 and not given[0].found:
+        source = given[0]
+        return recall(source.tools, (parse_tools, source.path, source.stored), lambda: _parse_tools(given))
+    return _parse_tools(given)
+
+
+def _parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
     parser = _ToolParser()
     for source in sources:
         parser.add_source(source)

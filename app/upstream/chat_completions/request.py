@@ -14,8 +14,9 @@ from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
+from app.profiles.thinking import is_thinking
 from app.upstream.api import should_stream
-from app.upstream.chat_completions.thinking import FIELDS, is_thinking, write_thinking
+from app.upstream.chat_completions.thinking import FIELDS, write_thinking
 from app.validation.violations import json_path
 
 _TRANSLATED = frozenset(
@@ -99,6 +100,7 @@ class _BodyBuilder:
             self._add_extra_body()
             self._resolve_two_switches()
         self._resolve_forced_choice()
+        self._resolve_format()
         return self.warnings
 
     def _warn_unsent(self, name: str, why: str = "this model's server has no such parameter") -> None:
@@ -210,18 +212,34 @@ class _BodyBuilder:
             return
         name = self._first_given("function_choice", "tool_choice")[0]
         refused = "this model's server cannot be forced to call a function while the model thinks"
-        off = write_thinking({"enable_thinking": False}, self._profile)[0]
-        if rule == "thinking_off" and off:
-            for field in FIELDS:
-                self._body.pop(field, None)
-            self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
-            self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {refused}")
+        if rule == "thinking_off" and self._switch_thinking_off(name, refused):
             return
         del self._body["tool_choice"]
         named = choice["function"]["name"] if isinstance(choice, dict) else None
         if named is not None:
             self._body["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
         self._warn_unsent(name, refused)
+
+    def _resolve_format(self) -> None:
+        """Switch thinking off beside a response format, if that is what the profile says."""
+        format_ = self._body.get("response_format")
+        kind = format_.get("type") if isinstance(format_, dict) else None
+        if self._profile.formats_while_thinking != "thinking_off" or kind not in ("json_object", "json_schema"):
+            return
+        if is_thinking(self._body, self._profile):
+            why = "this model's server does not enforce it while the model thinks"
+            self._switch_thinking_off("response_format", why)
+
+    def _switch_thinking_off(self, name: str, why: str) -> bool:
+        """Switch thinking off for a parameter; return whether the server has a switch."""
+        off = write_thinking({"enable_thinking": False}, self._profile)[0]
+        if not off:
+            return False
+        for field in FIELDS:
+            self._body.pop(field, None)
+        self._body |= {field: _merge_extra(self._body.get(field), value) for field, value in off.items()}
+        self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
+        return True
 
     def _add_extra_body(self) -> None:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}

@@ -31,14 +31,6 @@ def write_thinking(
     return writer.fields, writer.warnings
 
 
-def is_thinking(body: Mapping[str, Any], profile: Profile) -> bool:
-    """Return whether the model thinks before it answers this body, as far as the body and the profile say."""
-    for switch in _find_switches(body):
-        if isinstance(switch, bool):
-            return switch
-    return profile.thinks_by_default
-
-
 def choose_effort(wanted: str, efforts: tuple[str, ...] | Mapping[str, str]) -> str | None:
     """Return the value to send for an effort: of the model's levels the nearest, the higher of two that are equally
     near. None if the model has no level. `none`, which switches thinking off, is only itself."""
@@ -53,24 +45,6 @@ def choose_effort(wanted: str, efforts: tuple[str, ...] | Mapping[str, str]) -> 
         return known[levels[0]] if wanted in _LEVELS else None
     rank = _LEVELS.index(wanted)
     return known[min(ranked, key=lambda word: (abs(_LEVELS.index(word) - rank), -_LEVELS.index(word)))]
-
-
-def _find_switches(body: Mapping[str, Any]) -> "list[bool | None]":
-    """Return what each field says of thinking, the most explicit first; None if it says nothing."""
-    thinking, reasoning, variables = (body.get(name) for name in ("thinking", "reasoning", "chat_template_kwargs"))
-    effort = body.get("reasoning_effort")
-    found: list[bool | None] = [
-        thinking["type"] != "disabled" if isinstance(thinking, dict) and "type" in thinking else None,
-        body.get("enable_thinking"),
-    ]
-    if isinstance(variables, dict):
-        found += (variables.get("enable_thinking"), variables.get("thinking"))
-    if isinstance(reasoning, dict):
-        inner = reasoning.get("effort")
-        found += (reasoning.get("enabled"), inner != "none" if isinstance(inner, str) else None)
-        found.append(True if reasoning.get("max_tokens") else None)
-    found.append(effort != "none" if isinstance(effort, str) else None)
-    return found
 
 
 class _ThinkingWriter:

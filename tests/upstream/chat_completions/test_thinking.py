@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from app.params import PREFERRED_EFFORT
 from app.profiles import KINDS, Profile
+from app.profiles.thinking import is_thinking
 from app.upstream.chat_completions.request import build
-from app.upstream.chat_completions.thinking import choose_effort, is_thinking
+from app.upstream.chat_completions.thinking import choose_effort
 
 from tests.each_case import each_case
 from tests.upstream.sample_histories import Json, options, request, warnings
@@ -221,29 +222,6 @@ def test_an_effort_of_every_request_is_sent_where_the_profile_names_efforts(fiel
     assert "reasoning_effort" not in build(off, "m", Profile(**fields))[0]
 
 
-@each_case(
-    ("body", "thinks"),
-    [
-        ({}, None),
-        ({"thinking": {"type": "enabled"}}, True),
-        ({"thinking": {"type": "disabled"}, "reasoning_effort": "high"}, False),
-        ({"thinking": {"type": "adaptive"}}, True),
-        ({"thinking": {"keep": "all"}}, None),
-        ({"enable_thinking": False}, False),
-        ({"chat_template_kwargs": {"thinking": False}}, False),
-        ({"reasoning": {"enabled": False}}, False),
-        ({"reasoning": {"effort": "none"}}, False),
-        ({"reasoning": {"max_tokens": 9}}, True),
-        ({"reasoning_effort": "none"}, False),
-        ({"reasoning_effort": "low"}, True),
-    ],
-)
-def test_the_body_says_whether_the_model_thinks_else_the_profile_does(body: Json, thinks: bool | None) -> None:
-    for default in (True, False):
-        profile = Profile(thinks_by_default=default)
-        assert is_thinking(body, profile) is (default if thinks is None else thinks)
-
-
 NAMED = {"type": "function", "function": {"name": "f"}}
 
 
@@ -304,3 +282,25 @@ def test_a_model_whose_thinking_cannot_be_switched_off_chooses_itself() -> None:
     got, [warning] = build(request(tools=("f",), tool_choice="required"), "m", profile)
     assert "tool_choice" not in got
     assert warning.startswith("generate_cfg.tool_choice was not sent")
+
+
+@each_case(
+    ("kind", "params", "off"),
+    [
+        ("vllm", {"enable_thinking": True}, True),
+        ("vllm", {"enable_thinking": False}, False),
+        ("vllm", {}, False),
+        ("deepseek", {}, True),
+        ("openai", {"reasoning_effort": "high"}, False),
+    ],
+)
+@pytest.mark.parametrize("type_", ["json_object", "json_schema"])
+def test_thinking_is_switched_off_for_a_response_format_if_the_profile_says_so(
+    kind: str, params: Json, off: bool, type_: str
+) -> None:
+    profile = KINDS[kind].model_copy(update={"formats_while_thinking": "thinking_off"})
+    got, warned = build(request(response_format={"type": type_}, **params), "m", profile)
+    assert got["response_format"] == {"type": type_}
+    assert is_thinking(got, profile) is (kind == "openai")
+    told = [text for text in warned if text.startswith("thinking was switched off for generate_cfg.response_format")]
+    assert bool(told) is off

@@ -7,7 +7,9 @@ import { describeFailure, nameFailure } from "../failures.js";
 import { html, useEffect, useState } from "../html.js";
 import { useStore } from "../store.js";
 import { currentLanguage, number, t } from "../texts.js";
-import { Place, Problem } from "./problem.js";
+import { AdminProblem, Place } from "./problem.js";
+import { Badge, Table } from "./table.js";
+import { UsedLimit } from "./used_limit.js";
 
 const RETRY_MS = 3000;
 
@@ -30,10 +32,11 @@ export function StatusView() {
   return html`
     <div class="label-row"><h1>${t("status")}</h1>
       <button type="button" aria-pressed=${String(paused)} onClick=${() => setPaused(!paused)}>${t("pause")}</button></div>
-    ${error && html`<${Problem} error=${error}>${error.status === 403 && html`<p>${t("statusNeedsAdmin")}</p>`}<//>`}
+    ${error && html`<${AdminProblem} error=${error} />`}
     ${status && html`
       <${Tiles} status=${status} />
       <${Upstreams} rows=${status.upstreams} />
+      ${status.mcp_servers.length > 0 && html`<${ToolServers} rows=${status.mcp_servers} />`}
       <${Limits} rows=${status.limits} />
       <${Requests} rows=${status.requests} />`}`;
 }
@@ -83,17 +86,6 @@ function Tiles({ status }) {
     ${status.draining && html`<p class="problem">${t("draining")}</p>`}`;
 }
 
-/** @param {{caption: string, head: string[], rows: any[][], empty: string}} props */
-function Table({ caption, head, rows, empty }) {
-  return html`<section class="table"><h2>${caption}</h2>
-    ${rows.length === 0
-      ? html`<p class="muted">${empty}</p>`
-      : html`<div class="scrolls" tabindex="0" role="region" aria-label=${caption}><table>
-          <thead><tr>${head.map((text) => html`<th scope="col">${text}</th>`)}</tr></thead>
-          <tbody>${rows.map((row) => html`<tr>${row.map((cell, at) => html`<td data-label=${head[at]}><div>${cell}</div></td>`)}</tr>`)}</tbody></table></div>`}
-  </section>`;
-}
-
 /** @param {{rows: any[]}} props */
 function Upstreams({ rows }) {
   const head = ["upstream", "state", "outstanding", "firstTokenTimes", "lastFault", "models"].map((key) => t(key));
@@ -125,12 +117,26 @@ function LastFault({ fault }) {
       ${status !== null && html`<span>HTTP ${status}</span>`}<span>${t("secondsAgo", { count: number(age) })}</span></small>`;
 }
 
-/** @param {string} kind of a limit */
-const digits = (kind) => (kind.startsWith("spend") ? 4 : 0);
+/** @type {Record<string, import("./table.js").State>} */
+const TOOL_SERVER_STATES = { idle: "unknown", starting: "unknown", up: "good", down: "bad" };
+
+/** The servers of tools that the gateway runs. @param {{rows: any[]}} props */
+function ToolServers({ rows }) {
+  const head = ["toolServer", "state", "calls", "starts", "tools"].map((key) => t(key));
+  const cells = rows.map(({ name, state, error, tools, calls, starts }) => [
+    html`<b>${name}</b>`,
+    html`<${Badge} state=${TOOL_SERVER_STATES[state] ?? "unknown"} text=${t(`server_${state}`)} />
+      ${error && html`<br /><small>${error}</small>`}`,
+    number(calls),
+    number(starts),
+    tools.length ? html`<span class="facts">${tools.map((/** @type {string} */ tool) => html`<code>${tool}</code>`)}</span>` : "–",
+  ]);
+  return html`<${Table} caption=${t("servers")} head=${head} rows=${cells} empty="" />`;
+}
 
 /** @param {string} owner `the gateway`, `the model 'qwen3'` or `the API key 'alice'` */
 function limitOwner(owner) {
-  const [, kind, name] = /^the (gateway|model|API key)(?: '(.*)')?$/s.exec(owner) ?? [];
+  const [, kind, name] = /^the (gateway|model|team|API key)(?: '(.*)')?$/s.exec(owner) ?? [];
   return kind ? t(`owner_${kind.replace(" ", "")}`, { name: name ?? "" }) : owner;
 }
 
@@ -140,8 +146,7 @@ function Limits({ rows }) {
   const cells = rows.map(({ owner, kind, limit, used }) => [
     limitOwner(owner),
     t(`limit_${kind}`),
-    html`<meter min="0" max=${limit} value=${used} high=${limit * 0.8} aria-label=${`${owner}: ${t(`limit_${kind}`)}`}></meter>
-      ${number(used, digits(kind))} / ${number(limit, digits(kind))}`,
+    html`<${UsedLimit} owner=${owner} kind=${kind} limit=${limit} used=${used} />`,
   ]);
   return html`<${Table} caption=${t("limits")} head=${head} rows=${cells} empty=${t("noLimits")} />`;
 }
@@ -179,17 +184,10 @@ function Outcome({ row }) {
     <small class="muted facts"><code>${error}</code>${status > 0 && html`<span>HTTP ${status}</span>`}</small>`;
 }
 
-/** @typedef {"good" | "bad" | "unknown"} State */
-
-/** A server that has never answered is not known to work. @param {any} row @returns {State} */
+/** A server that has never answered is not known to work. @param {any} row @returns {import("./table.js").State} */
 function upstreamState(row) {
   if (!row.available) return "bad";
   return row.first_token_ms ? "good" : "unknown";
-}
-
-/** @param {{state: State, text: string}} props */
-function Badge({ state, text }) {
-  return html`<span class=${`badge ${state}`}>${{ good: "●", bad: "▲", unknown: "○" }[state]} ${text}</span>`;
 }
 
 /** @param {number} bytes */

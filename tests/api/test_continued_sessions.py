@@ -1,0 +1,191 @@
+"""A gateway that remembers a session answers as one that never saw it, and sends the same bytes with the same key."""
+
+import asyncio
+import copy
+import gc
+import sqlite3
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+import pytest
+from agent_bodies import WRITERS, make_conversation
+from app.formats.request_memory import RequestMemory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.each_case import each_case
+from tests.effort import examples
+from tests.in_process_gateway import Answer, ModelServer, Running, streamed
+from tests.session_edits import EDITS, Edit, Json, edit, find_entries, write_body
+from tests.upstream.messages.replies import start, stop, text, write_stream
+from tests.upstream.responses.reader import write_stream as write_events
+
+PATHS = (*WRITERS, "/v1/messages/count_tokens")
+MEMORY_BYTES = 64 * 1024 * 1024
+UPSTREAMS: Json = {
+    "chat": {"base_url": "http://chat.test/v1"},
+    "other": {"base_url": "http://other.test/v1", "kind": "deepseek"},
+    "messages": {"base_url": "http://messages.test/v1", "api": "messages", "kind": "anthropic"},
+    "responses": {"base_url": "http://responses.test/v1", "api": "responses", "kind": "openai"},
+}
+MODELS: list[Json] = [
+    {"upstreams": ["chat"]},
+    {"upstreams": ["messages"]},
+    {"upstreams": ["responses"]},
+    {"upstreams": ["chat"], "profile": {"replay_reasoning": "think_tags", "native_tools": False}},
+    {"upstreams": ["other", "chat", "messages"], "defaults": {"temperature": 0.5}},
+    {"upstreams": ["chat"], "profile": {"max_input_tokens": 3000}},
+    {"upstreams": ["other"], "fallbacks": ["m0"]},
+]
+SETTINGS: Json = {
+    "upstreams": UPSTREAMS,
+    "models": {"m": MODELS[0]} | {f"m{number}": MODELS[number % len(MODELS)] for number in range(31)},
+    "server": {"log_level": "error", "max_messages": 60},
+}
+REPLIES = {
+    "chat.test": b'data: {"choices":[{"index":0,"delta":{"content":"ok"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+    "messages.test": write_stream([start(), *text(0, "ok"), *stop()]),
+    "responses.test": write_events(
+        {"type": "response.output_text.delta", "output_index": 0, "item_id": "msg_1", "delta": "ok"},
+        {"type": "response.completed", "response": {"id": "resp_1", "status": "completed", "output": []}},
+    ),
+}
+CHANGING_FIELDS = {"id", "created", "created_at", "completed_at", "response_id", "request_id"}
+HEADERS = {b"content-type", b"x-parley-cache", b"x-parley-warnings"}
+"""Headers that say something of the request; the others have ids and times."""
+CACHE_MODES = ("refresh", "on", "off")
+STEPS = st.lists(
+    st.tuples(EDITS, st.booleans(), st.sampled_from(CACHE_MODES), st.sampled_from("ab")), min_size=2, max_size=5
+)
+"""What is changed before each request, whether it stays changed, the mode of the cache and the caller."""
+
+
+class Outcome(NamedTuple):
+    """All that can be seen of one request."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    body: Any
+    sent: list[tuple[str, list[tuple[bytes, bytes]], bytes]]
+    """The URL, the headers and the body of each request to a model server."""
+
+
+def answer(request: httpx.Request) -> httpx.Response:
+    if request.url.path.endswith("/count_tokens"):
+        return httpx.Response(200, json={"input_tokens": 7})
+    return streamed(REPLIES.get(request.url.host, REPLIES["chat.test"]))
+
+
+class Observed:
+    """A gateway with a cache of its own."""
+
+    def __init__(self, stack: ExitStack, loop: asyncio.AbstractEventLoop | None, folder: Path) -> None:
+        folder.mkdir()
+        self.server, self._file = ModelServer(answer), folder / "cache.db"
+        cache = {"url": f"sqlite:///{self._file}", "scope": "caller"}
+        self.running = stack.enter_context(Running({**SETTINGS, "cache": cache}, self.server, loop=loop))
+
+    def forget(self) -> None:
+        self.running.context.requests = RequestMemory(MEMORY_BYTES)
+
+    def remember_nothing(self) -> None:
+        self.running.context.requests = RequestMemory(0)
+
+    def send(self, path: str, raw: bytes, headers: dict[str, str]) -> Outcome:
+        self.server.requests.clear()
+        answered = self.running.post(path, raw, headers)
+        sent = [(str(each.url), list(each.headers.raw), each.content) for each in self.server.requests]
+        shown = [(name, value) for name, value in answered.header_lines if name in HEADERS]
+        return Outcome(answered.status, shown, _read_body(answered), sent)
+
+    async def _wait_until_stored(self) -> None:
+        while self.running.context.cache.calls or self.running.context.cache.storing:
+            await asyncio.sleep(0.001)
+
+    def read_keys(self) -> set[bytes]:
+        """Return the keys of the cache."""
+        self.running.loop.run_until_complete(self._wait_until_stored())
+        with closing(sqlite3.connect(self._file)) as connection:
+            return {key for (key,) in connection.execute("SELECT key FROM entries")}
+
+
+def _read_body(answered: Answer) -> Any:
+    def keep(value: Any) -> Any:
+        if isinstance(value, list):
+            return [keep(each) for each in value]
+        if isinstance(value, dict):
+            return {name: keep(each) for name, each in value.items() if name not in CHANGING_FIELDS}
+        return value
+
+    return keep(answered.json)
+
+
+@pytest.fixture(scope="module")
+def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Observed, Observed]]:
+    folder = tmp_path_factory.mktemp("sessions")
+    with ExitStack() as stack:
+        continued = Observed(stack, None, folder / "continued")
+        yield continued, Observed(stack, continued.running.loop, folder / "fresh")
+
+
+NUMBERS = count()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@given(model=st.integers(0, len(MODELS) - 1), steps=STEPS, without_memory=st.booleans())
+@examples(20)
+def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
+    gateways: tuple[Observed, Observed],
+    path: str,
+    model: int,
+    steps: list[tuple[list[Edit], bool, str, str]],
+    without_memory: bool,
+) -> None:
+    continued, fresh = gateways
+    body, whole = write_body(path, 4, 3), write_body(path, 8, 3)
+    body["model"] = f"m{model}"
+    find_entries(body)[0]["content"] += str(next(NUMBERS))  # no reply of another example is found in the caches
+    for edits, stays, mode, caller in steps:
+        changed = copy.deepcopy(body)
+        for kind, first, second in edits:
+            edit(changed, whole, kind, first, second)
+        body = changed if stays else body
+        headers = {"authorization": f"Bearer {caller}", "x-parley-cache": mode}
+        raw = msgspec.json.encode(changed)
+        if without_memory:
+            fresh.remember_nothing()
+        else:
+            fresh.forget()
+        assert continued.send(path, raw, headers) == fresh.send(path, raw, headers)
+    assert continued.read_keys() == fresh.read_keys()
+
+
+@each_case("path", WRITERS)
+def test_what_is_remembered_of_many_sessions_takes_no_more_than_the_limit(
+    gateways: tuple[Observed, Observed], path: str
+) -> None:
+    limit, bodies = 2 * 1024 * 1024, [WRITERS[path](make_conversation(14, 10, seed), "m") for seed in range(12)]
+    gateway = gateways[0].running
+
+    def measure(max_bytes: int) -> int:
+        gateway.context.requests = RequestMemory(max_bytes)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for raw in bodies:
+                assert gateway.post(path, raw, {"cache-control": "no-store"}).status == 200
+            gateways[0].server.requests.clear()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    measure(0)  # what is made once
+    held = measure(limit) - measure(0)
+    assert 0.3 * limit < held <= limit

@@ -1,0 +1,130 @@
+"""Random sessions of agents: a conversation that is sent again and again, and changed between two requests."""
+
+import copy
+import json
+from typing import Any
+
+from agent_bodies import WRITERS, make_conversation
+from app.formats.request_memory import MIN_BYTES
+from hypothesis import strategies as st
+
+Json = dict[str, Any]
+Edit = tuple[str, int, int]
+"""What is changed, and where."""
+
+DEEP: Any = []
+for _ in range(30):
+    DEEP = [DEEP]
+ODD: list[Any] = [
+    {"role": "assistant", "content": "So."},
+    {"role": "assistant", "content": [{"type": "text", "text": "And", "what": 1}], "odd": True},
+    {"role": "user", "content": "", "nothing": []},
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "blob:x"}}]},
+    {"role": "user", "content": [{"type": "compaction", "content": "All of it."}]},
+    {"role": "tool", "tool_call_id": "none", "content": "?"},
+    {"role": "nobody"},
+    {"role": "user", "content": "x", "extra": {"deep": DEEP}},
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "y", "z": 2}]},
+    {"type": "item_reference", "id": "msg_1"},
+    {"type": "compaction", "encrypted_content": "x"},
+    {"type": "reasoning", "summary": [], "unknown": {"a": 1}},
+    "text",
+    None,
+    7,
+]
+"""Entries that some format or server refuses, drops or warns of."""
+PLAIN: list[Any] = [
+    {"role": "assistant", "content": "So."},
+    {"role": "user", "content": "Go on — “é”, \u2028, \U0001f600."},
+    {"role": "user", "content": [{"type": "text", "text": "Go on."}], "name": "u"},
+]
+"""Entries that most formats take."""
+FILL: Json = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "message"}
+"""A message that makes a body so long that it is remembered."""
+KINDS = (
+    *("drop", "swap", "repeat", "insert", "plain", "mark", "unmark", "move marks", "word", "cut", "grow"),
+    *("begin", "model", "tool", "drop tool", "swap tools", "mark tool", "system", "parameter"),
+)
+EDITS: st.SearchStrategy[list[Edit]] = st.lists(
+    st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 30)), max_size=4
+)
+MARK = {"type": "ephemeral"}
+
+
+def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:
+    written = WRITERS[path.removesuffix("/count_tokens")](make_conversation(rounds, functions, seed), "m")
+    body = json.loads(written)
+    find_entries(body).insert(0, dict(FILL))
+    assert isinstance(body, dict)
+    return body
+
+
+def find_entries(body: Json) -> list[Any]:
+    """Return the messages or items of a body."""
+    entries: list[Any] = body["messages" if "messages" in body else "input"]
+    return entries
+
+
+def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
+    """Change a body in one way. `whole` is the same conversation when it is longer."""
+    entries = find_entries(body)
+    at, other = min(1 + first % (len(entries) - 1 or 1), len(entries) - 1), second % len(entries)
+    if kind == "drop" and at:
+        del entries[at]
+    elif kind == "swap" and at and other:
+        entries[at], entries[other] = entries[other], entries[at]
+    elif kind == "repeat":
+        entries.insert(other, copy.deepcopy(entries[at]))
+    elif kind == "insert":
+        entries.insert(at, copy.deepcopy(ODD[second % len(ODD)]))
+    elif kind == "plain":
+        entries.append(copy.deepcopy(PLAIN[second % len(PLAIN)]))
+    elif kind == "word" and isinstance(entries[at], dict):
+        entries[at]["content"] = f"{first} {second}"
+    elif kind == "cut":
+        del entries[max(2, len(entries) - first % 5) :]
+    elif kind == "grow":
+        entries += copy.deepcopy(find_entries(whole)[len(entries) : len(entries) + 1 + first % 4])
+    elif kind == "begin":
+        entries[:] = copy.deepcopy(find_entries(whole)[: 2 + first])
+    elif kind in ("mark", "unmark", "move marks"):
+        _mark(entries, kind, at)
+    else:
+        _edit_fields(body, kind, first, second)
+
+
+def _mark(entries: list[Any], kind: str, at: int) -> None:
+    if kind == "move marks":
+        for entry in entries:
+            for block in _find_blocks(entry):
+                block.pop("cache_control", None)
+    for block in _find_blocks(entries[at])[-1:]:
+        block["cache_control"] = dict(MARK)
+        if kind == "unmark":
+            del block["cache_control"]
+
+
+def _find_blocks(entry: Any) -> list[Json]:
+    content = entry.get("content") if isinstance(entry, dict) else None
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
+    tools = body.get("tools", body.get("functions", []))
+    at, other = (first % len(tools), second % len(tools)) if tools else (0, 0)
+    if kind == "model":
+        body["model"] = f"m{first}"
+    elif kind == "tool" and tools:
+        tools[at]["name"] = f"f{second}"
+    elif kind == "drop tool" and tools:
+        del tools[at]
+    elif kind == "swap tools" and tools:
+        tools[at], tools[other] = tools[other], tools[at]
+    elif kind == "mark tool" and tools:
+        tools[at]["cache_control"] = dict(MARK)
+    elif kind == "system" and "system" in body:
+        body["system"][first % len(body["system"])] = {"type": "text", "text": f"You are {second}."}
+    elif kind == "system" and "instructions" in body:
+        body["instructions"] = f"You are {second}."
+    elif kind == "parameter":
+        body["temperature"] = second / 10
