@@ -59,6 +59,10 @@ class Passed(Struct, frozen=True, gc=False, tag_field="kind", tag="passed"):
     """JSON."""
 
 
+SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
+"""Events of which a client that gets `Passed` before them needs nothing."""
+
+
 class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
     """An image or audio that the model generated. It becomes a separate message."""
 
