@@ -27,6 +27,7 @@ ParleyError                     code                      status  retry?
 ├── CacheMiss                   cache_miss                   504  no      the caller wanted a cached reply only
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
 ├── InvalidApiKey               invalid_api_key              401  no      no API key, an unknown or an expired one
+├── InvalidToken                invalid_api_key              401  no      a JWT that is not accepted
 ├── Forbidden                   permission                   403  no      the API key does not allow this
 ├── RateLimited                 rate_limit                   429  yes     a limit of requests, tokens or streams
 ├── QuotaExceeded               insufficient_quota           429  no      a limit of spending
@@ -460,6 +461,13 @@ class InvalidApiKey(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         return {"www-authenticate": 'Bearer realm="parley"' + (', error="invalid_token"' if self._invalid else "")}
+
+
+class InvalidToken(InvalidApiKey):
+    """A JWT that is not accepted. The message never has the token itself."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, invalid=True)
 
 
 class Forbidden(ParleyError):

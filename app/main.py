@@ -125,6 +125,7 @@ async def _run(
         await demo.start()
     context.cache.on_cancel(context.replies.cancel)
     resources.health_checks.start()
+    resources.jwks.start()
     if context.tools is not None:
         context.tools.start_required()
     if context.key_watcher is not None:

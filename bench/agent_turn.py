@@ -5,19 +5,21 @@ conversation again with each round, as agents do. No reply is cached.
 """
 
 import http.client
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import measure
 import peer_servers
 import processes
 from agent_bodies import WRITERS, make_conversation
-from report import Spread, short, spread
+from report import short
 from scenarios import BYPASS, NO_STORE, SCENARIOS, body
 
 GROUP = "agent-turn"
@@ -30,12 +32,19 @@ LAST = 10
 """The requests at the end of a session whose cost is that of a continued one."""
 RATES = (4, 10)
 """Turns a second beside the streams."""
+STREAM_PATHS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
+"""Where the turns beside the streams are sent. First turns are sent to the first alone."""
+MEMORY_SESSIONS = 200
+MEMORY_ROUNDS = (50, 100)
+"""After how many rounds the sessions whose memory is measured send their conversation."""
+MEMORY_PATH = "/v1/messages"
 SESSIONS = 4
 """How many sessions send the turns beside the streams."""
 SETTLE_SECONDS = 0.5
 PATHS = {
     "gateway": tuple(WRITERS),
     "litellm": ("/v1/chat/completions", "/v1/messages", "/v1/responses"),
+    "portkey": ("/v1/chat/completions",),
     "claude-code-router": ("/v1/messages",),
     "agentic-api": ("/v1/chat/completions", "/v1/messages", "/v1/responses"),
 }
@@ -43,8 +52,24 @@ PATHS = {
 MODEL_PREFIXES = {peer.name: peer.model_prefix for peer in peer_servers.PEERS}
 STREAMS = next(scenario for scenario in SCENARIOS if scenario.name == "paced-64")
 
+
+def _first(rounds: int, functions: int, kind: str) -> str:
+    return f"first, {rounds} rounds, {functions} functions, {kind} ms"
+
+
+FIRST_CPU = _first(ROUNDS, FUNCTIONS, "CPU")
+LAST_CPU = f"last of {ROUNDS} rounds, CPU ms"
+GROWTH = f"session of {ROUNDS} rounds beside its first half"
+ALONE = "streams alone, p99 ms"
+AT_START, AT_END = "memory at the start, MB", f"memory after {MEMORY_SESSIONS} sessions, MB"
+FORGETFUL = "gateway, remembering nothing"
 Results = dict[tuple[str, str, str], list[float]]
 """Server, endpoint and figure → one number of each round."""
+
+
+def beside(rate: int, kind: str = "") -> str:
+    """The name of the figure of the streams beside so many turns a second."""
+    return f"streams beside {rate} {kind}turns/s, p99 ms"
 
 
 class TurnFailed(processes.RigError):
@@ -172,12 +197,13 @@ def turns_beside(gateway: TurnServer, path: str, per_second: float, seed: int, *
 
 def measure_streams(rig: measure.Rig, gateway: TurnServer, path: str, seed: int) -> dict[str, float]:
     """Return the p99 of a chunk's latency in ms of 64 paced streams: alone, and beside so many turns a second."""
-    found = {"streams alone": _stream_p99(rig)}
+    found = {ALONE: _stream_p99(rig)}
     for rate in RATES:
         with turns_beside(gateway, path, rate, seed + rate, new=False):
-            found[f"streams beside {rate} turns/s"] = _stream_p99(rig)
-    with turns_beside(gateway, path, RATES[0], seed, new=True):
-        found[f"streams beside {RATES[0]} first turns/s"] = _stream_p99(rig)
+            found[beside(rate)] = _stream_p99(rig)
+    if path == STREAM_PATHS[0]:
+        with turns_beside(gateway, path, RATES[0], seed, new=True):
+            found[beside(RATES[0], "first ")] = _stream_p99(rig)
     return found
 
 
@@ -190,11 +216,16 @@ def run(stack: ExitStack, rig: measure.Rig, options: Any, start_gateway: Callabl
     """Measure everything `options.rounds` times. `start_gateway` is `processes.gateway` with the chosen command.
 
     The servers get a model server of their own, which answers at once and speaks three APIs. Streams pass through the
-    gateway of `rig`, whose model server paces them."""
+    gateway of `rig`, whose model server paces them. Memory is measured once, of gateways of their own."""
     port = processes.free_port()
     command = [sys.executable, str(processes.ROOT / "bench/fixed_replies.py"), str(port)]
     model_server = stack.enter_context(processes.serve("fixed", command, port, processes.LOAD_CORE, rig.folder))
-    servers = [TurnServer("gateway", stack.enter_context(start_gateway(model_server)))]
+    results: Results = {}
+    for name, environment in (("gateway", {}), (FORGETFUL, {"PARLEY_SERVER__REMEMBERED_REQUEST_BYTES": "0"})):
+        with start_gateway(model_server, environment) as server:
+            for figure, value in measure_memory(TurnServer(name, server)).items():
+                _add(results, (name, MEMORY_PATH, figure), value)
+    servers = [TurnServer("gateway", stack.enter_context(start_gateway(model_server, {})))]
     for peer in peer_servers.PEERS:
         if peer.name not in PATHS or not peer.installed or peer.name in options.without:
             continue
@@ -208,7 +239,6 @@ def run(stack: ExitStack, rig: measure.Rig, options: Any, start_gateway: Callabl
             print(f"bench: {peer.name} is left out of {GROUP}: {error}", file=sys.stderr)
         else:
             servers.append(found)
-    results: Results = {}
     for number in range(1, options.rounds + 1):
         for measured in servers:
             with processes.paused([other.server for other in servers if other.name != measured.name]):
@@ -217,10 +247,29 @@ def run(stack: ExitStack, rig: measure.Rig, options: Any, start_gateway: Callabl
                 processes.wait_until_idle(measured.server)
         own = TurnServer("gateway", rig.servers["gateway"])
         with processes.paused([each.server for each in servers]):
-            for path in ("/v1/messages", "/v1/responses"):
+            for path in STREAM_PATHS:
                 for figure, value in measure_streams(rig, own, path, 2_000_000 * number).items():
                     _add(results, ("gateway", path, figure), value)
     return results
+
+
+def measure_memory(gateway: TurnServer) -> dict[str, float]:
+    """Return the MB of memory that the gateway takes after one short request, and after many sessions."""
+    client = Client(gateway)
+    client.send(MEMORY_PATH, gateway.write(MEMORY_PATH, make_conversation(1, 1, 3_000_000)))
+    found = {AT_START: _rss_mb(gateway.server)}
+    for number in range(MEMORY_SESSIONS):
+        conversation = make_conversation(ROUNDS, FUNCTIONS, 3_000_001 + number)
+        for count in MEMORY_ROUNDS:
+            client.send(MEMORY_PATH, gateway.write(MEMORY_PATH, conversation.until(count)))
+    found[AT_END] = _rss_mb(gateway.server)
+    client.close()
+    return found
+
+
+def _rss_mb(server: processes.Server) -> float:
+    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in processes.family(server))
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _wait_until_ready(gateway: TurnServer) -> None:
@@ -242,11 +291,11 @@ def _measure_turns(results: Results, gateway: TurnServer, path: str, seed: int) 
     sizes: Sequence[tuple[int, int]] = SIZES if gateway.name == "gateway" else ((ROUNDS, FUNCTIONS),)
     for place, (rounds, functions) in enumerate(sizes):
         cpu, wall = measure_first(gateway, path, rounds, functions, seed + 1000 * place)
-        _add(results, (gateway.name, path, f"first, {rounds} rounds, {functions} functions, CPU ms"), cpu)
-        _add(results, (gateway.name, path, f"first, {rounds} rounds, {functions} functions, wall ms"), wall)
+        _add(results, (gateway.name, path, _first(rounds, functions, "CPU")), cpu)
+        _add(results, (gateway.name, path, _first(rounds, functions, "wall")), wall)
     cpu, growth = measure_session(gateway, path, seed + 100_000)
-    _add(results, (gateway.name, path, f"last of {ROUNDS} rounds, CPU ms"), cpu)
-    _add(results, (gateway.name, path, f"session of {ROUNDS} rounds beside its first half"), growth)
+    _add(results, (gateway.name, path, LAST_CPU), cpu)
+    _add(results, (gateway.name, path, GROWTH), growth)
     shown = ", ".join(
         f"{figure}: {short(values[-1])}"
         for (name, at, figure), values in results.items()
@@ -257,46 +306,3 @@ def _measure_turns(results: Results, gateway: TurnServer, path: str, seed: int) 
 
 def _add(results: Results, key: tuple[str, str, str], value: float) -> None:
     results.setdefault(key, []).append(value)
-
-
-def markdown(results: Results) -> str:
-    """A table of the figures, a column for each server and endpoint; `ratios` says which are compared."""
-    columns = list(dict.fromkeys((name, path) for name, path, _ in results))
-    figures = list(dict.fromkeys(figure for _, _, figure in results))
-    lines = ["| agent turn | " + " | ".join(f"{name} `{path}`" for name, path in columns) + " |"]
-    lines.append("|---|" + "---|" * len(columns))
-    for figure in figures:
-        cells = [_shown(results.get((name, path, figure))) for name, path in columns]
-        lines.append(f"| {figure} | " + " | ".join(cells) + " |")
-    rows = ratios(results)
-    if rows:
-        lines += ["", "| CPU of the gateway beside | endpoint | first | continued |", "|---|---|---|---|"]
-        lines += [f"| {name} | `{path}` | × {first.shown()} | × {last.shown()} |" for name, path, first, last in rows]
-    return "\n".join(lines)
-
-
-def _shown(values: list[float] | None) -> str:
-    return "–" if values is None else spread(values).shown()
-
-
-def ratios(results: Results) -> list[tuple[str, str, Spread, Spread]]:
-    """Of each other server and endpoint: what the gateway's first and its continued request cost beside the other's, in
-    the same round."""
-    figures = (f"first, {ROUNDS} rounds, {FUNCTIONS} functions, CPU ms", f"last of {ROUNDS} rounds, CPU ms")
-    others = dict.fromkeys((name, path) for name, path, _ in results if name != "gateway")
-    rows: list[tuple[str, str, Spread, Spread]] = []
-    for name, path in others:
-        first, last = (_divide(results["gateway", path, figure], results[name, path, figure]) for figure in figures)
-        rows.append((name, path, first, last))
-    return rows
-
-
-def _divide(own: list[float], others: list[float]) -> Spread:
-    return spread([each / other for each, other in zip(own, others, strict=True)])
-
-
-def as_json(results: Results) -> list[dict[str, Any]]:
-    return [
-        {"server": name, "endpoint": path, "figure": figure, "rounds": values}
-        for (name, path, figure), values in results.items()
-    ]

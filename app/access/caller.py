@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from app.chat.messages import CHAT_PATHS
 from app.errors import Forbidden
-from app.limits.values import NO_LIMITS, Limits, Team
+from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
+from app.observe.request_record import ISSUER_SEPARATOR
 from app.params import find_routing_params
 from app.validation.violations import json_path
 
@@ -18,7 +19,9 @@ class ModelGlobs(Struct, frozen=True):
 
     patterns: tuple[str, ...]
     within: "ModelGlobs | None" = None
-    """Those of the caller's team, of which one must match too."""
+    """Further ones, of which one must match too."""
+    owner: str = ""
+    """Whose they are, if not the caller's own: `its team 'research'`."""
 
     def match(self, *names: str) -> bool:
         """Whether a pattern matches one of the names by which the model is known."""
@@ -28,7 +31,7 @@ class ModelGlobs(Struct, frozen=True):
 
 class Caller(Struct, frozen=True):
     name: str
-    """The name of the API key; "" if the gateway has no keys."""
+    """The name of the API key, or `issuer:name` with a JWT; "" if the gateway has no keys."""
     scope: str
     """Callers with the same scope share stored replies if `cache.scope` is `caller`."""
     admin: bool = False
@@ -40,13 +43,13 @@ class Caller(Struct, frozen=True):
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""
         if self.models is not None and not self.models.match(*names):
-            text = f"the API key {self.name!r} may not use the model {names[0][:200]!r}"
+            text = f"{describe_caller(self.name)} may not use the model {names[0][:200]!r}"
             if not self.models.patterns:
-                raise Forbidden(f"{text}: it is not for models. Send another key", "model")
+                raise Forbidden(f"{text}: it is not for models. Send another {self._sent}", "model")
             raise Forbidden(
                 f"{text}; it may use: {', '.join(self.models.patterns)}"
-                f"{_describe_team(self.team, self.models.within)}. "
-                "The gateway's operator can add the model to `models` of the key",
+                f"{_describe_bounds(self.models.within)}. "
+                f"The gateway's operator can add the model to `models` of the {self._rights_place}",
                 "model",
             )
 
@@ -59,21 +62,31 @@ class Caller(Struct, frozen=True):
             path = json_path(found[0], extra_path)
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             raise Forbidden(
-                f"{path}{more} chooses a model, a provider or an address, which the API key {self.name!r} may not do, "
-                "because it may not use all models: leave it out. The gateway's operator can set it in `defaults` of "
-                "the model",
+                f"{path}{more} chooses a model, a provider or an address, which {describe_caller(self.name)} may not "
+                "do, because it may not use all models: leave it out. The gateway's operator can set it in `defaults` "
+                "of the model",
                 path,
             )
+
+    @property
+    def _sent(self) -> str:
+        return "token" if ISSUER_SEPARATOR in self.name else "key"
+
+    @property
+    def _rights_place(self) -> str:
+        return "issuer of the JWT" if ISSUER_SEPARATOR in self.name else "key"
 
     def select_models(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that this caller may use."""
         return [name for name in names if self.models is None or self.models.match(name)]
 
 
-def _describe_team(team: Team | None, models: ModelGlobs | None) -> str:
-    return (
-        "" if team is None or models is None else f", of those of its team {team.name!r}: {', '.join(models.patterns)}"
-    )
+def _describe_bounds(globs: ModelGlobs | None) -> str:
+    text = ""
+    while globs is not None:
+        text += f", of those of {globs.owner}: {', '.join(globs.patterns)}"
+        globs = globs.within
+    return text
 
 
 ANONYMOUS = Caller("", "")

@@ -1,4 +1,4 @@
-"""`KeyRing`: finds the caller whose API key a request carries.
+"""`KeyRing`: finds the caller whose API key, or JWT, a request carries.
 
 Only the SHA-256 of a key is stored. A key has 256 random bits, too many to guess, so a fast hash is enough. A slow
 hash is for passwords that people choose, and would cost every request milliseconds.
@@ -10,19 +10,24 @@ does not help an attacker: from a part of a hash no key can be computed. So no c
 import base64
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import Struct
 
 from app.access.caller import Caller
-from app.errors import InvalidApiKey, StoreDown
+from app.errors import InvalidApiKey, ParleyError, StoreDown
+
+if TYPE_CHECKING:  # the package jwt takes time to import
+    from app.access.tokens import TokenVerifier
 
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 KEY_PREFIX = "parley-"
 """It tells people and secret scanners what the key is for."""
+TOKEN_PREFIX = b"eyJ"
+"""A JWT begins with it: a JSON object in base64. No key that `make_key` makes does."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
 _HEADERS = {_BEARER: 0, _X_API_KEY: 1, _API_KEY: 2}
 """The headers that have a key, and their order."""
@@ -57,6 +62,17 @@ def hash_key(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
+class KeysOutdated(Exception):
+    """No known key of its issuer verifies a JWT. One that is fetched now might."""
+
+    def __init__(self, refresh: Callable[[], Awaitable[bool]], answer: ParleyError) -> None:
+        """`refresh` fetches the issuer's keys and returns whether they have changed. `answer` is the caller's error if
+        they have not."""
+        super().__init__()
+        self.refresh = refresh
+        self.answer = answer
+
+
 class StoredKey(Struct, frozen=True):
     sha256: str
     """In hex."""
@@ -82,20 +98,24 @@ class KeyRing:
         anonymous: Caller | None = None,
         now: Callable[[], datetime] = _now,
         is_complete: Callable[[], bool] = _always,
+        tokens: "TokenVerifier | None" = None,
     ) -> None:
         """`anonymous` is the caller of requests without a key; None: they are refused. Until `is_complete` is true,
-        there may be keys that could not be read yet."""
+        there may be keys that could not be read yet. `tokens` verifies JWTs; None: there are no issuers of any."""
+        self._tokens = tokens
         self._is_complete = is_complete
         self._keys: Mapping[bytes, StoredKey] = {bytes.fromhex(key.sha256): key for key in keys}
         self._anonymous = anonymous
         self._now = now
 
     def callers(self) -> list[Caller]:
-        """Return the callers of all keys."""
-        return [key.caller for key in self._keys.values()]
+        """Return the callers of all keys, and those of JWTs that were sent lately."""
+        callers = [key.caller for key in self._keys.values()]
+        return callers if self._tokens is None else [*callers, *self._tokens.callers()]
 
     def authenticate(self, headers: Headers) -> Caller:
-        """Return the caller of a request with these headers. Raises InvalidApiKey.
+        """Return the caller of a request with these headers. Raises InvalidApiKey; for a JWT also Forbidden, and
+        KeysOutdated if it may be accepted once its issuer's keys are fetched again.
 
         Clients send the key in different headers, and some send two. The first known key counts.
         """
@@ -103,6 +123,7 @@ class KeyRing:
         if len(given) > 1:
             given.sort(key=lambda header: _HEADERS[header[0]])
         has_key, mistake = False, ""
+        refusal: ParleyError | KeysOutdated | None = None
         for name, value in given:
             if name != _BEARER:
                 key = value.strip()
@@ -111,22 +132,36 @@ class KeyRing:
             else:
                 mistake = mistake or _describe_authorization(value)
                 continue
-            found = self._keys.get(hashlib.sha256(key).digest())
+            digest = hashlib.sha256(key).digest()
+            found = self._keys.get(digest)
             if found is not None:
                 return found.caller if found.expires is None else self._check_expiry(found, found.expires)
+            if self._tokens is not None and key.startswith(TOKEN_PREFIX):
+                try:
+                    return self._tokens.authenticate(key, digest)
+                except (ParleyError, KeysOutdated) as error:  # another header may have a key
+                    if refusal is None or isinstance(error, KeysOutdated):
+                        refusal = error
+                    continue
             has_key = True
-        if has_key and not self._is_complete():
-            raise StoreDown("the API keys could not be read yet")
+        if refusal is not None:
+            raise refusal
         if has_key:
-            raise InvalidApiKey(
-                "this API key is not known here. Check it, or ask the gateway's operator for a new one "
-                "(parley keys new NAME)",
-                invalid=True,
-            )
+            raise self._refuse_unknown()
         if self._anonymous is not None and mistake != _NO_SCHEME:
             return self._anonymous
+        required = f"an API key {'' if self._tokens is None else 'or a JWT '}is required"
         raise InvalidApiKey(
-            f"{mistake or 'an API key is required'}. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
+            f"{mistake or required}. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
+        )
+
+    def _refuse_unknown(self) -> ParleyError:
+        if not self._is_complete():
+            return StoreDown("the API keys could not be read yet")
+        return InvalidApiKey(
+            "this API key is not known here. Check it, or ask the gateway's operator for a new one "
+            "(parley keys new NAME)",
+            invalid=True,
         )
 
     def _check_expiry(self, key: StoredKey, expires: datetime) -> Caller:

@@ -1,4 +1,4 @@
-"""API keys in the state database: made, changed, rotated and deleted while gateways run.
+"""API keys in the state database: made, changed, rotated and revoked while gateways run.
 
 Of a key only the SHA-256 is stored. Every change raises a number, by which the other processes notice it.
 """
@@ -24,6 +24,15 @@ _UPDATE = (
     "WHERE name = ?"
 )
 
+_KEPT = "name, settings, note, created_at, created_by, expires_at, last_used_at"
+_REVOKED = f"{_KEPT}, revoked_at, revoked_by"
+_MOST_REVOKED = 1000
+_REVOKE = (
+    f"INSERT INTO revoked_api_keys ({_REVOKED}) SELECT {_KEPT}, ?, ? FROM api_keys WHERE name = ? "
+    "ON CONFLICT (name) DO UPDATE SET "
+    + ", ".join(f"{column} = excluded.{column}" for column in _REVOKED.split(", ")[1:])
+)
+
 
 class KeyExists(Exception):
     """There is a key with this name, or the hash is that of another key."""
@@ -46,6 +55,21 @@ class KeyRow(Struct, frozen=True):
     previous_until: float | None = None
     """Until when the key before is accepted too."""
     last_used_at: float | None = None
+
+
+class RevokedKey(Struct, frozen=True):
+    """A key that is refused for good: what it was, without its hash. Times are in Unix seconds."""
+
+    name: str
+    settings: Mapping[str, Any]
+    note: str
+    created_at: float
+    created_by: str
+    expires_at: float | None
+    last_used_at: float | None
+    revoked_at: float
+    revoked_by: str
+    """The name of the key that revoked it."""
 
 
 class StoredKeys:
@@ -105,11 +129,20 @@ class StoredKeys:
             name, lambda row: replace(row, sha256=sha256, previous_sha256=row.sha256, previous_until=until)
         )
 
-    def delete(self, name: str) -> bool:
-        """Delete a key. Returns whether there was one."""
+    def read_revoked(self) -> list[RevokedKey]:
+        """Return the keys that were revoked last, at most 1000; of each name the last one."""
+        with self._database.snapshot() as statements:
+            rows = statements.execute(
+                f"SELECT {_REVOKED} FROM revoked_api_keys ORDER BY revoked_at DESC LIMIT {_MOST_REVOKED}"
+            )
+        return [RevokedKey(name, json.loads(settings), *rest) for name, settings, *rest in rows]
+
+    def revoke(self, name: str, revoked_by: str) -> bool:
+        """Revoke a key: only what it was is kept. Returns whether there was one."""
         with self._database.transaction() as statements:
-            if not statements.execute("SELECT 1 FROM api_keys WHERE name = ?", (name,)):
+            if not statements.execute(f"SELECT 1 FROM api_keys WHERE name = ?{statements.lock_rows}", (name,)):
                 return False
+            statements.execute(_REVOKE, (self._clock(), revoked_by, name))
             statements.execute("DELETE FROM api_keys WHERE name = ?", (name,))
             _count_change(statements)
             return True

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -27,7 +28,15 @@ from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
-from app.steps.output_check import MAX_WORK_IN_THREAD, OutputCheck, check_output, describe_check, find_output_schema
+from app.steps.output_check import (
+    ANY_JSON,
+    MAX_WORK_IN_THREAD,
+    OutputCheck,
+    check_output,
+    describe_check,
+    find_output_schema,
+    name_demand,
+)
 from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
@@ -37,8 +46,9 @@ _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""
 _ASK_AGAIN = (
     "This reply is not valid against the JSON schema:\n{problems}\n"
-    "Reply again with JSON that is valid against the schema, and nothing else."
+    "Reply again with JSON that is valid against this schema, and nothing else:\n{schema}"
 )
+_ASK_FOR_JSON = "This reply is not JSON:\n{problems}\nReply again with the JSON, and nothing else."
 
 
 def prepare_checked(
@@ -115,7 +125,7 @@ class _CheckedTurn:
         self._fallbacks = fallbacks
         self._schema = schema
         self._conversation = conversation
-        self._path = conversation.paths.param("response_format")
+        self._demand = name_demand(schema, conversation.paths.param("response_format"))
         self._usages: list[dict[str, Any]] = []
         """Those of the calls whose replies are not passed on."""
 
@@ -125,14 +135,13 @@ class _CheckedTurn:
             return self._pass_on(held, check, None if check is None else check.outcome)
         self._discard(held)
         try:
-            again, second = await self._ask(_add_problems(self._conversation, check))
+            again, second = await self._ask(_add_problems(self._conversation, check, self._schema))
         except UpstreamFailed as error:
             last = error.fault
         else:
             if second is None or second.outcome != "invalid":
-                told = (
-                    f"{describe_check(check, self._path)}; the model was asked once more, and this is its second reply"
-                )
+                invalid = describe_check(check, self._demand)
+                told = f"{invalid}; the model was asked once more, and this is its second reply"
                 return self._pass_on(again, second, "asked_again", told)
             self._discard(again)
             last = self._make_fault(second)
@@ -153,7 +162,8 @@ class _CheckedTurn:
         if found is not None and found.outcome == "invalid":
             self._discard(held)
             return None
-        told = f"{describe_check(check, self._path)}; the model was asked twice, and {route.model} has answered instead"
+        invalid = describe_check(check, self._demand)
+        told = f"{invalid}; the model was asked twice, and {route.model} has answered instead"
         held.fallback_model = held.fallback_model or route.model
         return self._pass_on(held, found, "fallback", told)
 
@@ -189,13 +199,13 @@ class _CheckedTurn:
         if check is not None and check.outcome == "mended":
             held.replace_text(check.text)
         if check is not None and check.outcome != "valid":
-            warnings = (*warnings, describe_check(check, self._path))
+            warnings = (*warnings, describe_check(check, self._demand))
         held.change_end(_EndChange(tuple(self._usages), None if check is None else outcome, warnings))
         return OpenedTurn(held, held.cached and not self._usages, False, _do_nothing)
 
     def _make_fault(self, check: OutputCheck) -> Fault:
         text = check.text if len(check.text) <= _MAX_TOLD_CHARACTERS else f"{check.text[:_MAX_TOLD_CHARACTERS]}…"
-        fault = make_fault("output_invalid", f"{describe_check(check, self._path)}; the model was asked twice")
+        fault = make_fault("output_invalid", f"{describe_check(check, self._demand)}; the model was asked twice")
         return replace(fault, detail={"violations": [*check.problems], "text": text})
 
 
@@ -225,7 +235,8 @@ class _EndChange(Struct, frozen=True):
             return events
         usage = sum_usage([*self.usages, read_usage(end)]) if self.usages else end.usage
         warnings = (*end.warnings, *self.warnings)
-        outcome = end.output if self.outcome == "valid" and end.output == "mended" else self.outcome
+        kept = self.outcome is None or (self.outcome == "valid" and end.output in ("mended", "explained"))
+        outcome = end.output if kept else self.outcome
         return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
 
 
@@ -334,12 +345,15 @@ async def _wait_until_known(held: _HeldReply) -> None:
     held.known.result()
 
 
-def _add_problems(conversation: ChatRequest, check: OutputCheck) -> ChatRequest:
+def _add_problems(conversation: ChatRequest, check: OutputCheck, schema: Mapping[str, Any] | bool) -> ChatRequest:
     """Return the conversation with the invalid reply, and what is wrong with it."""
     problems = "\n".join(f"- {problem}" for problem in check.problems)
+    # The server may have ignored the schema, and the model never read it.
+    text = msgspec.json.encode(schema).decode()
+    asked = (_ASK_FOR_JSON if schema is ANY_JSON else _ASK_AGAIN).format(problems=problems, schema=text)
     told = (
         Message("assistant", (Text(check.text),) if check.text else ()),
-        Message("user", (Text(_ASK_AGAIN.format(problems=problems)),)),
+        Message("user", (Text(asked),)),
     )
     return replace(conversation, messages=(*conversation.messages, *told), continue_last=False)
 

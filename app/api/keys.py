@@ -4,14 +4,14 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.access import hash_key, make_key
-from app.access.stored_keys import KeyExists, KeyRow
+from app.access.stored_keys import KeyExists, KeyRow, RevokedKey
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.audit import log_admin_action, name_admin
@@ -30,6 +30,7 @@ _MAX_NOTE = 1000
 _ROW: dict[str, Any] = {
     "name": "alice",
     "source": "stored",
+    "state": "active",
     "models": ["qwen*"],
     "admin": False,
     "team": "research",
@@ -92,6 +93,7 @@ class KeyInfo(Described):
     name: str
     source: str
     """`stored`, or `file` for a key of the configuration, which cannot be changed here."""
+    state: Literal["active", "expired", "revoked"]
     models: list[str]
     admin: bool
     team: str | None
@@ -106,6 +108,9 @@ class KeyInfo(Described):
     """Stored once a minute."""
     previous_until: datetime | None
     """Until when the key before the last rotation is accepted too."""
+    revoked: datetime | None = None
+    revoked_by: str | None = None
+    """The name of the administrator's key."""
 
 
 class KeyWithSecret(KeyInfo):
@@ -132,12 +137,16 @@ def _body(model: type[BaseModel]) -> dict[str, Any]:
 
 
 @router.get("/v1/keys", operation_id="list_keys", summary="List the API keys")
-async def list_keys(request: Request) -> KeyList:
+async def list_keys(
+    request: Request,
+    revoked: Annotated[bool, Query(description="Also the 1000 keys that were revoked last")] = False,
+) -> KeyList:
     context, watcher = _get_watcher(request)
     rows = await _do(watcher.keys.read)
     stored = {row.name: _describe_stored(row) for row in rows[1]}
     found = {**stored, **{name: _describe_file_key(name, key) for name, key in watcher.file_keys.items()}}
-    return KeyList(data=[found[name] for name in sorted(found)])
+    former = [_describe_revoked(row) for row in await _do(watcher.keys.read_revoked)] if revoked else []
+    return KeyList(data=sorted([*found.values(), *former], key=lambda row: row.name))
 
 
 def _check_note(note: str) -> None:
@@ -237,7 +246,7 @@ async def rotate_key(name: str, request: Request) -> KeyWithSecret:
 async def delete_key(name: str, request: Request) -> DeletedKey:
     _, watcher = _get_watcher(request)
     _refuse_file_key(watcher, name)
-    if not await _do(watcher.keys.delete, name):
+    if not await _do(watcher.keys.revoke, name, name_admin(request)):
         raise _unknown(name)
     log_admin_action(request, "key.delete", name)
     await watcher.refresh()
@@ -324,20 +333,50 @@ def _describe_stored(row: KeyRow) -> KeyInfo:
 
 
 def _describe_file_key(name: str, key: Key) -> KeyInfo:
-    more = {"note": "", "created": None, "created_by": None, "last_used": None}
+    more: dict[str, Any] = {"note": "", "created": None, "created_by": None, "last_used": None}
     return _describe(name, "file", key, expires=key.expires, previous_until=key.previous_until, **more)
 
 
-def _describe(name: str, source: str, key: Key, **more: Any) -> KeyInfo:
+def _describe_revoked(row: RevokedKey) -> KeyInfo:
+    return _describe(
+        row.name,
+        "stored",
+        Key.model_validate({"sha256": "0" * 64, **row.settings}),
+        expires=_read_time(row.expires_at),
+        note=row.note,
+        created=_read_time(row.created_at),
+        created_by=row.created_by or None,
+        last_used=_read_time(row.last_used_at),
+        previous_until=None,
+        revoked=_read_time(row.revoked_at),
+        revoked_by=row.revoked_by,
+    )
+
+
+def _describe(
+    name: str,
+    source: str,
+    key: Key,
+    *,
+    expires: datetime | None,
+    revoked: datetime | None = None,
+    revoked_by: str | None = None,
+    **more: Any,
+) -> KeyInfo:
+    expired = expires is not None and expires <= datetime.now(UTC)
     scope = key.cache_scope or name
     return KeyInfo(
         name=name,
         source=source,
+        state="revoked" if revoked is not None else "expired" if expired else "active",
         models=[*key.models],
         admin=key.admin,
         team=key.team,
         cache_scope=scope,
         limits=key.limits,
+        expires=expires,
+        revoked=revoked,
+        revoked_by=revoked_by,
         **more,
     )
 

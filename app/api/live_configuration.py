@@ -72,7 +72,7 @@ def make_live_configuration(
     )
     rules = RequestRules(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
-        make_key_ring(settings, resources.stored_keys),
+        make_key_ring(settings, resources.stored_keys, resources.jwks),
         TrustedProxies(server.trusted_proxies),
         server.base_path or "",
         ERROR_WRITERS,

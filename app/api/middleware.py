@@ -13,8 +13,9 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from starlette.routing import Match, Route
 
-from app.access import ANONYMOUS, KeyRing
+from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
+from app.access.key_ring import KeysOutdated
 from app.api.asgi import ClientDisconnected, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
 from app.api.response_writer import find_offered_writer
@@ -139,7 +140,7 @@ class RequestMiddleware:
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(headers[b"origin"], scope["headers"]))
             else:
-                _authenticate(scope, rules.keys)
+                await _authenticate(scope, rules.keys)
                 await self._app(scope, receive, sender)
         except ClientDisconnected:
             state["error_code"], sender.status = DISCONNECTED_CODE, DISCONNECTED_STATUS
@@ -212,14 +213,28 @@ def _is_preflight(headers: Mapping[bytes, bytes], rules: RequestRules) -> bool:
     return b"origin" in headers and rules.origins.is_configured(headers[b"origin"])
 
 
-def _authenticate(scope: Scope, keys: KeyRing | None) -> None:
-    """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey and Forbidden."""
+async def _authenticate(scope: Scope, keys: KeyRing | None) -> None:
+    """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey, Forbidden and StoreDown."""
     path = scope["path"]
     if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
         return
-    caller = scope["state"]["caller"] = keys.authenticate(scope["headers"])
+    try:
+        caller = keys.authenticate(scope["headers"])
+    except KeysOutdated as error:
+        caller = await _authenticate_again(scope, keys, error)
+    scope["state"]["caller"] = caller
     if path in _ADMIN_PATHS and not caller.admin:
         raise Forbidden(f"{path} needs an API key with admin = true")
+
+
+async def _authenticate_again(scope: Scope, keys: KeyRing, outdated: KeysOutdated) -> Caller:
+    """Fetch the keys of a JWT's issuer, and return the caller if they are new and verify it."""
+    if await outdated.refresh():
+        try:
+            return keys.authenticate(scope["headers"])
+        except KeysOutdated as error:
+            outdated = error
+    raise outdated.answer
 
 
 def _find_route(scope: Scope) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from app.access.jwks import JwksSources
 from app.access.stored_keys import StoredKeys
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
@@ -17,7 +18,7 @@ from app.runtime.ticker import Ticker
 from app.state import Database
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.http.client import UpstreamClient
-from app.upstream.http.transport import UpstreamTransport
+from app.upstream.http.transport import PushTransport, UpstreamTransport
 
 
 class RetryRules(Struct, frozen=True):
@@ -45,11 +46,14 @@ class Resources(Struct, frozen=True):
     """API keys of the state; None: there is no administrator who could manage them."""
     upstreams: UpstreamStates
     health_checks: HealthChecks
+    jwks: JwksSources
+    """The keys of issuers of JWTs."""
     retries: RetryRules
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
         await self.health_checks.aclose()
+        await self.jwks.aclose()
         if self.storage.redis is not None:
             await self.storage.redis.aclose()
         await self.base_urls.aclose()
@@ -70,6 +74,7 @@ def make_resources(
 ) -> Resources:
     fetch, server = settings.fetch, settings.server
     limits = FetchLimits(fetch.allow, fetch.max_bytes, fetch.max_seconds, fetch.max_redirects, fetch.max_concurrent)
+    transport = transport or PushTransport()
     client, fetcher, upstreams = UpstreamClient(transport), Fetcher(limits, resolver), UpstreamStates()
     document_workers = DocumentWorkers(DocumentLimits(**settings.documents.model_dump()))
     tick_seconds = min(1.0, server.heartbeat_seconds / 4, server.commit_seconds / 4)
@@ -88,5 +93,6 @@ def make_resources(
         StoredKeys(database) if database is not None and settings.has_admin else None,
         upstreams,
         HealthChecks(client, upstreams),
+        JwksSources(transport),
         retries,
     )

@@ -15,7 +15,14 @@ from app.api.resources import Resources
 from app.api.resumable import ResumableReplies
 from app.api.usage import observe_usage
 from app.chat.server_tools import ToolBounds
-from app.config.access import find_highest_prices, list_spending_rules, make_limiter, make_limits, make_model_limits
+from app.config.access import (
+    find_highest_prices,
+    list_jwks_locations,
+    list_spending_rules,
+    make_limiter,
+    make_limits,
+    make_model_limits,
+)
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
@@ -92,11 +99,12 @@ def make_context(
         tracing.sample_ratio if tracing.enabled else None,
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
+        resources.jwks,
     )
     if resources.stored_keys is not None:
         watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)
         context.ended.observers.append(watcher.observe)
-    _set_upstreams(resources, live)
+    _set_servers(resources, live)
     set_tool_servers(context, settings)
     return context
 
@@ -126,7 +134,7 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
     if limiter is not None:
         limiter.set_limits(make_limits(settings.limits), make_model_limits(settings), find_highest_prices(settings))
         await limiter.set_spent(spent)
-    _set_upstreams(resources, live)
+    _set_servers(resources, live)
     set_tool_servers(context, settings)
     if context.tools is not None:
         context.tools.start_required()
@@ -149,9 +157,10 @@ async def _read_spending(context: AppContext, rules: Sequence[Rule]) -> list[tup
     return await asyncio.to_thread(read_spending, context.usage_ledger, rules, time.time(), zone, teams)
 
 
-def _set_upstreams(resources: Resources, live: LiveConfiguration) -> None:
-    """Set the upstreams whose states are kept and whose health is checked."""
+def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
+    """Set the upstreams whose states are kept and whose health is checked, and the issuers whose keys are fetched."""
     resources.upstreams.set_targets(live.registry.targets())
+    resources.jwks.keep(list_jwks_locations(live.settings))
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
 
 

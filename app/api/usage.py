@@ -14,6 +14,7 @@ from app.api.application import get_context
 from app.api.context import AppContext
 from app.errors import BadRequest, Forbidden, NotFound, StoreDown
 from app.formats.openapi import Described, describe, give_examples
+from app.limits.values import describe_caller
 from app.observe.request_record import RequestObserver, RequestRecord
 from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, name_day
@@ -147,9 +148,9 @@ def _choose_key(request: Request, context: AppContext, key: str | None) -> str |
     caller: Caller = request.state.caller
     if caller.admin:
         return key
-    if context.settings.keys:
+    if context.settings.names_callers:
         if key not in (None, caller.name):
-            raise Forbidden(f"the API key {caller.name!r} may only see its own usage; leave out `key`", "key")
+            raise Forbidden(f"{describe_caller(caller.name)} may only see its own usage; leave out `key`", "key")
         return caller.name
     if context.server.admin_key is not None:
         check_admin(request, context)

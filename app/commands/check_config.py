@@ -28,7 +28,8 @@ def _check_online(settings: Settings) -> int:
         for line in report.lines[1:]:
             print(f"  {line}")
     tools_work = asyncio.run(_check_tools(settings)) if settings.mcp_servers else True
-    return 0 if tools_work and all(report.works for report in reports) else 1
+    issuers_work = asyncio.run(_check_issuers(settings)) if settings.jwt else True
+    return 0 if tools_work and issuers_work and all(report.works for report in reports) else 1
 
 
 async def _check_tools(settings: Settings) -> bool:
@@ -41,3 +42,12 @@ async def _check_tools(settings: Settings) -> bool:
             text = ", ".join(tool.tool for tool in listed.tools) or "it has no tools"
             print(f"MCP server {listed.server}: {listed.error or text}")
         return all(listed.error is None for listed in session.servers)
+
+
+async def _check_issuers(settings: Settings) -> bool:
+    from app.doctor.jwt_issuers import check_jwt_issuers  # most configurations have none
+
+    found = await check_jwt_issuers(settings)
+    for finding in found:
+        print(f"{finding.subject}: {finding.message}")
+    return all(finding.status != "problem" for finding in found)

@@ -40,7 +40,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
-    _add_keys(commands.add_parser("keys", help="create an API key for a caller"))
+    _add_keys(commands.add_parser("keys", help="create, list, rotate and revoke the API keys of callers"))
     _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
     _add_doctor(
@@ -151,17 +151,50 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=["new"])
-    parser.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
-    parser.add_argument(
-        "--model",
-        dest="models",
+    actions = parser.add_subparsers(dest="action", required=True, title="actions", metavar="ACTION")
+    new = actions.add_parser("new", help="print a new key and its lines for parley.toml; no gateway is asked")
+    listing = actions.add_parser("list", help="list the keys of a running gateway")
+    create = actions.add_parser("create", help="create a key at a running gateway, and print it")
+    rotate = actions.add_parser("rotate", help="replace a key of a running gateway by a new one, and print it")
+    revoke = actions.add_parser("revoke", help="refuse a key of a running gateway from now on")
+    for action in (new, create, rotate, revoke):
+        action.add_argument("name", metavar="NAME", help="the name of the key: a person, a team or a program")
+    for action in (new, create):
+        action.add_argument(
+            "--model",
+            dest="models",
+            action="append",
+            metavar="GLOB",
+            help="a model that the key may use, such as 'qwen*'; may be repeated (default: all)",
+        )
+        action.add_argument(
+            "--expires", metavar="DATE", help="refuse the key from this day on, such as 2027-01-01 (UTC)"
+        )
+        action.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
+    create.add_argument("--team", help="the team of the configuration to which it belongs")
+    create.add_argument("--note", help="a text for administrators")
+    create.add_argument(
+        "--limit",
+        dest="limits",
         action="append",
-        metavar="GLOB",
-        help="a model that the key may use, such as 'qwen*'; may be repeated (default: all)",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="a limit, such as requests_per_minute=60 or spend_per_month=50; may be repeated",
     )
-    parser.add_argument("--expires", metavar="DATE", help="refuse the key from this day on, such as 2027-01-01 (UTC)")
-    parser.add_argument("--admin", action="store_true", help="also allow the endpoints for administrators")
+    rotate.add_argument(
+        "--overlap",
+        type=_parse_seconds,
+        default=0.0,
+        metavar="SECONDS",
+        help="how long the key before is accepted too (default: not at all)",
+    )
+    revoke.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
+    listing.add_argument("--revoked", action="store_true", help="also keys that were revoked")
+    for action in (listing, create, rotate):
+        action.add_argument("--json", action="store_true", help="print JSON")
+    for action in (listing, create, rotate, revoke):
+        action.description = "It sends the administrator's key of the variable PARLEY_API_KEY."
+        _add_gateway_url(action)
 
 
 def _add_tools(parser: argparse.ArgumentParser) -> None:

@@ -1,19 +1,39 @@
-"""`parley keys new NAME`: create an API key for a caller."""
+"""`parley keys`: print a new API key, and manage those of a running gateway."""
 
 import argparse
 import json
+import os
 import re
+import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from app.access import hash_key, make_key
 from app.commands.command_line import UsageError
+from app.commands.confirmation import confirm
 from app.config.settings import Settings
+from app.terminal import Gateway, RequestFailed, Unreachable, use_color
+from app.terminal.screen import format_table, replace_control_characters
 from app.validation.violations import to_violations
+
+_HEADER = ("NAME", "STATE", "SOURCE", "TEAM", "MODELS", "LIMITS", "EXPIRES", "LAST USE", "NOTE")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.action == "new":
+        return _print_new(arguments)
+    try:
+        return _manage(arguments, Gateway(arguments.url, os.environ.get("PARLEY_API_KEY")))
+    except RequestFailed as error:
+        print(f"parley: {replace_control_characters(str(error))}", file=sys.stderr)
+        return 2 if isinstance(error, Unreachable) else 1
+
+
+def _print_new(arguments: argparse.Namespace) -> int:
     """Print a new key, which is stored nowhere, and the lines that make the gateway accept it."""
 
     key = make_key()
@@ -39,3 +59,71 @@ def run(arguments: argparse.Namespace) -> int:
     if len(lines) == 1:
         print(f"\nor, without a file, set PARLEY_API_KEYS={arguments.name}:sha256:{sha256}")
     return 0
+
+
+def _manage(arguments: argparse.Namespace, gateway: Gateway) -> int:
+    """Raises RequestFailed and UsageError."""
+    path = "/v1/keys" if arguments.action in ("list", "create") else f"/v1/keys/{quote(arguments.name, safe='')}"
+    match arguments.action:
+        case "list":
+            _print_list(arguments, gateway.ask("GET", f"{path}?revoked=true" if arguments.revoked else path))
+        case "create":
+            _print_secret(arguments, gateway.ask("POST", path, _describe_new(arguments)))
+        case "rotate":
+            body = {"overlap_seconds": arguments.overlap}
+            _print_secret(arguments, gateway.ask("POST", f"{path}/rotate", body))
+        case "revoke":
+            question = f"Revoke the key {arguments.name!r}? Its requests are refused from now on."
+            if not confirm(question, confirmed=arguments.yes):
+                return 1
+            gateway.ask("DELETE", path)
+            print(f"{arguments.name} is revoked")
+    return 0
+
+
+def _describe_new(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the body of the request for a new key. Raises UsageError."""
+    limits: dict[str, float] = {}
+    for given in arguments.limits:
+        name, _, number = given.partition("=")
+        try:
+            limits[name] = float(number) if name.startswith("spend") else int(number)
+        except ValueError:
+            text = f"--limit: must be NAME=NUMBER, such as requests_per_minute=60, not {given!r}"
+            raise UsageError(text) from None
+    names = ("name", "models", "team", "expires", "note")
+    fields = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    return fields | {"admin": arguments.admin, "limits": limits}
+
+
+def _print_secret(arguments: argparse.Namespace, row: Mapping[str, Any]) -> None:
+    if arguments.json:
+        print(json.dumps(row, ensure_ascii=False, indent=2))
+        return
+    print(f"The API key of {row['name']}. It is shown only now:\n\n  {row['key']}")
+    if row["previous_until"] is not None:
+        print(f"\nThe key before is accepted until {row['previous_until']}.")
+
+
+def _print_list(arguments: argparse.Namespace, listed: Mapping[str, Any]) -> None:
+    if arguments.json:
+        print(json.dumps(listed["data"], ensure_ascii=False, indent=2))
+    else:
+        print(
+            format_table(_HEADER, [_describe(row) for row in listed["data"]], color=use_color(sys.stdout, os.environ))
+        )
+
+
+def _describe(row: Mapping[str, Any]) -> tuple[str, ...]:
+    limits = ", ".join(f"{name}={value:g}" for name, value in row["limits"].items() if value is not None)
+    return (
+        row["name"] + (" (admin)" if row["admin"] else ""),
+        row["state"],
+        row["source"],
+        row["team"] or "-",
+        ", ".join(row["models"]) or "none",
+        limits or "-",
+        row["expires"] or "-",
+        row["last_used"] or "-",
+        row["note"] or "-",
+    )

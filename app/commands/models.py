@@ -4,12 +4,11 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from app.terminal import Gateway, RequestFailed, Unreachable, use_color
-from app.terminal.color import BOLD, paint
-from app.terminal.screen import replace_control_characters
+from app.terminal.screen import format_table, replace_control_characters
 
 _TOOLS = {"native": "server", "text": "from text", "prompt": "by prompt"}
 _HEADER = ("MODEL", "KIND", "TOOLS", "THINKING", "MEDIA", "MAX INPUT")
@@ -27,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif not rows:
         print(f"parley: the gateway at {arguments.url} lists no models", file=sys.stderr)
     else:
-        _print_table([_describe(row) for row in rows], color=use_color(sys.stdout, os.environ))
+        print(format_table(_HEADER, [_describe(row) for row in rows], color=use_color(sys.stdout, os.environ)))
     return 0
 
 
@@ -48,11 +47,3 @@ def _describe(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _join(words: Any) -> str:
     return ", ".join(map(str, words)) if isinstance(words, list) else _UNKNOWN
-
-
-def _print_table(rows: Sequence[tuple[str, ...]], *, color: bool) -> None:
-    table = [tuple(replace_control_characters(cell) for cell in row) for row in rows]
-    widths = [max(len(row[column]) for row in [_HEADER, *table]) for column in range(len(_HEADER))]
-    for number, row in enumerate([_HEADER, *table]):
-        line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        print(paint(line, BOLD, color=color and number == 0))

@@ -49,7 +49,7 @@ def _banner(settings: Settings, port: int) -> list[str]:
     here = _url({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(host, host), port)
     model = {} if settings.default_model or len(settings.models) < 2 else {"model": next(iter(settings.models))}
     question = json.dumps(model | {"messages": [{"role": "user", "content": "Hello"}]}, ensure_ascii=False)
-    needs_key = bool(settings.keys) and not settings.server.allow_anonymous
+    needs_key = settings.names_callers and not settings.server.allow_anonymous
     key = ' -H "authorization: Bearer $PARLEY_API_KEY"' if needs_key else ""
     chat = f"{find_own_command()} chat" + (f" --url {here}" if here != DEFAULT_URL else "")
     chat += f" --model {shlex.quote(model['model'])}" if model else ""

@@ -7,6 +7,7 @@ import sys
 
 from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
+from app.commands.confirmation import confirm
 from app.state import Database, StateError, open_database
 from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
 from app.state.migrations import VERSION
@@ -42,14 +43,14 @@ def _run(arguments: argparse.Namespace, database: Database) -> int:
         case "backup":
             print(f"{arguments.file}: {_describe(back_up(database, arguments.file))}")
         case "restore":
-            if not _confirm(f"Replace the whole state in {database.name}?", confirmed=arguments.yes):
+            if not confirm(f"Replace the whole state in {database.name}?", confirmed=arguments.yes):
                 return 1
             print(f"{database.name}: {_describe(restore(database, arguments.file))}")
         case "export":
             _export(database, arguments.key)
         case "delete":
             question = f"Delete all responses and reasoning that the key {arguments.key!r} stored?"
-            if not _confirm(question, confirmed=arguments.yes):
+            if not confirm(question, confirmed=arguments.yes):
                 return 1
             print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
     return 0
@@ -70,7 +71,7 @@ def _migrate(database: Database, to: int | None, *, confirmed: bool) -> int:
     found = database.version()
     if to is not None and to < found:
         question = f"Go back from version {found} to {to}? What only newer versions have is lost: make a backup first."
-        if not _confirm(question, confirmed=confirmed):
+        if not confirm(question, confirmed=confirmed):
             return 1
     done = database.migrate(to)
     print("\n".join(done) or f"version {found}: there is nothing to do")
@@ -96,15 +97,3 @@ def _caller(key: str) -> str:
 
 def _describe(rows: dict[str, int]) -> str:
     return ", ".join(f"{table} {count}" for table, count in rows.items())
-
-
-def _confirm(question: str, *, confirmed: bool) -> bool:
-    if confirmed:
-        return True
-    if not sys.stdin.isatty():
-        raise UsageError("this asks for confirmation and standard input is not a terminal: use --yes")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    if sys.stdin.readline().strip().lower() in ("y", "yes"):
-        return True
-    print("parley: nothing was changed", file=sys.stderr)
-    return False

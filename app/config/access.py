@@ -1,29 +1,36 @@
 """Who may call the gateway and how much each may use, from the settings: API keys and limits."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app.access import Caller, KeyRing, ModelGlobs, hash_key
+from app.access.issuer import Issuer, TeamRights
 from app.access.key_ring import StoredKey
 from app.access.stored_keys import KeyRow, StoredKeys
-from app.config.settings import Key, LimitSettings, Settings, find_answering
+from app.config.settings import JwtIssuer, Key, LimitSettings, Settings, find_answering
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
-from app.limits.values import Rule, Team, make_caller_rules, make_gateway_rules, make_model_rules
+from app.limits.values import Rule, Team, make_caller_rules, make_gateway_rules, make_model_rules, make_team_rules
 from app.state import Database
 from app.usage.meter import Price, find_highest
 
 if TYPE_CHECKING:
+    from app.access.jwks import JwksLocation, JwksSources
+    from app.access.tokens import TokenVerifier
     from app.redis.connection import RedisConnection
 
 ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 """The names of callers that no key can have."""
 
 
-def make_key_ring(settings: Settings, stored: StoredKeys | None = None) -> KeyRing | None:
-    """Return the API keys of the settings; None if there are none and everyone may call. `server.admin_key` is then one
-    of them that may use no model. `stored` may have further keys, until they were read."""
+def make_key_ring(
+    settings: Settings, stored: StoredKeys | None = None, jwks: "JwksSources | None" = None
+) -> KeyRing | None:
+    """Return the API keys and the issuers of JWTs of the settings; None if there are none and everyone may call.
+    `server.admin_key` is then one of them that may use no model. `stored` may have further keys, until they were read.
+    `jwks` has the keys of issuers."""
     if not settings.requires_keys:
         return None
     server = settings.server
@@ -38,9 +45,57 @@ def make_key_ring(settings: Settings, stored: StoredKeys | None = None) -> KeyRi
         admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
         keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
     anonymous = Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None
+    tokens = _make_token_verifier(settings, jwks) if settings.jwt and jwks is not None else None
     if stored is None:
-        return KeyRing(keys, anonymous)
-    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read)
+        return KeyRing(keys, anonymous, tokens=tokens)
+    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens)
+
+
+def _make_token_verifier(settings: Settings, jwks: "JwksSources") -> "TokenVerifier":
+    from app.access.tokens import TokenVerifier  # the package jwt takes time to import
+
+    teams = {
+        name: TeamRights(Team(name, make_limits(row.limits)), _make_globs(row.models, _name_team(name)))
+        for name, row in settings.teams.items()
+    }
+    rows = zip(settings.jwt.items(), list_jwks_locations(settings), strict=True)
+    return TokenVerifier((_make_issuer(name, row, teams), jwks.get(location)) for (name, row), location in rows)
+
+
+def _make_issuer(name: str, row: JwtIssuer, teams: Mapping[str, TeamRights]) -> Issuer:
+    return Issuer(
+        name,
+        row.issuer,
+        frozenset(row.audience),
+        frozenset(row.algorithms),
+        row.leeway_seconds,
+        row.name_claim,
+        row.team_claim,
+        row.models_claim,
+        row.admin_claim,
+        row.admin_value,
+        _make_globs(row.models),
+        row.team,
+        teams,
+        make_limits(row.limits),
+    )
+
+
+def list_jwks_locations(settings: Settings) -> "list[JwksLocation]":
+    """Return where the keys of each issuer of JWTs are, in the order of the settings."""
+    if not settings.jwt:
+        return []
+    from app.access.jwks import JwksLocation
+
+    return [
+        JwksLocation(name, row.issuer, row.jwks_url, row.jwks_file, row.refresh_seconds, row.connections)
+        for name, row in settings.jwt.items()
+    ]
+
+
+def _make_globs(patterns: tuple[str, ...], owner: str = "") -> ModelGlobs | None:
+    """Return the models that these patterns allow; None: all."""
+    return None if "*" in patterns else ModelGlobs(patterns, None, owner)
 
 
 def with_stored_keys(settings: Settings, rows: Sequence[KeyRow]) -> Settings:
@@ -71,14 +126,19 @@ def _read_time(seconds: float | None) -> datetime | None:
 
 
 def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
-    models = None if "*" in key.models else ModelGlobs(key.models)
+    models = _make_globs(key.models)
     team = None
     if key.team is not None:
         row = settings.teams[key.team]
         team = Team(key.team, make_limits(row.limits))
-        if "*" not in row.models:
-            models = ModelGlobs(key.models, ModelGlobs(row.models))
+        of_team = _make_globs(row.models, _name_team(key.team))
+        if of_team is not None:
+            models = ModelGlobs(key.models, of_team)
     return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits), team)
+
+
+def _name_team(name: str) -> str:
+    return f"its team {name!r}"
 
 
 def make_limiter(settings: Settings, redis: "RedisConnection | None", database: Database | None) -> Limiter | None:
@@ -87,6 +147,7 @@ def make_limiter(settings: Settings, redis: "RedisConnection | None", database: 
     limits, models = make_limits(settings.limits), make_model_limits(settings)
     callers = [make_limits(row.limits) for row in settings.keys.values()]
     callers += [make_limits(row.limits) for row in settings.teams.values()]
+    callers += [make_limits(row.limits) for row in settings.jwt.values()]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
     spending = None if database is None else Spending(database, settings.usage.zone)
@@ -125,4 +186,8 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
     for name, row in settings.keys.items():
         team = None if row.team is None else Team(row.team, make_limits(settings.teams[row.team].limits))
         rules += make_caller_rules(name, make_limits(row.limits), team)
+    if settings.jwt:  # their callers are not known, but the teams are
+        rules += itertools.chain.from_iterable(
+            make_team_rules(Team(name, make_limits(row.limits))) for name, row in settings.teams.items()
+        )
     return {rule.counter: rule for rule in rules if rule.is_spending}

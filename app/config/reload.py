@@ -29,6 +29,7 @@ LIVE_SETTINGS = frozenset(
         "models",
         "prices",
         "keys",
+        "jwt",
         "teams",
         "limits",
         "mcp_servers",

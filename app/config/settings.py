@@ -27,12 +27,14 @@ from pydantic import (
     ConfigDict,
     Field,
     SecretStr,
+    StrictBool,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from app.access.addresses import TrustedProxies, is_loopback
+from app.access.issuer import AlgorithmName
 from app.attachments.fetch.address_policy import AllowList
 from app.chat.token_usage import MAX_COUNT
 from app.config.prices import read_prices
@@ -119,6 +121,12 @@ def _http_url(value: str) -> str:
     if url.port is not None and not 0 < url.port < 65536:
         raise ValueError("must name a port from 1 to 65535")
     return value.rstrip("/")
+
+
+def _exact_url(value: str) -> str:
+    """Check a URL, and return it as it is: a slash at its end counts, and some services take a key in its query."""
+    _http_url(value.partition("?")[0])
+    return value
 
 
 def _cache_url(value: str) -> str:
@@ -259,12 +267,6 @@ def _expiry(value: Any) -> datetime | None:
 def _tool_server_name(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,32}", value):
         raise ValueError("must be 1 to 32 letters, digits, _ and -: models see it before the name of each tool")
-    return value
-
-
-def _tool_server_url(value: str) -> str:
-    """Return the URL as it is: a slash at its end counts, and some services take a key in its query."""
-    _http_url(value.partition("?")[0])
     return value
 
 
@@ -430,6 +432,52 @@ class Upstream(_Section):
             self.connection_idle_seconds,
             self.connection_max_seconds,
         )
+
+
+class JwtIssuer(_Section):
+    """An issuer of JWTs, with which callers may call as with an API key."""
+
+    issuer: str = Field(min_length=1, max_length=2000)
+    audience: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = Field(min_length=1)
+    jwks_url: Annotated[str, AfterValidator(_exact_url)] | None = None
+    jwks_file: str | None = None
+    refresh_seconds: Seconds = Field(default=300.0, ge=10)
+    algorithms: Annotated[tuple[AlgorithmName, ...], BeforeValidator(_split_list)] = Field(
+        default=("RS256", "PS256", "ES256", "EdDSA"), min_length=1
+    )
+    leeway_seconds: float = Field(default=30.0, ge=0, le=300, allow_inf_nan=False)
+    name_claim: str = Field(default="sub", min_length=1)
+    team_claim: str | None = Field(default=None, min_length=1)
+    models_claim: str | None = Field(default=None, min_length=1)
+    admin_claim: str | None = Field(default=None, min_length=1)
+    admin_value: StrictBool | str | None = None
+    models: Annotated[tuple[str, ...], BeforeValidator(_split_list)] = ("*",)
+    """What a token can at most allow."""
+    team: str | None = None
+    """The team of callers whose token names none."""
+    limits: LimitSettings = LimitSettings()
+    """Those of each caller."""
+    proxy: Annotated[SecretStr, AfterValidator(_proxy_url)] | None = None
+    """Without it, `load` sets what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say."""
+    ca_file: str | None = None
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "JwtIssuer":
+        if self.jwks_url and self.jwks_file:
+            raise ValueError("has jwks_url and jwks_file: remove one of them")
+        if not (self.jwks_url or self.jwks_file):
+            try:
+                _http_url(self.issuer)
+            except ValueError as error:
+                raise ValueError(f"needs jwks_url or jwks_file, because `issuer` is no URL: it {error}") from None
+        if (self.admin_claim is None) != (self.admin_value is None):
+            raise ValueError("needs both of admin_claim and admin_value, or none of them")
+        return self
+
+    @property
+    def connections(self) -> ConnectionOptions:
+        proxy = self.proxy.get_secret_value() if self.proxy else NO_PROXY
+        return ConnectionOptions(None if proxy == NO_PROXY else parse_proxy(proxy), self.ca_file)
 
 
 class ModelUpstream(_Section):
@@ -636,7 +684,7 @@ class McpServer(_Section):
     env: dict[_VariableName, SecretStr] = Field(default_factory=dict)
     env_vars: Annotated[tuple[_VariableName, ...], BeforeValidator(_split_list)] = ()
     cwd: str | None = Field(default=None, min_length=1)
-    url: Annotated[str, AfterValidator(_tool_server_url)] | None = None
+    url: Annotated[str, AfterValidator(_exact_url)] | None = None
     bearer_token_env_var: _VariableName | None = None
     http_headers: dict[_HeaderName, Secret] = Field(default_factory=dict)
     env_http_headers: dict[_HeaderName, _VariableName] = Field(default_factory=dict)
@@ -706,6 +754,8 @@ class Settings(_Section):
     keys: dict[KeyName, Key] = Field(default_factory=dict)
     """The API keys of callers by name."""
     teams: dict[KeyName, Team] = Field(default_factory=dict)
+    jwt: dict[KeyName, JwtIssuer] = Field(default_factory=dict)
+    """The issuers of JWTs that are accepted like keys."""
     limits: LimitSettings = LimitSettings()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
@@ -730,21 +780,27 @@ class Settings(_Section):
 
     @property
     def requires_keys(self) -> bool:
-        """Whether requests need an API key: there are keys, or an administrator may create them and other machines can
-        reach the gateway."""
+        """Whether requests need an API key or a JWT: there are keys or issuers, or an administrator may create keys and
+        other machines can reach the gateway."""
         server = self.server
         local = is_loopback(server.host.strip("[]").lower())
-        return bool(self.keys) or (server.admin_key is not None and not local and not server.allow_anonymous)
+        return self.names_callers or (server.admin_key is not None and not local and not server.allow_anonymous)
+
+    @property
+    def names_callers(self) -> bool:
+        """Whether callers have names: there are API keys, or issuers of JWTs."""
+        return bool(self.keys or self.jwt)
 
     @property
     def has_admin(self) -> bool:
         """Whether someone may manage keys."""
-        return self.server.admin_key is not None or any(key.admin for key in self.keys.values())
+        of_tokens = any(row.admin_claim is not None for row in self.jwt.values())
+        return self.server.admin_key is not None or of_tokens or any(key.admin for key in self.keys.values())
 
     @property
     def separate_callers(self) -> bool:
         """Whether stored replies are shared only among the requests of one caller."""
-        return self.cache.scope == "caller" or (self.cache.scope == "auto" and bool(self.keys))
+        return self.cache.scope == "caller" or (self.cache.scope == "auto" and self.names_callers)
 
     @property
     def serves_this_machine_only(self) -> bool:
@@ -752,7 +808,7 @@ class Settings(_Section):
         no key, admin key or other host name suggests that a proxy passes on the requests of others."""
         server = self.server
         local = is_loopback(server.host.strip("[]").lower())
-        return local and not (self.keys or server.admin_key or server.allowed_hosts or server.allowed_origins)
+        return local and not (self.names_callers or server.admin_key or server.allowed_hosts or server.allowed_origins)
 
     def kind_profile(self, kind: str) -> Profile:
         return KINDS[kind]
@@ -787,21 +843,31 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
 
 
 def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Return the settings in which each upstream without a proxy has the one that the environment names. Raises
-    SettingsError if that is not a proxy's URL."""
-    upstreams, mistakes = dict(settings.upstreams), []
-    for name, row in upstreams.items():
-        proxy = None if row.proxy or row.base_url.startswith("unix:") else find_proxy(environ, row.base_url)
+    """Return the settings in which each upstream, and each issuer of JWTs, without a proxy has the one that the
+    environment names. Raises SettingsError if that is not a proxy's URL."""
+    upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
+
+    def find(path: str, url: str) -> SecretStr | None:
+        proxy = find_proxy(environ, url)
         if proxy is None:
-            continue
+            return None
         try:
             parse_proxy(proxy)
         except ValueError as error:
-            mistakes.append(f"{json_path(['upstreams', name, 'proxy'])}: the proxy of the environment {error}")
-        upstreams[name] = row.model_copy(update={"proxy": SecretStr(proxy)})
+            mistakes.append(f"{path}.proxy: the proxy of the environment {error}")
+        return SecretStr(proxy)
+
+    for name, row in upstreams.items():
+        if not row.proxy and not row.base_url.startswith("unix:"):
+            proxy = find(json_path(["upstreams", name]), row.base_url)
+            upstreams[name] = row.model_copy(update={"proxy": proxy})
+    for name, issuer in issuers.items():
+        if not issuer.proxy and not issuer.jwks_file:
+            proxy = find(json_path(["jwt", name]), issuer.jwks_url or issuer.issuer)
+            issuers[name] = issuer.model_copy(update={"proxy": proxy})
     if mistakes:
         raise SettingsError(mistakes)
-    return settings.model_copy(update={"upstreams": upstreams})
+    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers})
 
 
 def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:
@@ -872,6 +938,7 @@ def _find_conflicts(settings: Settings) -> Iterator[str]:
     """Find settings that are valid each, but not together or not on this machine."""
     yield from _check_request_memory(settings.server)
     yield from _check_keys(settings)
+    yield from _check_issuers(settings)
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
     yield from _check_certificates(settings)
@@ -910,6 +977,29 @@ def _check_keys(settings: Settings) -> Iterator[str]:
         )
 
 
+def _check_issuers(settings: Settings) -> Iterator[str]:
+    """Find issuers of JWTs that are the same, and what they name that is not there."""
+    names: dict[str, str] = {}
+    for name, row in settings.jwt.items():
+        path = json_path(["jwt", name])
+        if names.setdefault(row.issuer, name) != name:
+            yield f"{path}.issuer: {names[row.issuer]!r} has the same; list all audiences in one of them"
+        if row.team is not None and row.team not in settings.teams:
+            yield (
+                f"{path}.team: there is no team {row.team!r}{suggest_name(row.team, settings.teams)}; "
+                f"add [teams.{row.team}]"
+            )
+        if row.team_claim is not None and not settings.teams:
+            yield f"{path}.team_claim: there are no teams, so every token would be refused; add [teams.<name>]"
+        if row.jwks_file is not None:
+            from app.access.jwks import JwksError, read_jwks_file  # the package jwt takes time to import
+
+            try:
+                read_jwks_file(row.jwks_file)
+            except JwksError as error:
+                yield f"{path}.jwks_file: {error}"
+
+
 def find_answering(settings: Settings, model: str) -> list[str]:
     """Return the names of the models that may answer a request for a model: it, and its fallbacks with theirs."""
     names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
@@ -937,12 +1027,12 @@ def _check_prices(settings: Settings) -> Iterator[str]:
     if settings.limits.limits_spending:
         limited["limits"] = [*settings.models]
         open_ended.add("limits")
-    for name, key in settings.keys.items():
-        team = None if key.team is None else settings.teams.get(key.team)
-        paths = [json_path(["keys", name, "limits"])] if key.limits.limits_spending else []
+    for path, limits, patterns, team_name in _list_spenders(settings):
+        team = None if team_name is None else settings.teams.get(team_name)
+        paths = [path] if limits.limits_spending else []
         if team is not None and team.limits.limits_spending:
-            paths.append(json_path(["teams", str(key.team), "limits"]))
-        globs = [key.models] if team is None else [key.models, team.models]
+            paths.append(json_path(["teams", str(team_name), "limits"]))
+        globs = [patterns] if team is None else [patterns, team.models]
         for path in paths:
             limited.setdefault(path, []).extend(
                 model
@@ -964,6 +1054,17 @@ def _check_prices(settings: Settings) -> Iterator[str]:
                 f"{path}: limits spending, and passthrough serves models without a price, for which nothing would be "
                 "counted: configure the models with their prices instead"
             )
+
+
+def _list_spenders(settings: Settings) -> Iterator[tuple[str, LimitSettings, Sequence[str], str | None]]:
+    """List, for each key and each team that the tokens of an issuer may name, the path of its limits, these limits, the
+    patterns of its models, and the team."""
+    for name, key in settings.keys.items():
+        yield json_path(["keys", name, "limits"]), key.limits, key.models, key.team
+    for name, row in settings.jwt.items():
+        teams = {row.team, *(settings.teams if row.team_claim is not None else ())}
+        for team in sorted(teams, key=str):
+            yield json_path(["jwt", name, "limits"]), row.limits, row.models, team
 
 
 def _allow_unconfigured(globs: Sequence[Sequence[str]], settings: Settings) -> bool:
@@ -1056,13 +1157,14 @@ def _check_tracing(settings: Settings) -> Iterator[str]:
 
 
 def _check_certificates(settings: Settings) -> Iterator[str]:
-    for name, row in settings.upstreams.items():
-        path = json_path(["upstreams", name])
+    options = {json_path(["upstreams", name]): row.connections for name, row in settings.upstreams.items()}
+    options |= {json_path(["jwt", name]): row.connections for name, row in settings.jwt.items()}
+    for path, row in options.items():
         if row.client_key and not row.client_certificate:
             yield f"{path}.client_key: is the key of client_certificate, which is not set"
         elif row.ca_file or row.client_certificate:
             try:
-                make_ssl_context(row.connections)
+                make_ssl_context(row)
             except OSError as error:
                 reason = error.strerror or getattr(error, "reason", None) or str(error)
                 files = [file for file in (row.ca_file, row.client_certificate, row.client_key) if file]

@@ -1,7 +1,10 @@
-"""What is valid in a configuration, and yet loses or divides what users expect to be kept."""
+"""What is valid in a configuration, and yet loses, divides or endangers what users expect to be kept."""
 
 from collections.abc import Iterator
 
+import httpx
+
+from app.access.addresses import is_loopback
 from app.config.settings import Settings
 from app.redis.urls import RedisUrl, parse_cache_url
 from app.state.urls import PostgresUrl, parse_state_url
@@ -33,3 +36,10 @@ def find_warnings(settings: Settings) -> Iterator[str]:
             f"server.replicas is {settings.server.replicas}, but without Redis each gateway has {alone} of its own: "
             "set cache.url to a Redis" + ("" if counted else " and usage.url to a PostgreSQL")
         )
+    for name, row in settings.jwt.items():
+        url = httpx.URL(row.jwks_url or row.issuer)
+        if row.jwks_file is None and url.scheme == "http" and not is_loopback(url.host):
+            yield (
+                f"the keys of the JWT issuer {name} come over plain HTTP, so who is on the way from {url.host} can "
+                "replace them: use https"
+            )

@@ -9,6 +9,7 @@ from msgspec import Struct
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings, with_proxies
 from app.doctor.findings import Finding
+from app.doctor.jwt_issuers import check_jwt_issuers
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, find_server_apis, probe_model
 from app.doctor.prices import check_prices
 from app.doctor.stores import check_cache, check_state, check_usage
@@ -34,10 +35,12 @@ class Examination(Struct, frozen=True):
 
 
 async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:
-    """Check the upstreams, the cache and the usage database of a configuration."""
+    """Check the upstreams, the issuers of JWTs, the cache and the usage database of a configuration."""
     findings = await _examine_upstreams(settings, how)
     if settings.mcp_servers:
         findings += await check_tool_servers(settings, how.progress)
+    if settings.jwt:
+        findings += await check_jwt_issuers(settings, how.progress, how.transport)
     how.progress("the cache and the usage database")
     findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
     findings += await check_usage(settings.usage.url, how.seconds)

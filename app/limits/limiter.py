@@ -47,6 +47,8 @@ if TYPE_CHECKING:  # importing the package redis takes time
 
 log = logging.getLogger("parley.limits")
 
+MAX_RULE_SETS = 10_000
+"""How many pairs of a caller and a model have their rules at hand: there may be any number of callers with a JWT."""
 _MINUTE = int(WINDOW_SECONDS)
 _REQUESTS_HEADERS = (b"x-ratelimit-limit-requests", b"x-ratelimit-remaining-requests", b"x-ratelimit-reset-requests")
 _TOKENS_HEADERS = (b"x-ratelimit-limit-tokens", b"x-ratelimit-remaining-tokens", b"x-ratelimit-reset-tokens")
@@ -120,7 +122,9 @@ class _RuleSet(Struct, frozen=True):
     """The rules for the requests of one caller to one model."""
 
     limits: Limits
-    """Those of the caller; a reload of the configuration replaces them, and those of its team."""
+    """Those of the caller; a reload of the configuration replaces them."""
+    team: Team | None
+    """That of the caller; also the token of a caller may name another one than the token before."""
     rules: tuple[Rule, ...]
     windows: RuleWindows
     """Their counters in memory."""
@@ -184,7 +188,9 @@ class Limiter:
         """
         name = model if model in self._models else ""
         rule_set = self._rule_sets.get((caller.name, name))
-        if rule_set is None or rule_set.limits is not caller.limits:
+        if rule_set is None or rule_set.limits is not caller.limits or rule_set.team is not caller.team:
+            if len(self._rule_sets) >= MAX_RULE_SETS:
+                self._rule_sets.clear()
             rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
         rules = rule_set.rules
         if not rules and not rule_set.spending:
@@ -238,6 +244,7 @@ class Limiter:
         rules = tuple(rule for rule in every if rule not in spending)
         return _RuleSet(
             caller.limits,
+            caller.team,
             rules,
             self._memory.find_windows(rules),
             (
@@ -275,7 +282,11 @@ class Limiter:
         found = dict.fromkeys([*self._global, *itertools.chain.from_iterable(self._models.values())])
         for caller in callers:
             found |= dict.fromkeys(make_caller_rules(caller.name, caller.limits, caller.team))
-        rules = [*found]
+        return await self.read_rules([*found])
+
+    async def read_rules(self, rules: Sequence[Rule]) -> list[LimitUse]:
+        """Return what is used of each of these limits; limits of money come last, and are left out while the state
+        database cannot be used."""
         if not rules:
             return []
         money: list[LimitUse] = []

@@ -5,11 +5,18 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from app.observe.request_record import ISSUER_SEPARATOR
+
 Kind: TypeAlias = Literal[
     "requests_per_minute", "tokens_per_minute", "concurrent_streams", "spend_per_day", "spend_per_month"
 ]
 UNITS_OF_MONEY = 1_000_000_000
 """Money is counted in integers of this part, so that sums are exact: a reply may cost a millionth."""
+
+
+def describe_caller(name: str) -> str:
+    """Return a caller's name as errors say it: `the API key 'alice'`."""
+    return f"{'the JWT caller' if ISSUER_SEPARATOR in name else 'the API key'} {name!r}"
 
 
 class Limits(Struct, frozen=True):
@@ -66,9 +73,13 @@ def make_model_rules(model: str, limits: Limits) -> Iterator[Rule]:
 
 def make_caller_rules(caller: str, limits: Limits, team: Team | None = None) -> Iterator[Rule]:
     """Return the rules of a caller, then those of its team."""
-    yield from make_rules(f"the API key {caller!r}", f"key:{caller}", limits)
+    yield from make_rules(describe_caller(caller), f"key:{caller}", limits)
     if team is not None:
-        yield from make_rules(f"the team {team.name!r}", f"team:{team.name}", team.limits)
+        yield from make_team_rules(team)
+
+
+def make_team_rules(team: Team) -> Iterator[Rule]:
+    return make_rules(f"the team {team.name!r}", f"team:{team.name}", team.limits)
 
 
 def make_rules(owner: str, name: str, limits: Limits) -> Iterator[Rule]:

@@ -1,7 +1,7 @@
 """The metrics of one process: what is counted of requests, and what is read when the metrics are.
 
 Label values never come from callers: an unknown model is `other`, and upstreams and keys have the names that the
-configuration gives them.
+configuration gives them. Of the callers with a JWT, the first `MAX_JWT_CALLERS` have labels of their own.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from app import __version__
 from app.chat.server_tools import ToolCallSummary
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import find_responsible
-from app.observe.request_record import RequestRecord
+from app.observe.request_record import ISSUER_SEPARATOR, RequestRecord
 
 SAMPLE_SECONDS = 0.5
 
@@ -51,6 +51,10 @@ OTHER = "other"
 """The label of every model whose name is not configured, and of tools beyond `MAX_TOOL_LABELS`."""
 MAX_TOOL_LABELS = 200
 """Of one server. Its tools have the names that it gives them, and it may rename them again and again."""
+
+MAX_JWT_CALLERS = 200
+OTHER_CALLERS = "(others)"
+"""The label of the other callers with JWTs of one issuer, behind the issuer's name."""
 
 DURATION_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
 FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
@@ -103,6 +107,8 @@ class Metrics:
     def __init__(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """`models` and `upstreams` are the configured names."""
         self.set_names(models, upstreams)
+        self._jwt_callers: set[str] = set()
+        """Those that have labels of their own."""
         self._registry = CollectorRegistry()
         self._requests = self._add_counter(
             "parley_requests_total",
@@ -148,7 +154,7 @@ class Metrics:
         )
         self._output_checks = self._add_counter(
             "parley_output_checks_total",
-            "Replies to requests with a JSON schema, by what the check of their text has found.",
+            "Replies to requests for JSON, by what the check of their text has found.",
             ("model", "outcome"),
         )
         self._prompt_tokens = self._add_counter(
@@ -233,7 +239,7 @@ class Metrics:
         self._registry.register(_ReadGauge(name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
-        endpoint, caller, model = record.endpoint, record.caller, self._label_model(record.model)
+        endpoint, model, caller = record.endpoint, self._label_model(record.model), self._label_caller(record.caller)
         outcome, fault = "completed", ""
         if record.error is not None:
             outcome = "disconnected" if record.disconnected else "failed"
@@ -268,7 +274,7 @@ class Metrics:
         if record.attempts:
             self._count_prompt(record.attempts[-1].upstream, tokens)
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
-        self._count_tokens(answering, record.caller, tokens, record.cost)
+        self._count_tokens(answering, self._label_caller(record.caller), tokens, record.cost)
 
     def observe_tool_call(self, call: ToolCallSummary) -> None:
         """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
@@ -299,9 +305,18 @@ class Metrics:
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER
 
+    def _label_caller(self, caller: str) -> str:
+        issuer, separator, _ = caller.partition(ISSUER_SEPARATOR)
+        if not separator or caller in self._jwt_callers:
+            return caller
+        if len(self._jwt_callers) >= MAX_JWT_CALLERS:
+            return f"{issuer}{ISSUER_SEPARATOR}{OTHER_CALLERS}"
+        self._jwt_callers.add(caller)
+        return caller
+
     def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request."""
-        self._count_tokens(self._label_model(model), caller, usage.tokens, usage.cost)
+        self._count_tokens(self._label_model(model), self._label_caller(caller), usage.tokens, usage.cost)
 
     def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
         for kind in TOKEN_KINDS:

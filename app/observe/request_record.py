@@ -22,6 +22,8 @@ from app.observe.trace_context import PassedTrace, RequestTrace
 DISCONNECTED_STATUS = 499
 """The status in the log of a request whose client left before the end, as nginx has it."""
 DISCONNECTED_CODE = "caller_gone"
+ISSUER_SEPARATOR = ":"
+"""In the name of a caller with a JWT, between the name of the issuer and the caller's own. No API key has it."""
 
 
 class ResponseOutcome(Protocol):
@@ -42,9 +44,9 @@ class RequestRecord(Struct, eq=False):
     endpoint: str
     """`chat`, `completions`, `messages`, …: the name of the endpoint, not its path."""
     caller: str = ""
-    """The name of the API key; empty without one."""
+    """The name of the API key, or `issuer:name` with a JWT; empty without either."""
     team: str = ""
-    """The team of the key; empty without one."""
+    """The team of the caller; empty without one."""
     started_at: float = field(default_factory=time.perf_counter)
     model: str = ""
     """The configured name of the model, even if the caller used an alias; empty if the request was refused before its

@@ -137,8 +137,12 @@ class ParleyServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never
         freed, and runs less often. Threads let the event loop run sooner."""
+        assert sockets is not None  # `bind` made them
+        for one in (*sockets, *self._metrics_sockets):
+            # uvloop closes no files in the processes that it starts. While one of them has these, the system accepts
+            # connections that are never answered after this process has closed them.
+            one.set_inheritable(False)
         try:
-            assert sockets is not None  # `bind` made them
             await self.listen(sockets)
         except OSError as error:  # another process began to listen at the address after `bind`
             self.started = False

@@ -82,6 +82,16 @@ MIGRATIONS: Sequence[Migration] = (
         ("ALTER TABLE usage_totals DROP COLUMN team",),
         (),
     ),
+    Migration(
+        "revoked api keys",
+        (
+            "CREATE TABLE revoked_api_keys (name {text} PRIMARY KEY, settings {text} NOT NULL, note {text} NOT NULL, "
+            "created_at {real} NOT NULL, created_by {text} NOT NULL, expires_at {real}, last_used_at {real}, "
+            "revoked_at {real} NOT NULL, revoked_by {text} NOT NULL)",
+        ),
+        ("DROP TABLE revoked_api_keys",),
+        ("revoked_api_keys",),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (

@@ -16,13 +16,16 @@ from app.state.urls import PostgresUrl, describe_state_url
 _Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 _CONNECT_SECONDS = 5
+_WAIT_SECONDS = 5.0
+"""How long a request waits for a connection, and the pool goes on trying to open one. By itself the pool would try for
+minutes, with pauses that double: a server that is back after an outage would not be noticed for as long again."""
 _STATEMENT_MILLISECONDS = 10_000
 _MAX_CONNECTIONS = 4
 _REST_SECONDS = 5.0
 """How long a server that gave no connection is not asked again: each request would wait for it."""
 _IDLE_SECONDS = 300.0
-_MAX_AGE_SECONDS = 1800.0
-"""So that a moved server or a changed DNS name is followed."""
+_MAX_AGE_SECONDS = 60.0
+"""So that a changed DNS name is followed although the old server still answers."""
 _LOCK = 0x5061726D
 """The advisory lock under which the tables are changed: only one process may do that."""
 
@@ -105,7 +108,7 @@ class PostgresDatabase:
         if time.monotonic() < self._retry_at:
             raise StateError(self._last_error)
         try:
-            with self._find_pool().connection() as connection:
+            with self._find_pool().connection() as connection, _closed_if_standby(connection):
                 yield connection
         except PoolTimeout as error:
             self._last_error = f"{self.name}: {self._explain()}"
@@ -130,7 +133,8 @@ class PostgresDatabase:
                     configure=_configure,
                     min_size=0,
                     max_size=_MAX_CONNECTIONS,
-                    timeout=_CONNECT_SECONDS,
+                    timeout=_WAIT_SECONDS,
+                    reconnect_timeout=_WAIT_SECONDS,
                     max_idle=_IDLE_SECONDS,
                     max_lifetime=_MAX_AGE_SECONDS,
                     check=ConnectionPool.check_connection,
@@ -144,7 +148,17 @@ class PostgresDatabase:
             psycopg.connect(self._url, connect_timeout=2).close()
         except psycopg.Error as error:
             return _first_line(error)
-        return f"no connection became free within {_CONNECT_SECONDS} s"
+        return f"no connection became free within {_WAIT_SECONDS:g} s"
+
+
+@contextlib.contextmanager
+def _closed_if_standby(connection: _Connection) -> Iterator[None]:
+    """Close a connection to a server that takes no writes: after a failover, the name is that of another server."""
+    try:
+        yield
+    except psycopg.errors.ReadOnlySqlTransaction:
+        connection.close()
+        raise
 
 
 def _configure(connection: _Connection) -> None:

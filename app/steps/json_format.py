@@ -12,7 +12,6 @@ from app.profiles.thinking import is_thinking
 from app.steps.prompt_language import Language
 from app.steps.prompted_tools.wording import add_system_block
 
-_ANY_OBJECT = {"type": "json_schema", "json_schema": {"name": "object", "schema": {"type": "object"}}}
 _OBJECT_TEXT: dict[Language, str] = {
     "en": "Reply with one JSON object and nothing else.",
     "zh": "请只回复一个 JSON 对象，不要输出其他内容。",
@@ -51,9 +50,10 @@ def adapt_response_format(request: ChatRequest, profile: Profile, language: Lang
     if is_enforced(request, profile):
         return request, []
     wanted, formats = _find_type(request), _list_formats(request, profile)
+    schema = _find_schema(request.params["response_format"])
     if wanted == "json_object" and "json_schema" in formats:
-        return _with_format(request, _ANY_OBJECT), []
-    schema = _find_schema(request.params["response_format"]) if wanted == "json_schema" else None
+        named = {"name": "object", "schema": schema or {"type": "object"}}
+        return _with_format(request, {"type": "json_schema", "json_schema": named}), []
     text = _OBJECT_TEXT[language]
     if schema is not None:
         text = _SCHEMA_TEXT[language].format(schema=json.dumps(schema, ensure_ascii=False))
@@ -73,7 +73,8 @@ def _find_type(request: ChatRequest) -> Any:
 
 
 def _find_schema(response_format: dict[str, Any]) -> Any:
-    holder = response_format.get("json_schema")
+    is_object = response_format.get("type") == "json_object"  # llama.cpp has a schema beside this type
+    holder = response_format if is_object else response_format.get("json_schema")
     return holder.get("schema") if isinstance(holder, dict) else None
 
 

@@ -58,17 +58,31 @@ class Gateway(Struct, frozen=True):
     def models(self) -> list[dict[str, Any]]:
         """Return the rows of the gateway's model list. Raises RequestFailed."""
         try:
-            with self._client() as client:
-                response = client.get(f"{self._base}/v1/models", headers=self._headers)
-        except httpx.HTTPError as error:
-            raise self._explain(error) from error
-        if response.status_code != 200:
-            raise RequestFailed(_describe_response(response))
-        try:
-            rows = response.json()["data"]
+            rows = self._request("GET", "/v1/models")["data"]
             return [row for row in rows if isinstance(row.get("id"), str)]
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             raise RequestFailed(f"{self.url} does not answer with a list of models. {ELSEWHERE}") from None
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
+        """Return the JSON object with which the gateway answers. Raises RequestFailed."""
+        try:
+            answer = self._request(method, path, body)
+        except (ValueError, RecursionError):
+            answer = None
+        if not isinstance(answer, dict):
+            raise RequestFailed(f"{self.url} does not answer like a Parley. {ELSEWHERE}")
+        return answer
+
+    def _request(self, method: str, path: str, body: Mapping[str, object] | None = None) -> Any:
+        """Return the JSON of the answer. Raises RequestFailed, and ValueError or RecursionError for anything else."""
+        try:
+            with self._client() as client:
+                response = client.request(method, f"{self._base}{path}", headers=self._headers, json=body)
+        except httpx.HTTPError as error:
+            raise self._explain(error) from error
+        if response.status_code not in (200, 201):
+            raise RequestFailed(_describe_response(response))
+        return response.json()
 
     def _resume_until_end(
         self,

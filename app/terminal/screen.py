@@ -2,9 +2,10 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, Protocol, TextIO
 
-from app.terminal.color import CYAN, DIM, paint
+from app.terminal.color import BOLD, CYAN, DIM, paint
 from app.terminal.frames import Frame
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -22,6 +23,17 @@ def _symbol(code: int) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def format_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, color: bool) -> str:
+    """Return a line for each row, in columns. What cells have of control characters and line breaks is shown."""
+    table = [tuple(replace_control_characters(cell).replace("\n", "\u240a") for cell in row) for row in rows]
+    widths = [max(len(row[column]) for row in [header, *table]) for column in range(len(header))]
+    lines = [
+        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in [header, *table]
+    ]
+    return "\n".join([paint(lines[0], BOLD, color=color), *lines[1:]])
 
 
 class Screen(Protocol):

@@ -45,6 +45,7 @@ from app.params import find_max_tokens, parse_allowed_tools
 from app.tool_loop.turn import CallIds, Turn, TurnCall
 from app.tool_loop.usage import count_tokens, read_usage, sum_usage
 from app.tool_loop.waiting import WaitingCall, find_waiting, insert_results
+from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 log = logging.getLogger("parley.tools")
 
@@ -393,7 +394,7 @@ class ToolLoop:
         if call.tool is None:
             return refuse_call(f"there is no tool with the name {call.name[:100]!r}.", INVALID_PARAMS)
         if _read_arguments(call.arguments) is None:
-            return refuse_call("the arguments of the call are not a JSON object.", INVALID_PARAMS)
+            return refuse_call(_explain_arguments(call.arguments), INVALID_PARAMS)
         if self._max_calls is not None and self._calls_begun >= self._max_calls:
             return refuse_call(
                 f"the call was not run, because this request allows {self._max_calls} calls of tools.", NOT_RUN
@@ -539,14 +540,24 @@ def _count_text_bytes(content: Sequence[Text | Media]) -> int:
 
 
 def _read_arguments(text: str) -> dict[str, Any] | None:
-    """Return the arguments of a call; None if they are no JSON object. No text counts as an empty object."""
+    """Return the arguments of a call; None if they are no JSON object, or one that is nested too deeply for the
+    connection to a server. No text counts as an empty object."""
     if not text.strip():
         return {}
+    data = text.encode("utf-8", "replace")
+    if is_too_deep(data):
+        return None
     try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        value = msgspec.json.decode(data)
+    except msgspec.DecodeError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def _explain_arguments(text: str) -> str:
+    if is_too_deep(text.encode("utf-8", "replace")):
+        return f"the arguments of the call are nested deeper than {MAX_NESTING} levels."
+    return "the arguments of the call are not a JSON object."
 
 
 def _with_mode(choice: dict[str, Any], mode: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import gc
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from itertools import count
@@ -12,11 +14,12 @@ from typing import Any, NamedTuple
 import httpx
 import msgspec
 import pytest
-from agent_bodies import WRITERS
+from agent_bodies import WRITERS, make_conversation
 from app.formats.request_memory import RequestMemory
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.session_edits import EDITS, Edit, Json, edit, find_entries, write_body
@@ -84,9 +87,9 @@ class Observed:
 
     def __init__(self, stack: ExitStack, loop: asyncio.AbstractEventLoop | None, folder: Path) -> None:
         folder.mkdir()
-        self._server, self._file = ModelServer(answer), folder / "cache.db"
+        self.server, self._file = ModelServer(answer), folder / "cache.db"
         cache = {"url": f"sqlite:///{self._file}", "scope": "caller"}
-        self.running = stack.enter_context(Running({**SETTINGS, "cache": cache}, self._server, loop=loop))
+        self.running = stack.enter_context(Running({**SETTINGS, "cache": cache}, self.server, loop=loop))
 
     def forget(self) -> None:
         self.running.context.requests = RequestMemory(MEMORY_BYTES)
@@ -95,9 +98,9 @@ class Observed:
         self.running.context.requests = RequestMemory(0)
 
     def send(self, path: str, raw: bytes, headers: dict[str, str]) -> Outcome:
-        self._server.requests.clear()
+        self.server.requests.clear()
         answered = self.running.post(path, raw, headers)
-        sent = [(str(each.url), list(each.headers.raw), each.content) for each in self._server.requests]
+        sent = [(str(each.url), list(each.headers.raw), each.content) for each in self.server.requests]
         shown = [(name, value) for name, value in answered.header_lines if name in HEADERS]
         return Outcome(answered.status, shown, _read_body(answered), sent)
 
@@ -161,3 +164,28 @@ def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
             fresh.forget()
         assert continued.send(path, raw, headers) == fresh.send(path, raw, headers)
     assert continued.read_keys() == fresh.read_keys()
+
+
+@each_case("path", WRITERS)
+def test_what_is_remembered_of_many_sessions_takes_no_more_than_the_limit(
+    gateways: tuple[Observed, Observed], path: str
+) -> None:
+    limit, bodies = 2 * 1024 * 1024, [WRITERS[path](make_conversation(14, 10, seed), "m") for seed in range(12)]
+    gateway = gateways[0].running
+
+    def measure(max_bytes: int) -> int:
+        gateway.context.requests = RequestMemory(max_bytes)
+        gc.collect()
+        tracemalloc.start()
+        try:
+            for raw in bodies:
+                assert gateway.post(path, raw, {"cache-control": "no-store"}).status == 200
+            gateways[0].server.requests.clear()
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+        finally:
+            tracemalloc.stop()
+
+    measure(0)  # what is made once
+    held = measure(limit) - measure(0)
+    assert 0.3 * limit < held <= limit

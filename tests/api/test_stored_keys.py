@@ -111,6 +111,33 @@ def test_keys_outlive_the_process_and_other_processes_follow(tmp_path: Path, mon
         assert chat(again, key).status == 200
 
 
+def test_a_key_that_was_revoked_is_listed_where_that_is_asked_for(gateway: Running, tmp_path: Path) -> None:
+    key = create(gateway, note="laptop", models=["m"])
+    create(gateway, name="bob")
+    assert manage(gateway, "DELETE", "/alice").status == 200
+    assert [row["name"] for row in manage(gateway, "GET").json["data"]] == ["bob"]
+    alice, bob = manage(gateway, "GET", "?revoked=true").json["data"]
+    assert (alice["name"], alice["state"], alice["revoked_by"]) == ("alice", "revoked", "(server.admin_key)")
+    assert (alice["note"], alice["models"], alice["revoked"] is not None) == ("laptop", ["m"], True)
+    assert (bob["name"], bob["state"], bob["revoked"]) == ("bob", "active", None)
+    again = create(gateway, note="the second one")
+    assert [chat(gateway, one).status for one in (key, again)] == [401, 200]
+    found = [row["state"] for row in manage(gateway, "GET", "?revoked=true").json["data"] if row["name"] == "alice"]
+    assert sorted(found) == ["active", "revoked"]
+    manage(gateway, "DELETE", "/alice")
+    alice = manage(gateway, "GET", "?revoked=true").json["data"][0]
+    assert (alice["state"], alice["note"]) == ("revoked", "the second one")
+
+
+def test_a_key_that_has_expired_says_so(tmp_path: Path) -> None:
+    keys = {"old": {"sha256": "a" * 64, "expires": "2020-01-01"}, "new": {"sha256": "b" * 64, "expires": "2099-01-01"}}
+    with Running(settings(tmp_path, keys=keys), ModelServer()) as gateway:
+        assert {row["name"]: row["state"] for row in manage(gateway, "GET").json["data"]} == {
+            "new": "active",
+            "old": "expired",
+        }
+
+
 @each_case(
     ("body", "param"),
     [

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import agent_turn
+import agent_turn_report
 import pytest
 from agent_bodies import WRITERS, Conversation, make_conversation
 from fixed_replies import answer
@@ -67,13 +68,38 @@ def test_the_model_server_answers_in_the_form_of_the_path(path: str, body: bytes
     assert part in reply
 
 
-def test_costs_are_compared_within_a_round() -> None:
+def some_results() -> agent_turn.Results:
     results: agent_turn.Results = {}
-    for name, first, last in (("gateway", [2.0, 6.0], [1.0, 1.0]), ("litellm", [4.0, 6.0], [10.0, 20.0])):
-        results[name, "/v1/messages", "first, 100 rounds, 60 functions, CPU ms"] = first
-        results[name, "/v1/messages", "last of 100 rounds, CPU ms"] = last
-    ((name, path, first_ratio, last_ratio),) = agent_turn.ratios(results)
-    assert (name, path) == ("litellm", "/v1/messages")
-    assert first_ratio.median == pytest.approx(0.75)
-    assert last_ratio.median == pytest.approx(0.075)
-    assert "| litellm | `/v1/messages` | × 0.75 (0.5–1) | × 0.075 (0.05–0.1) |" in agent_turn.markdown(results)
+    for name, first, last in (("gateway", [2.0, 6.0], [1.0, 1.0]), ("claude-code-router", [4.0, 6.0], [40.0, 60.0])):
+        results[name, "/v1/messages", agent_turn.FIRST_CPU] = first
+        results[name, "/v1/messages", agent_turn.LAST_CPU] = last
+    return results
+
+
+def test_costs_are_compared_within_a_round() -> None:
+    ((name, path, first, last),) = agent_turn_report.ratios(some_results())
+    assert (name, path) == ("claude-code-router", "/v1/messages")
+    assert first.median == pytest.approx(0.75)
+    assert last.median == pytest.approx((1 / 40 + 1 / 60) / 2)
+    text = agent_turn_report.markdown(some_results())
+    assert "| claude-code-router | `/v1/messages` | × 0.75 (0.5–1) | × 0.0208 (0.0167–0.025) |" in text
+
+
+def test_the_worst_endpoint_decides_and_what_was_not_measured_decides_nothing() -> None:
+    results = some_results()
+    for path, alone, turns in (("/v1/messages", [3.0], [4.0]), ("/v1/responses", [3.0], [4.5])):
+        results["gateway", path, agent_turn.ALONE] = alone
+        results["gateway", path, agent_turn.beside(10)] = turns
+    table = agent_turn_report.targets_table(results)
+    assert "CPU beside claude-code-router, `/v1/messages` | × 0.0208 (0.0167–0.025) | × 0.02 | **missed** |" in table
+    assert "ms above alone, worst endpoint | + 1.5 | + 2 | met |" in table
+    assert "CPU beside litellm, `/v1/chat/completions` | – | × 0.05 | not measured |" in table
+    assert not agent_turn_report.all_met(results)
+
+
+def test_memory_is_compared_with_that_of_a_gateway_that_remembers_nothing() -> None:
+    results: agent_turn.Results = {}
+    for name, megabytes in (("gateway", 150.0), (agent_turn.FORGETFUL, 90.0)):
+        results[name, agent_turn.MEMORY_PATH, agent_turn.AT_END] = [megabytes]
+    assert "remembering nothing, MB | + 60 | + 67 | met |" in agent_turn_report.targets_table(results)
+    assert agent_turn_report.all_met(results)

@@ -10,6 +10,11 @@ from tests.each_case import each_case
 REDIS, POSTGRES = {"url": "redis://r/0"}, {"url": "postgresql://p/usage"}
 
 
+def _issuer(**row: str) -> dict[str, object]:
+    kept = {"cache": {"url": "memory:"}, "usage": {"url": "memory:"}}
+    return {**kept, "jwt": {"a": {"audience": "parley", **row}}}
+
+
 @each_case(
     ("settings", "words"),
     [
@@ -26,6 +31,10 @@ REDIS, POSTGRES = {"url": "redis://r/0"}, {"url": "postgresql://p/usage"}
         ({"cache": REDIS, "usage": {"url": "memory:"}}, ["are in Redis, which may evict them: set state.url"]),
         ({"cache": REDIS, "state": {"url": "sqlite:///s.db"}, "usage": {"url": "memory:"}}, []),
         ({"cache": {"url": "memory:"}}, ["usage are in memory", "Set usage.url, or mount"]),
+        (_issuer(issuer="http://idp.test"), ["JWT issuer a come over plain HTTP", "from idp.test"]),
+        (_issuer(issuer="http://127.0.0.1:8080"), []),
+        (_issuer(issuer="http://idp.test", jwks_url="https://idp.test/keys"), []),
+        (_issuer(issuer="kubernetes", jwks_file="keys.json"), []),
     ],
 )
 def test_warnings(settings: dict[str, object], words: list[str]) -> None:

@@ -111,7 +111,8 @@ func main() {
 			}
 			return text
 		},
-		"int": func(number float64) int { return int(number) },
+		"list": func(values ...any) []any { return values },
+		"int":  func(number float64) int { return int(number) },
 		"add": func(numbers ...float64) int {
 			sum := 0.0
 			for _, number := range numbers {

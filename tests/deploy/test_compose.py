@@ -80,6 +80,15 @@ def test_every_variable_of_a_gateway_is_one_that_it_reads(name: str) -> None:
             assert section in ("config", "api_keys", "upstream_url", "upstream_api_key", "upstream_kind"), variable
 
 
+def test_two_gateways_keep_their_state_in_a_file_that_both_share() -> None:
+    """Not in Redis, which may evict it."""
+    for name in GATEWAYS[1:]:
+        environment = SERVICES[name]["environment"]
+        urls = {environment[f"PARLEY_{section}__URL"] for section in ("STATE", "USAGE")}
+        assert urls == {"${PARLEY_STATE_URL:-sqlite:////data/usage.db}"}
+        assert ("usage", "/data", False) in find_mounts(SERVICES[name])
+
+
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_a_gateway_has_time_to_drain_before_it_is_killed(name: str) -> None:
     server = Settings().server

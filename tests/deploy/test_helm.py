@@ -24,6 +24,7 @@ ALL: dict[str, Any] = {
     "config": 'default_model = "m"\n',
     "upstream": {"url": "http://vllm:8000/v1", "kind": "vllm", "existingSecret": "vllm"},
     "redis": {"url": "redis://redis:6379/0"},
+    "state": {"existingSecret": "postgres"},
     "ingress": {"enabled": True, "className": "nginx", "hosts": ["chat.example.com"], "tls": [{"secretName": "tls"}]},
     "autoscaling": {"enabled": True},
     "metrics": {"serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}}},
@@ -79,6 +80,8 @@ def test_the_values_of_the_chart_keep_to_its_schema() -> None:
         {"keys": {"values": {"me": "short"}}},
         {"keys": {"values": {"a:b": "a-key-of-16-characters"}}},
         {"redis": {"url": "memcached://host"}},
+        {"state": {"url": "sqlite:////data/state.db"}},
+        {"state": {"volume": {"size": "big"}}},
         {"shutdown": {"drainSeconds": 0}},
     ],
 )
@@ -241,6 +244,46 @@ def test_the_user_id_can_be_left_to_the_cluster() -> None:
 @each_case(("values", "replicas"), [({}, "2"), ({"replicas": 1}, "1"), ({"autoscaling": {"enabled": True}}, "20")])
 def test_a_gateway_knows_how_many_pods_there_are(values: dict[str, Any], replicas: str) -> None:
     assert environment(render({**KEYS, **values}))["PARLEY_SERVER__REPLICAS"] == replicas
+
+
+def test_the_state_is_in_a_postgres_of_a_url_or_a_secret() -> None:
+    names = ("PARLEY_STATE__URL", "PARLEY_USAGE__URL")
+    url = "postgresql://parley@postgres/parley"
+    secret = {"secretKeyRef": {"name": "mine", "key": "url"}}
+    for state, want in (({"url": url}, url), ({"url": url, "existingSecret": "mine"}, secret)):
+        found = environment(render({**KEYS, "state": state}))
+        assert [found[name] for name in names] == [want, want]
+    assert not {*names} & {*environment(render(KEYS))}
+
+
+def test_one_pod_may_keep_its_state_on_a_volume() -> None:
+    volume = {"enabled": True, "size": "20Gi", "storageClassName": "fast"}
+    resources = render({**KEYS, "replicas": 1, "state": {"volume": volume}})
+    claim = resources["PersistentVolumeClaim", "parley"]
+    assert claim["spec"]["resources"]["requests"]["storage"] == "20Gi"
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    (data,) = [one for one in pod(resources)["volumes"] if one["name"] == "data"]
+    assert data == {"name": "data", "persistentVolumeClaim": {"claimName": "parley"}}
+    assert resources["Deployment", "parley"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert environment(resources)["PARLEY_STATE__URL"] == "sqlite:////data/state.db"
+    own = render({**KEYS, "replicas": 1, "state": {"volume": {**volume, "existingClaim": "mine"}}})
+    assert ("PersistentVolumeClaim", "parley") not in own
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": "mine"}} in pod(own)["volumes"]
+
+
+@each_case(
+    ("values", "words"),
+    [
+        ({}, "for one pod"),
+        ({"replicas": 1, "autoscaling": {"enabled": True}}, "for one pod"),
+        ({"replicas": 1, "state": {"url": "postgresql://a"}}, "in PostgreSQL or on a volume"),
+    ],
+)
+def test_a_volume_is_refused_where_it_cannot_hold_the_state(values: dict[str, Any], words: str) -> None:
+    state = {"volume": {"enabled": True}, **values.get("state", {})}
+    with pytest.raises(RenderError, match=words):
+        render({**KEYS, **values, "state": state})
 
 
 def test_the_alert_rules_are_a_resource_of_their_own() -> None:

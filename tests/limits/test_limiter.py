@@ -11,6 +11,7 @@ from app.chat.token_usage import TokenUsage
 from app.errors import QuotaExceeded, RateLimited
 from app.limits import Limiter, Limits, Reservation
 from app.limits.stores import MemoryLimitStore
+from app.limits.values import Team
 from app.observe.request_record import RequestRecord
 
 START = 1_800_000_000.0
@@ -71,6 +72,26 @@ def test_new_limits_of_a_caller_hold_at_once_and_what_was_used_goes_on_to_count(
     assert "the limit of 1 requests" in gateway.refusal(alice(requests_per_minute=1)).message
     assert gateway.reserve(alice(requests_per_minute=3))
     assert gateway.reserve(Caller("alice", "alice")) is None
+
+
+def test_the_team_of_a_caller_may_change_with_each_request() -> None:
+    gateway, limits = Gateway(), Limits(requests_per_minute=9)
+    first, second = (Team(name, Limits(requests_per_minute=1)) for name in ("first", "second"))
+    for team in (first, second):
+        assert gateway.reserve(Caller("kc:a", "kc:a", limits=limits, team=team)) is not None
+    for team in (first, second):
+        error = gateway.refusal(Caller("kc:a", "kc:a", limits=limits, team=team))
+        assert f"of the team {team.name!r} is reached" in error.message
+
+
+def test_the_rules_of_any_number_of_callers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.limits.limiter.MAX_RULE_SETS", 10)
+    gateway, limits = Gateway(), Limits(requests_per_minute=1)
+    for number in range(100):
+        name = f"kc:{number}"
+        assert gateway.reserve(Caller(name, name, limits=limits)) is not None
+        assert len(gateway.limiter._rule_sets) <= 10
+    assert "the JWT caller 'kc:0'" in gateway.refusal(Caller("kc:0", "kc:0", limits=limits)).message
 
 
 def test_success_and_refusal_have_openais_headers_of_the_tightest_limit() -> None:

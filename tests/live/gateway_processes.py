@@ -23,8 +23,8 @@ _OPEN = ("01", "08")
 
 
 class Process:
-    def __init__(self, number: int, port: int, log: Path) -> None:
-        self.number, self._log = number, log
+    def __init__(self, number: int, port: int, file: Path, log: Path) -> None:
+        self.number, self._file, self._log = number, file, log
         self.address = ("127.0.0.1", port)
 
     async def until_ready(self) -> None:
@@ -32,6 +32,11 @@ class Process:
             while await readiness(self.address) != 200:
                 assert self.runs, self.log_text
                 await asyncio.sleep(0.01)
+
+    def reconfigure(self, old: str, new: str) -> None:
+        """Replace a text in its configuration, and tell it to read it again."""
+        self._file.write_text(self._file.read_text().replace(old, new))
+        os.kill(self.number, signal.SIGHUP)
 
     def kill(self) -> None:
         os.kill(self.number, signal.SIGKILL)
@@ -80,7 +85,7 @@ class GatewayProcesses:
             connection = fork_client.start(fork_server(), program, environ, files)
             os.close(folder)
         self._connections.append(connection)
-        return Process(fork_client.receive_number(connection), port, log)
+        return Process(fork_client.receive_number(connection), port, file, log)
 
     def close(self) -> None:
         """Kill those that still run."""

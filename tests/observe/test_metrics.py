@@ -10,8 +10,8 @@ import httpx
 import pytest
 from app.access import hash_key
 from app.chat.server_tools import ToolCallSummary
-from app.chat.token_usage import TokenUsage
-from app.observe.metrics import DURATION_BOUNDS, MAX_TOOL_LABELS, Metrics
+from app.chat.token_usage import CallUsage, TokenUsage
+from app.observe.metrics import DURATION_BOUNDS, MAX_JWT_CALLERS, MAX_TOOL_LABELS, Metrics
 from app.observe.request_record import RequestRecord
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -110,6 +110,23 @@ def test_no_label_has_a_value_that_a_caller_chose() -> None:
         samples = scraped(gateway)
     assert samples.values("model") == {"other"}
     assert samples.values("endpoint") == {"chat"}
+
+
+def test_only_the_first_callers_with_tokens_have_labels_of_their_own() -> None:
+    metrics = Metrics(("m",), ("local",))
+    for number in range(MAX_JWT_CALLERS + 5):
+        metrics.observe_request(RequestRecord("r", "chat", f"kc:{number}"))
+    metrics.observe_request(RequestRecord("r", "chat", "kc:0"))
+    metrics.observe_request(RequestRecord("r", "chat", "a key"))
+    metrics.count_late_usage("kc:new", "m", CallUsage(TokenUsage(7, 0)))
+    counted = {
+        sample.labels["key"]: sample.value
+        for family in metrics.collect()
+        for sample in family.samples
+        if sample.name in ("parley_requests_total", "parley_tokens_total")
+    }
+    assert len(counted) == MAX_JWT_CALLERS + 2
+    assert (counted["kc:0"], counted["kc:199"], counted["kc:(others)"], counted["a key"]) == (2, 1, 7, 1)
 
 
 def test_a_server_that_renames_its_tools_again_and_again_has_a_bounded_number_of_labels() -> None:

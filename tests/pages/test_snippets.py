@@ -21,6 +21,7 @@ ADMIN_KEY = "key-of-an-administrator"
 NOT_RUN = {
     r"(\w+=\S+ )*make \w+": "sets up, serves or tests: CI does it in a clone",
     r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test stands in for it",
+    r"TOKEN=\$\(curl ": "needs an identity provider",
     r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
     r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",
     r"sudo |git tag ": "changes the system or a repository",
@@ -60,7 +61,11 @@ def test_the_commands_of_a_page_succeed(page: Path, tmp_path: Path) -> None:
 
 async def _run_blocks(run: list[str], folder: Path) -> None:
     usage = f"sqlite:///{folder}/usage.db"
-    admin = {"keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}}, "usage": {"url": usage}}
+    admin = {
+        "keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}},
+        "usage": {"url": usage},
+        "state": {"url": f"sqlite:///{folder}/state.db"},
+    }
     async with (
         serving(Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})) as without_keys,
         serving(Settings.model_validate({"demo": True, **admin})) as with_keys,
@@ -70,7 +75,10 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
             f"export PARLEY_USAGE__URL={usage}",
             'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
             *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
-            *(_address(block, str((with_keys if "Bearer" in block else without_keys).base_url)) for block in run),
+            *(
+                _address(block, str((with_keys if re.search("Bearer|ADMIN_KEY", block) else without_keys).base_url))
+                for block in run
+            ),
         ]
         shutil.copy(ROOT / "README.md", folder)
         with anyio.fail_after(60):

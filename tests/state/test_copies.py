@@ -30,7 +30,14 @@ def test_a_backup_has_everything_and_replaces_what_was_there(database: Database,
     assert (
         counted
         == count_rows(database)
-        == {"usage_totals": 1, "kept_values": 5, "spending": 0, "api_keys": 0, "api_key_changes": 0}
+        == {
+            "usage_totals": 1,
+            "kept_values": 5,
+            "spending": 0,
+            "api_keys": 0,
+            "api_key_changes": 0,
+            "revoked_api_keys": 0,
+        }
     )
     assert file.stat().st_mode & 0o777 == 0o600
     with pytest.raises(FileExistsError, match="name a new file"):

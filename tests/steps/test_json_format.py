@@ -102,3 +102,11 @@ def test_a_format_that_the_server_does_not_take_while_the_model_thinks_is_asked_
     assert [text.split(" enforce ")[1] for text in warnings] == (
         [] if sent else ["json_schema while the model thinks, so the prompt asks for it"]
     )
+
+
+def test_a_schema_beside_json_object_is_passed_on_or_asked_for() -> None:
+    request = request_of({"type": "json_object", "schema": SCHEMA})
+    got, _ = adapt_response_format(request, Profile(response_formats=("json_schema",)), "en")
+    assert got.params["response_format"]["json_schema"]["schema"] == SCHEMA
+    got, _ = adapt_response_format(request, Profile(response_formats=()), "en")
+    assert "城" in texts(got)[0][1]

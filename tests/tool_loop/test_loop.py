@@ -205,6 +205,10 @@ def test_no_tool_runs_for_a_turn_that_did_not_end_well(end: Event) -> None:
         (call(0, "made_up"), "Error: there is no tool with the name 'made_up'."),
         (call(0, arguments="[1]"), "Error: the arguments of the call are not a JSON object."),
         (call(0, arguments="{"), "Error: the arguments of the call are not a JSON object."),
+        (
+            call(0, arguments='{"a":' * 201 + "1" + "}" * 201),
+            "Error: the arguments of the call are nested deeper than 200 levels.",
+        ),
     ],
 )
 def test_a_call_that_cannot_be_run_gets_an_error_and_reaches_no_server(delta: ToolCallDelta, text: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 TOOLS = [
     "echo", "environment", "fail", "refuse", "big", "die", "hang", "garbage", "long_line", "no_newline", "twice",
     "unknown_id", "flood", "ask", "change", "secret", "child", "status", "lose_session",
+    "deep", "half_pair", "wait",
 ]  # fmt: skip
 MODE = os.environ.get("MCP_MODE", "")
 WRITING = threading.Lock()
@@ -60,6 +61,16 @@ def run_tool(name: str, arguments: dict[str, Any], id_: Any, write: Callable[[by
         return text("é" * int(arguments["size"]))
     if name == "secret":
         return text(f"the key {os.environ.get('KEY')} is wrong", isError=True)
+    if name == "deep":
+        deep = "[" * int(arguments["levels"]) + "]" * int(arguments["levels"])
+        write(f'{{"jsonrpc":"2.0","id":"{id_}","result":{{"content":[],"structuredContent":{{"a":{deep}}}}}}}'.encode())
+        return None
+    if name == "half_pair":
+        return text("a\ud800b \U0001f600")
+    if name == "wait":
+        while not os.path.exists(arguments["file"]):  # noqa: PTH110
+            time.sleep(0.01)
+        return text("waited")
     if name == "die":
         os._exit(3)
     if name == "hang":

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import signal
@@ -56,14 +57,14 @@ async def test_nothing_is_started_before_a_reply_needs_a_server() -> None:
 async def test_all_pages_are_listed_and_tools_without_name_or_schema_are_left_out() -> None:
     async with run_servers(configure()) as servers:
         (listed,) = (await open_session(servers)).servers
-    assert [tool.tool for tool in listed.tools][:3] == ["echo", "environment", "fail"] and len(listed.tools) == 19
+    assert [tool.tool for tool in listed.tools][:3] == ["echo", "environment", "fail"] and len(listed.tools) == 22
     echo, other = listed.tools[:2]
     assert (echo.name, echo.description, echo.read_only) == ("s-echo", "repeats", True)
     assert echo.annotations == {"readOnlyHint": True} and (other.description, other.annotations) == (None, None)
     assert echo.to_schema() == {"name": "s-echo", "description": "repeats", "parameters": {"type": "object"}}
 
 
-@each_case(("mode", "count"), [("endless_pages", 100), ("same_cursor", 38), ("no_tools", 0)])
+@each_case(("mode", "count"), [("endless_pages", 100), ("same_cursor", 44), ("no_tools", 0)])
 async def test_a_list_without_an_end_is_cut(mode: str, count: int) -> None:
     async with run_servers(configure(env={"MCP_MODE": mode})) as servers:
         session = await open_session(servers)
@@ -227,6 +228,27 @@ async def test_what_else_a_server_writes_does_not_matter(tool: str, expected: st
         session = await open_session(servers)
         assert text_of(await call(session, tool)) == expected
         assert text_of(await call(session, "echo")) == "{}"
+
+
+@pytest.mark.parametrize("mode", [None, "", "json"], ids=["stdio", "events", "json"])
+async def test_a_result_with_a_half_surrogate_is_mended_and_one_that_is_too_deep_is_an_error(mode: str | None) -> None:
+    with contextlib.nullcontext() if mode is None else serve_http(mode) as url:
+        async with run_servers(configure(url=url)) as servers:
+            session = await open_session(servers)
+            assert text_of(await call(session, "half_pair")) == "a?b \U0001f600"
+            too_deep = await call(session, "deep", {"levels": 5000})
+            assert text_of(too_deep) == "Error: the server's answer is nested deeper than 200 levels"
+            assert text_of(await call(session, "deep", {"levels": 100})).startswith('{"a": [[')
+
+
+async def test_arguments_that_cannot_be_written_fail_their_call_and_no_later_one() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    async with run_servers(configure(tool_seconds=5.0)) as servers:
+        session = await open_session(servers)
+        assert (await call(session, "echo", deep)).outcome == "error"
+        assert text_of(await call(session, "echo", {"x": 1})) == '{"x": 1}'
 
 
 async def test_a_request_of_the_server_is_refused_as_unknown(tmp_path: Path) -> None:

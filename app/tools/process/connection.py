@@ -25,6 +25,7 @@ from pydantic import ValidationError
 from app import __version__
 from app.chat.server_tools import ToolAnswer
 from app.tools.process.http import BoundedHttp, HttpFailure
+from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, UNREADABLE
 from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
 from app.tools.process.results import fail, read_result
 from app.tools.process.stdio import run_child
@@ -34,7 +35,10 @@ _MAX_PAGES = 100
 _MAX_SCHEMA_BYTES = 100_000
 _REPORT_SECONDS = 0.2
 """So much longer a list may take than a start, so that a start that takes too long is named as such."""
-_CONNECTION_CLOSED, _METHOD_NOT_FOUND, _TIMED_OUT = -32000, -32601, -32001
+CONNECTION_CLOSED, _METHOD_NOT_FOUND, _TIMED_OUT = -32000, -32601, -32001
+NOT_CONFIGURED = "it is no longer configured"
+_SDK_UNREADABLE = "Failed to parse "
+"""So the SDK begins the error of a call whose answer over HTTP it cannot read; the rest names its own types."""
 _REFUSED_REQUESTS = frozenset({"sampling/createMessage", "elicitation/create", "roots/list"})
 """What a server may ask of a client that offers it; this one does not."""
 
@@ -83,7 +87,7 @@ class _Session:
     ) -> dict[str, Any]:
         """Send a request. Raises MCPError, and _HttpFailed. Cancelling it tells the server."""
         self._requests += 1
-        id_ = f"parley-{self._requests}"
+        id_ = f"{REQUEST_PREFIX}{self._requests}"
         options: CallOptions = {"request_id": id_}
         if on_progress is not None:
 
@@ -219,7 +223,7 @@ class Connection:
             except _HttpFailed as error:
                 return self._explain_http(session, error)
         except ServerDown as error:
-            return fail(f"the server of the tool is not available: {error}", _CONNECTION_CLOSED)
+            return fail(f"the server of the tool is not available: {error}", CONNECTION_CLOSED)
 
     async def _send_call(self, session: _Session, params: Mapping[str, Any], call: CallTool) -> ToolAnswer:
         try:
@@ -227,10 +231,10 @@ class Connection:
                 "tools/call", params, lambda text: self._reports.log("debug", f"{call.tool}: {text}")
             )
         except MCPError as error:
-            if error.error.code == _CONNECTION_CLOSED and session.closed.is_set():
-                return fail("the server of the tool ended before it answered", _CONNECTION_CLOSED)
+            if error.error.code == CONNECTION_CLOSED and session.closed.is_set():
+                return fail("the server of the tool ended before it answered", CONNECTION_CLOSED)
             session.answered = True
-            return fail(error.error.message, error.error.code)
+            return fail(_explain_error(error), error.error.code)
         session.answered = True
         return read_result(result, call.max_text_bytes, call.max_media_bytes)
 
@@ -249,7 +253,7 @@ class Connection:
     async def _get_session(self) -> _Session:
         """Return the session, and open it if there is none. Raises ServerDown."""
         if self._close.is_set():
-            raise ServerDown("it is no longer configured")
+            raise ServerDown(NOT_CONFIGURED)
         session = self._session
         if session is not None and not session.closed.is_set():
             return session
@@ -291,7 +295,7 @@ class Connection:
             return
         self._session = None
         self._failures = 1 if session.answered else self._failures + 1
-        reason = "it is no longer configured" if self._close.is_set() else "its connection has ended"
+        reason = NOT_CONFIGURED if self._close.is_set() else "its connection has ended"
         self._reports.state("down", None, reason)
         self._reports.changed()
 
@@ -449,6 +453,13 @@ def _find_schema_mistake(schema: dict[str, Any]) -> str | None:
     except RecursionError:
         return "it is too deep"
     return None
+
+
+def _explain_error(error: MCPError) -> str:
+    message = error.error.message
+    if error.error.code != mcp_types.PARSE_ERROR or not message.startswith(_SDK_UNREADABLE):
+        return message
+    return TOO_DEEP if "recursion limit" in message else UNREADABLE
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:

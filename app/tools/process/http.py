@@ -7,10 +7,12 @@ body of an interrupted answer ends early, so that only the call that it was for 
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx2
 from msgspec import Struct
+
+from app.tools.process.messages import has_half_pair, mend
 
 LOST, TOO_LARGE = 502, 413
 _SESSION = "mcp-session-id"
@@ -29,7 +31,7 @@ class BoundedHttp(httpx2.AsyncBaseTransport):
 
     def __init__(self, max_body_bytes: int) -> None:
         self._inner = httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None))
-        self._max_body_bytes = max_body_bytes
+        self.max_bytes = max_body_bytes
         self._failures: dict[object, HttpFailure] = {}
         self._open: dict[object, _OpenRequest] = {}
 
@@ -63,7 +65,7 @@ class BoundedHttp(httpx2.AsyncBaseTransport):
         else:
             self._failures.pop(id_, None)
         is_json = response.headers.get("content-type", "").lower().startswith("application/json")
-        most = self._max_body_bytes if is_json or response.status_code >= 300 else None
+        most = self.max_bytes if is_json or response.status_code >= 300 else None
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         body = _Body(self, id_, response.stream, sent, most, has_session)
         return httpx2.Response(response.status_code, headers=response.headers, stream=body)
@@ -152,6 +154,14 @@ class _Body(httpx2.AsyncByteStream):
         self._has_session = has_session
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        async with contextlib.aclosing(self._read()) as chunks:
+            if self._most is not None:
+                yield mend(b"".join([data async for data in chunks]))
+                return
+            async for lines in _mend_lines(chunks, self._http.max_bytes):
+                yield lines
+
+    async def _read(self) -> AsyncGenerator[bytes, None]:
         size = 0
         chunks = aiter(self._stream)
         try:
@@ -171,6 +181,30 @@ class _Body(httpx2.AsyncByteStream):
 
     def _note(self, status: int, reason: str) -> None:
         self._http._note(self._id, HttpFailure(status, reason, self._has_session))
+
+
+async def _mend_lines(chunks: AsyncIterator[bytes], most: int) -> AsyncIterator[bytes]:
+    """Mend the lines of a stream of events. A line that is longer than any event may be goes on as it is."""
+    parts: list[bytes] = []
+    size = 0
+    async for data in chunks:
+        head, newline, rest = data.rpartition(b"\n")
+        if newline or size + len(rest) > most:
+            lines = b"".join([*parts, head, newline])
+            yield _mend_data(lines) if newline else lines
+            parts, size = [], 0
+        parts.append(rest)
+        size += len(rest)
+    yield b"".join(parts)
+
+
+def _mend_data(lines: bytes) -> bytes:
+    if not has_half_pair(lines):
+        return lines
+    return b"\n".join(
+        b"data: " + mend(line[len(b"data:") :].strip()) if line.startswith(b"data:") else line
+        for line in lines.split(b"\n")
+    )
 
 
 def _read_id(body: bytes) -> object:

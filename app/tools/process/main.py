@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from app.tools.process.connection import Connection, Reports, ServerDown
+from app.tools.process.connection import CONNECTION_CLOSED, NOT_CONFIGURED, Connection, Reports, ServerDown
 from app.tools.process.protocol import (
     HEAD,
     CallEnded,
@@ -34,6 +34,7 @@ from app.tools.process.protocol import (
     decode_to_process,
     encode_frame,
 )
+from app.tools.process.results import fail
 
 _MAX_MEMORY_BYTES = 1024 * 1024 * 1024
 """Of the data of this process alone, without its children."""
@@ -87,13 +88,24 @@ class ToolProcess:
 
     async def _list_tools(self, message: ListTools) -> None:
         try:
-            tools = await self._connections[message.connection].list_tools()
-            self._write(ToolList(message.request, tools))
+            connection = self._connections.get(message.connection)
+            if connection is None:
+                raise ServerDown(NOT_CONFIGURED)
+            self._write(ToolList(message.request, await connection.list_tools()))
         except ServerDown as error:
             self._write(ListFailed(message.request, str(error)))
+        except Exception as error:
+            self._write(ListFailed(message.request, _describe_defect(error)))
 
     async def _call(self, message: CallTool) -> None:
-        answer = await self._connections[message.connection].call(message)
+        connection = self._connections.get(message.connection)
+        try:
+            if connection is None:
+                answer = fail(f"the server of the tool is not available: {NOT_CONFIGURED}", CONNECTION_CLOSED)
+            else:
+                answer = await connection.call(message)
+        except Exception as error:
+            answer = fail(_describe_defect(error), CONNECTION_CLOSED)
         self._write(CallEnded(message.request, answer))
         await self._writer.drain()
 
@@ -105,6 +117,11 @@ class ToolProcess:
 
     def _write(self, message: FromProcess) -> None:
         self._writer.write(encode_frame(message))
+
+
+def _describe_defect(error: Exception) -> str:
+    """A request must have an answer, whatever the SDK raises."""
+    return f"the gateway could not read what the server sent ({type(error).__name__})"
 
 
 class _LimitedLog:

@@ -6,7 +6,6 @@ The SDK's own transport reads lines of any length, in quadratic time, and gives 
 import asyncio
 import contextlib
 import ctypes
-import json
 import os
 import resource
 import signal
@@ -15,11 +14,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
-import mcp_types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
 
+from app.tools.process.messages import parse_message, refuse_long
 from app.tools.process.protocol import Line, ServerSpec
 
 _END_SECONDS = 2.0
@@ -28,6 +26,8 @@ _WRITE_SECONDS = 30.0
 """A child that does not read its input for so long has failed."""
 _STDERR_BYTES_PER_SECOND = 4096
 _READ = 64 * 1024
+_SKIPPED = 16
+"""An answer that is so many times longer than its limit has no end."""
 
 Log = Callable[[Line, str], None]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -71,7 +71,7 @@ async def run_child(
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
         asyncio.create_task(_read_messages(process, received, spec.max_message_bytes, log, closed)),
-        asyncio.create_task(_write_messages(process, to_send, closed)),
+        asyncio.create_task(_write_messages(process, to_send, log, closed)),
         asyncio.create_task(_read_stderr(process, log)),
         asyncio.create_task(_wait_for_end(protocol, process, log, closed)),
     ]
@@ -138,9 +138,9 @@ async def _read_messages(
     assert process.stdout is not None
     try:
         async for line in read_lines(process.stdout, most):
-            message = _parse_line(line)
+            message = parse_message(line)
             if message is not None:
-                await received.send(message)
+                await received.send(SessionMessage(message))
             elif line.strip():
                 shown = line[:80].decode(errors="replace").strip()
                 log("warning", f"the server wrote a line to its output that is no message of the protocol: {shown!r}")
@@ -157,52 +157,47 @@ class MessageTooLong(Exception):
 
 
 async def read_lines(stream: asyncio.StreamReader, most: int) -> AsyncIterator[bytes]:
-    """Yield whole lines. Little is read ahead: an answer must not wait behind a flood. Raises MessageTooLong."""
+    """Yield whole lines. Little is read ahead: an answer must not wait behind a flood. An answer that is too long is an
+    error in its place, so that only its call fails. Raises MessageTooLong."""
     parts: list[bytes] = []
     size = 0
+    skipping = False
     while data := await stream.read(_READ):
         first, *others = data.split(b"\n")
-        parts.append(first)
         size += len(first)
+        if not skipping:
+            parts.append(first)
         for line in others:
-            yield b"".join(parts)
-            parts, size = [line], len(line)
-        if size > most:
+            if not skipping:
+                yield b"".join(parts)
+            parts, size, skipping = [line], len(line), False
+        if size > most and not skipping:
+            error = refuse_long(b"".join(parts[:2]))
+            if error is None:
+                raise MessageTooLong
+            yield error
+            parts, skipping = [], True
+        if size > most * _SKIPPED:
             raise MessageTooLong
 
 
-def _parse_line(line: bytes) -> SessionMessage | None:
-    try:
-        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except (ValidationError, ValueError):
-        whole = _replace_halves(line)
-        return None if whole is None else _parse_line(whole)
-
-
-def _replace_halves(line: bytes) -> bytes | None:
-    """Return a JSON text with `?` for each half of a surrogate pair, which Python's servers send for names of files
-    that are not UTF-8; None if it has none, or is not valid JSON."""
-    if b"\\ud" not in line.lower():
-        return None
-    try:
-        text = json.dumps(json.loads(line), ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
-    whole = text.encode("utf-8", "replace")
-    return None if whole == text.encode("utf-8", "surrogatepass") else whole
-
-
 async def _write_messages(
-    process: asyncio.subprocess.Process, to_send: MemoryObjectReceiveStream[SessionMessage], closed: asyncio.Event
+    process: asyncio.subprocess.Process,
+    to_send: MemoryObjectReceiveStream[SessionMessage],
+    log: Log,
+    closed: asyncio.Event,
 ) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(OSError, TimeoutError):
+    try:
         async for message in to_send:
             process.stdin.write(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
             async with asyncio.timeout(_WRITE_SECONDS):
                 await process.stdin.drain()
-        return
-    closed.set()
+    except (OSError, TimeoutError):
+        closed.set()
+    except ValueError:
+        log("warning", "a message to the server could not be written; it is ended")
+        closed.set()
 
 
 async def _read_stderr(process: asyncio.subprocess.Process, log: Log) -> None:

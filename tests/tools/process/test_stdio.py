@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from app.tools.process.stdio import MessageTooLong, _parse_line, read_lines
+from app.tools.process.stdio import MessageTooLong, read_lines
 
 from tests.each_case import each_case
 
@@ -31,21 +31,6 @@ async def read(*chunks: bytes, most: int = 10) -> list[bytes]:
     return lines
 
 
-@each_case(
-    ("escaped", "text"),
-    [
-        (r"a\ud800b", "a?b"),
-        (r"caf\udce9.txt \ud83d\ude00", "caf?.txt \U0001f600"),
-        (r"\UD800", None),
-        (r"\\ud800", "\\ud800"),
-    ],
-)
-async def test_half_a_surrogate_pair_does_not_lose_the_message(escaped: str, text: str | None) -> None:
-    message = _parse_line(b'{"jsonrpc":"2.0","id":1,"result":{"text":"%b"}}' % escaped.encode())
-    found = None if message is None else message.message.model_dump()["result"]["text"]
-    assert found == text
-
-
 async def test_any_cut_gives_the_same_lines() -> None:
     text = b'{"a":1}\n\n\xc3\xa9\r\nlast'
     for cut in range(len(text)):
@@ -57,3 +42,12 @@ async def test_any_cut_gives_the_same_lines() -> None:
 async def test_a_line_that_is_too_long_ends_the_reading(chunks: list[bytes]) -> None:
     with pytest.raises(MessageTooLong):
         await read(*chunks)
+
+
+async def test_an_answer_that_is_too_long_is_an_error_in_its_place() -> None:
+    begun = b'{"jsonrpc":"2.0","id":"parley-7","result":"'
+    lines = await read(b"ok\n" + begun, b"x" * 60, b"x" * 60, b'"}\nnext\n', most=100)
+    assert [line[:40] for line in lines[::2]] == [b"ok", b"next"]
+    assert b'"id":"parley-7"' in lines[1] and b"longer than its limit" in lines[1]
+    with pytest.raises(MessageTooLong):
+        await read(begun, *([b"x" * 60] * 40), most=100)

@@ -26,6 +26,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{- define "parley.severalPods" -}}
+{{- if or .Values.autoscaling.enabled (gt (int .Values.replicas) 1) }}true{{ end -}}
+{{- end -}}
+
+{{- define "parley.sharedState" -}}
+{{- if or .Values.state.url .Values.state.existingSecret }}true{{ end -}}
+{{- end -}}
+
 {{- define "parley.keysSecret" -}}
 {{- if .Values.keys.existingSecret -}}
 {{ .Values.keys.existingSecret }}
