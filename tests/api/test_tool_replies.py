@@ -440,6 +440,18 @@ def test_parallel_calls_in_text_give_the_reply_of_native_ones(path: str, body: J
             assert read_parallel(profile, chunk({"content": text}), path, asked) == native, profile
 
 
+def test_a_stored_call_of_a_tool_can_be_referred_to() -> None:
+    model, question = Model(), {"role": "user", "content": "Weather?"}
+    servers = FakeServers([NOW], {"wx-now": text_answer("12")})
+    with gateway(model, servers, responses={"store_seconds": 3600}) as running:
+        output = running.post("/v1/responses", {"model": "m", "input": [question]}).json["output"]
+        named = [{"type": "item_reference", "id": item["id"]} for item in output]
+        running.post("/v1/responses", {"model": "m", "input": [question, *named, question]})
+    [_, first, again] = [json.loads(request.content)["messages"] for request in model.requests]
+    assert again == [*first, {"role": "assistant", "content": "Sunny."}, question]
+    assert [message["role"] for message in first] == ["user", "assistant", "tool"]
+
+
 def test_snapshots_have_the_results_too() -> None:
     with gateway(Model()) as running:
         frames = running.post("/v1/chat", CHAT | {"stream": True, "stream_mode": "snapshot"}).frames
