@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from app.chat.events import Event, Finish, OutputOutcome, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
+from app.steps.json_format import is_enforced
 from app.steps.json_schema import Unchecked, is_prepared, prepare_schema, validate
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
@@ -166,9 +167,12 @@ def describe_check(check: OutputCheck, demand: str) -> str:
 class OutputCheckStage:
     """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
 
-    def __init__(self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool, valid: OutputOutcome = "valid"
+    ) -> None:
         """`path` is that of the response format in the request. Without `warns`, another part of the gateway acts on
-        an invalid text."""
+        an invalid text. `valid` is the outcome of a valid one."""
+        self._valid = valid
         self._schema = schema
         self._demand = name_demand(schema, path)
         self._warns = warns
@@ -229,7 +233,7 @@ class OutputCheckStage:
     def _check_cut(self, finish: Finish) -> Finish:
         """Check a reply that has reached its limit of tokens, perhaps behind its JSON."""
         if self._check_text().outcome == "valid":
-            return replace(finish, output="valid")
+            return replace(finish, output=self._valid)
         text = (
             f"the reply reached its limit of tokens before its JSON was complete for {self._demand}; raise max_tokens"
         )
@@ -241,9 +245,9 @@ class OutputCheckStage:
 
     def _check(self, finish: Finish) -> Finish:
         check = self._check_text()
-        finish = replace(finish, output=check.outcome)
         if check.outcome == "valid":
-            return finish
+            return replace(finish, output=self._valid)
+        finish = replace(finish, output=check.outcome)
         if self._warns:
             finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._demand)))
         return replace(finish, cacheable=False) if check.outcome == "invalid" else finish
@@ -253,4 +257,5 @@ def make_output_stage(request: ChatRequest, profile: Profile) -> OutputCheckStag
     schema = None if profile.check_output == "off" else find_output_schema(request)
     if schema is None:
         return None
-    return OutputCheckStage(schema, request.paths.param("response_format"), warns=profile.check_output == "warn")
+    path, warns = request.paths.param("response_format"), profile.check_output == "warn"
+    return OutputCheckStage(schema, path, warns=warns, valid="valid" if is_enforced(request, profile) else "explained")

@@ -151,6 +151,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_once_more() -> None:
     second = json.loads(models.requests[1].content)["messages"]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == BAD and "the text is not JSON" in second[2]["content"]
+    assert json.dumps(SCHEMA).replace(" ", "") in second[2]["content"]
     assert any("is not valid against the schema" in line and "asked once more" in line for line in warnings(answer))
     assert 'parley_output_checks_total{model="m",outcome="asked_again"} 1.0' in metrics
     assert 'parley_tokens_total{key="",kind="output",model="m"} 10.0' in metrics
@@ -326,3 +327,25 @@ def test_a_new_schema_is_read_in_a_thread_once(stream: bool, monkeypatch: pytest
         for _ in range(2):
             assert ask(gateway, CHAT, body(CHAT, schema, stream=stream)).status == 200
     assert threads == [False]
+
+
+@each_case(
+    ("mode", "formats", "outcome", "told"),
+    [
+        ("warn", ["json_schema"], "valid", ""),
+        ("warn", ["json_object"], "explained", "was sent as json_object"),
+        ("warn", [], "explained", "was not sent"),
+        ("enforce", ["json_schema"], "valid", ""),
+        ("enforce", [], "explained", "was not sent"),
+    ],
+)
+def test_the_metric_says_whether_the_format_was_sent_or_explained(
+    mode: str, formats: list[str], outcome: str, told: str
+) -> None:
+    tree = settings(mode)
+    tree["models"]["m"]["profile"] = {"check_output": mode, "response_formats": formats}
+    with Running(tree, ModelServer(say(GOOD))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+        metrics = gateway.get("/metrics").body.decode()
+    assert f'parley_output_checks_total{{model="m",outcome="{outcome}"}} 1.0' in metrics
+    assert [told in line for line in warnings(answer)] == ([True] if told else [])
