@@ -49,6 +49,7 @@ from app.routing import ModelRoute, PreparedRequest
 from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
 from app.steps.media import MediaRequest
+from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
 from app.upstream.causes import describe_fault
 
@@ -254,7 +255,9 @@ class ChatEndpoint(Generic[Parsed]):
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
-                del raw, parsing
+                if memory is not None and memory.conversation is not None and isinstance(parsed, ParsedRequest):
+                    parsed = replace(parsed, request=replace(parsed.request, known=memory.conversation))
+                del raw, parsing, memory
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):
@@ -356,7 +359,7 @@ class ChatEndpoint(Generic[Parsed]):
         kept = context.reasoning
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
         dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
-        waits = media_requests or request.is_large or dropped
+        waits = media_requests or request.is_large or dropped or checks_new_schema(route, parsed.request)
         prepared = None if waits else gateway.prepare(route, parsed.request)
         response = self.create_response(request, parsed, info)
         if wanted != NOTHING_WANTED:
@@ -430,6 +433,8 @@ class ChatEndpoint(Generic[Parsed]):
         media_requests = unprepared.media_requests
         if media_requests is None:
             media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)
+        if checks_new_schema(unprepared.route, unprepared.request):
+            await call_in_thread(prepare_check, unprepared.request)
         media = await gateway.load_media(
             unprepared.route, unprepared.request, media_requests, options.lease.take, options.caller
         )
@@ -496,6 +501,12 @@ def _answer(
 ) -> Coroutine[Any, Any, None]:
     response, opening = endpoint.prepare(request, parsed, route)
     return endpoint.deliver(request, response, opening)
+
+
+def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
+    """Whether a schema must be read before the reply can be checked at once."""
+    checks = any(deployment.profile.check_output != "off" for deployment in route.deployments)
+    return bool(request.params) and checks and has_new_schema(request)
 
 
 def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:

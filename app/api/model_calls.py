@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply
+from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply, checks_new_schema
 from app.api.context import AppContext
 from app.api.reply_response import ReplyResponse
 from app.cache import CacheRequest, InFlightCall, ReplaySource
@@ -128,7 +128,7 @@ class ReplyOfCalls:
             dropped = kept.find_dropped(conversation, wanted)
             if dropped:
                 return await endpoint.restore(unprepared, dropped, self._context.caller_id(self._request.scope))
-        if self._request.is_large or has_media(conversation):
+        if self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation):
             return await endpoint.prepare_in_thread(unprepared)
         return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
 

@@ -16,6 +16,9 @@ from app.state.urls import PostgresUrl, describe_state_url
 _Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 
 _CONNECT_SECONDS = 5
+_WAIT_SECONDS = 5.0
+"""How long a request waits for a connection, and the pool goes on trying to open one. By itself the pool would try for
+minutes, with pauses that double: a server that is back after an outage would not be noticed for as long again."""
 _STATEMENT_MILLISECONDS = 10_000
 _MAX_CONNECTIONS = 4
 _REST_SECONDS = 5.0
@@ -130,7 +133,8 @@ class PostgresDatabase:
                     configure=_configure,
                     min_size=0,
                     max_size=_MAX_CONNECTIONS,
-                    timeout=_CONNECT_SECONDS,
+                    timeout=_WAIT_SECONDS,
+                    reconnect_timeout=_WAIT_SECONDS,
                     max_idle=_IDLE_SECONDS,
                     max_lifetime=_MAX_AGE_SECONDS,
                     check=ConnectionPool.check_connection,
@@ -144,7 +148,7 @@ class PostgresDatabase:
             psycopg.connect(self._url, connect_timeout=2).close()
         except psycopg.Error as error:
             return _first_line(error)
-        return f"no connection became free within {_CONNECT_SECONDS} s"
+        return f"no connection became free within {_WAIT_SECONDS:g} s"
 
 
 @contextlib.contextmanager

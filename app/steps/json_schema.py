@@ -8,6 +8,7 @@ evaluated, four members that it goes down into, a thousand characters of a value
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
@@ -18,8 +19,8 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 from pydantic_core import SchemaError
 
 MAX_SCHEMA_BYTES = 256 * 1024
-MAX_SCHEMA_WORK = 15_000
-"""The least that may be used for the schema itself. One that was checked is kept."""
+MAX_SCHEMA_WORK = 40_000
+"""The work for the schema itself, which is kept: some 0.4 s. `prepare_schema` does it in a thread before."""
 MAX_VIOLATIONS = 10
 MAX_PATTERN_CHARACTERS = 2000
 MAX_PATTERN_STATES = 20_000
@@ -76,32 +77,81 @@ def _get_size(value: Any) -> int:
     return len(value) if isinstance(value, str) else _work.sizes.get(id(value), 10)
 
 
-def validate(value: Any, schema: Mapping[str, Any] | bool, max_work: int) -> list[str]:
-    """Return what is wrong with a value, at most MAX_VIOLATIONS texts that begin with a JSON path; [] if it is valid.
+def is_prepared(schema: Mapping[str, Any] | bool) -> bool:
+    """Whether `validate` has no work with the schema itself."""
+    try:
+        return _encode(schema) in _prepared
+    except Unchecked:
+        return True
 
-    The draft is the one that `$schema` names, else 2020-12. `format` is not checked, as the draft says. `max_work`
-    bounds the work: a thousand units take some 10 ms. Raises Unchecked.
-    """
+
+def prepare_schema(schema: Mapping[str, Any] | bool) -> None:
+    """Read a schema for `validate`."""
+    with suppress(Unchecked):
+        _find_validator(_encode(schema))
+
+
+def _encode(schema: Mapping[str, Any] | bool) -> bytes:
     try:
         data = msgspec.json.encode(schema)
     except (ValueError, RecursionError) as error:  # half of a surrogate pair, or nested too deeply
         raise Unchecked(f"the schema cannot be written as JSON: {error}") from None
     if len(data) > MAX_SCHEMA_BYTES:
         raise Unchecked(f"the schema is larger than {MAX_SCHEMA_BYTES} bytes")
-    _work.left, _work.schema_bytes = max(max_work, MAX_SCHEMA_WORK), len(data)
+    return data
+
+
+def validate(value: Any, schema: Mapping[str, Any] | bool, max_work: int) -> list[str]:
+    """Return what is wrong with a value, at most MAX_VIOLATIONS texts that begin with a JSON path; [] if it is valid.
+
+    The draft is the one that `$schema` names, else 2020-12. `format` is not checked, as the draft says. `max_work`
+    bounds the work: a thousand units take some 10 ms. Raises Unchecked.
+    """
+    data = _encode(schema)
+    validator = _find_validator(data)
+    _work.left, _work.schema_bytes = max_work, len(data)
     try:
-        validator = _make_validator(data)
-        _work.left = max_work
         _measure(value)
         return [_describe(error) for error in islice(validator.iter_errors(value), MAX_VIOLATIONS)]
-    except Unchecked:
-        raise
-    except RecursionError:
-        raise Unchecked("the schema or the reply is nested too deeply") from None
-    except Exception as error:  # of jsonschema and referencing: a reference that leads nowhere
-        raise Unchecked(f"{type(error).__name__.lstrip('_')}: {str(error)[:_MAX_WORDS]}") from None
+    except Exception as error:
+        raise _make_unchecked(error) from None
     finally:
         _work.sizes = {}
+
+
+_MAX_PREPARED = 64
+_prepared: dict[bytes, Any] = {}
+"""The validators of the schemas that were used last, by their JSON; an Unchecked for one that has none."""
+
+
+def _find_validator(data: bytes) -> Any:
+    """Return the validator of a schema. Raises Unchecked."""
+    found = _prepared.pop(data, None) or _make_or_refuse(data)
+    while len(_prepared) >= _MAX_PREPARED:
+        _prepared.pop(next(iter(_prepared), b""), None)
+    _prepared[data] = found
+    if isinstance(found, Unchecked):
+        raise Unchecked(str(found))
+    return found
+
+
+def _make_or_refuse(data: bytes) -> Any:
+    _work.left, _work.schema_bytes = MAX_SCHEMA_WORK, len(data)
+    try:
+        return _make_validator(data)
+    except Exception as error:
+        return Unchecked(str(_make_unchecked(error)))
+    finally:
+        _work.sizes = {}
+
+
+def _make_unchecked(error: Exception) -> Unchecked:
+    if isinstance(error, Unchecked):
+        return error
+    if isinstance(error, RecursionError):
+        return Unchecked("the schema or the reply is nested too deeply")
+    # Of jsonschema and referencing: a reference that leads nowhere.
+    return Unchecked(f"{type(error).__name__.lstrip('_')}: {str(error)[:_MAX_WORDS]}")
 
 
 def _describe(error: Any) -> str:
@@ -112,7 +162,6 @@ def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_WORDS else f"{text[: _MAX_WORDS // 2 - 2]} … {text[2 - _MAX_WORDS // 2 :]}"
 
 
-@lru_cache(maxsize=64)
 def _make_validator(data: bytes) -> Any:
     """Return the validator of a schema. Raises Unchecked if the schema is not valid."""
     from jsonschema import validators  # takes 60 ms, and is needed by few

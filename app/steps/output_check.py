@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from app.chat.events import Event, Finish, OutputOutcome, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
-from app.steps.json_schema import Unchecked, validate
+from app.steps.json_format import is_enforced
+from app.steps.json_schema import Unchecked, is_prepared, prepare_schema, validate
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """A longer reply is not checked."""
@@ -33,6 +34,10 @@ ANY_JSON: Mapping[str, Any] = {"type": ["object", "array"]}
 """What `json_object` without a schema demands. Servers differ in whether it may be an array."""
 
 _FENCE = re.compile(r"```[a-zA-Z0-9_-]*[ \t]*\r?\n")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_CONTROL = re.compile(r"[\x00-\x1f]")
+_NO_NUMBER = re.compile(r"[:\[,]\s*-?(?:NaN|Infinity)\b")
+"""What json_repair would make a string."""
 _BRACKET = re.compile(r"[][{}]")
 _NO_CONTENT = re.compile(r"[\s,:\"'\\]+")
 
@@ -55,6 +60,19 @@ def find_output_schema(request: ChatRequest) -> Mapping[str, Any] | bool | None:
     if not isinstance(schema, dict | bool):
         schema = ANY_JSON if kind == "json_object" else None
     return schema
+
+
+def has_new_schema(request: ChatRequest) -> bool:
+    """Whether the check of the reply must first read the schema, which takes up to 0.4 s: see `prepare_check`."""
+    schema = find_output_schema(request)
+    return schema is not None and schema is not ANY_JSON and not is_prepared(schema)
+
+
+def prepare_check(request: ChatRequest) -> None:
+    """Read the schema of a request."""
+    schema = find_output_schema(request)
+    if schema is not None and schema is not ANY_JSON:
+        prepare_schema(schema)
 
 
 def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> OutputCheck:
@@ -90,15 +108,18 @@ def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> l
 def _mend(text: str, max_work: int) -> str | None:
     """Return the JSON that a text is meant to be; None if that would lose or invent any of it, or take more than
     `max_work` units of 10 µs, of which json_repair needs up to one for two characters."""
-    inner = text.strip()
+    inner = text.strip("\ufeff \t\r\n")
     fence = _FENCE.match(inner)
     if fence is not None and inner.endswith("```"):
         inner = inner[fence.end() : -3].strip()
+    inner = _STRING.sub(_escape_control, inner)
     try:
         msgspec.json.decode(inner)
         return inner
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         pass
+    if _NO_NUMBER.search(inner):
+        return None
     if not inner.startswith(("{", "[")) or len(inner) > 2 * max_work or _is_deep(inner):
         return None
     try:
@@ -107,6 +128,11 @@ def _mend(text: str, max_work: int) -> str | None:
     except (ValueError, TypeError, RecursionError, OverflowError):
         return None
     return mended if _list_content(mended) == _list_content(inner) else None
+
+
+def _escape_control(string: re.Match[str]) -> str:
+    """Return a string as it is, but with escapes for its line ends and other control characters."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", string[0])
 
 
 def _is_deep(text: str) -> bool:
@@ -141,9 +167,12 @@ def describe_check(check: OutputCheck, demand: str) -> str:
 class OutputCheckStage:
     """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
 
-    def __init__(self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool, valid: OutputOutcome = "valid"
+    ) -> None:
         """`path` is that of the response format in the request. Without `warns`, another part of the gateway acts on
-        an invalid text."""
+        an invalid text. `valid` is the outcome of a valid one."""
+        self._valid = valid
         self._schema = schema
         self._demand = name_demand(schema, path)
         self._warns = warns
@@ -163,7 +192,11 @@ class OutputCheckStage:
             elif type(event) is ToolCallDelta:
                 self._has_calls = True
         last = events[-1] if events else None
-        if type(last) is not Finish or last.reason != "stop" or self._has_calls:
+        if type(last) is not Finish or self._has_calls:
+            return events
+        if last.reason == "length":
+            return [*events[:-1], self._check_cut(last)]
+        if last.reason != "stop":
             return events
         moved = self._find_reasoned_output()
         if moved is not None:
@@ -197,12 +230,24 @@ class OutputCheckStage:
         warning = f"the model server sent the JSON for {self._demand} as reasoning; it is the text as well"
         return replace(finish, output="mended", warnings=(*finish.warnings, warning))
 
-    def _check(self, finish: Finish) -> Finish:
+    def _check_cut(self, finish: Finish) -> Finish:
+        """Check a reply that has reached its limit of tokens, perhaps behind its JSON."""
+        if self._check_text().outcome == "valid":
+            return replace(finish, output=self._valid)
+        text = (
+            f"the reply reached its limit of tokens before its JSON was complete for {self._demand}; raise max_tokens"
+        )
+        return replace(finish, output="unchecked", warnings=(*finish.warnings, text))
+
+    def _check_text(self) -> OutputCheck:
         text = "".join(self._texts) if self._length <= MAX_TEXT_CHARACTERS else " " * (MAX_TEXT_CHARACTERS + 1)
-        check = check_output(text, self._schema, MAX_WORK)
-        finish = replace(finish, output=check.outcome)
+        return check_output(text, self._schema, MAX_WORK)
+
+    def _check(self, finish: Finish) -> Finish:
+        check = self._check_text()
         if check.outcome == "valid":
-            return finish
+            return replace(finish, output=self._valid)
+        finish = replace(finish, output=check.outcome)
         if self._warns:
             finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._demand)))
         return replace(finish, cacheable=False) if check.outcome == "invalid" else finish
@@ -212,4 +257,5 @@ def make_output_stage(request: ChatRequest, profile: Profile) -> OutputCheckStag
     schema = None if profile.check_output == "off" else find_output_schema(request)
     if schema is None:
         return None
-    return OutputCheckStage(schema, request.paths.param("response_format"), warns=profile.check_output == "warn")
+    path, warns = request.paths.param("response_format"), profile.check_output == "warn"
+    return OutputCheckStage(schema, path, warns=warns, valid="valid" if is_enforced(request, profile) else "explained")

@@ -1,11 +1,13 @@
 """Replies to requests with a JSON schema are checked: warned of, mended, asked for again, or refused."""
 
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
+from app.steps import json_schema
 
 from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
@@ -105,12 +107,12 @@ def test_an_invalid_reply_is_not_cached_and_a_valid_one_is() -> None:
 @each_case(
     "given",
     [
-        {"finish": "length"},
+        {"finish": "content_filter"},
         {"finish": "tool_calls", "calls": True},
     ],
 )
 @pytest.mark.parametrize("mode", ["warn", "enforce"])
-def test_a_reply_that_is_cut_or_calls_is_not_checked(mode: str, given: dict[str, Any]) -> None:
+def test_a_reply_that_is_filtered_or_calls_is_not_checked(mode: str, given: dict[str, Any]) -> None:
     tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     with Running(settings(mode), ModelServer(say(BAD, **given))) as gateway:
         answer = ask(gateway, CHAT, body(CHAT, tools=tools))
@@ -149,6 +151,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_once_more() -> None:
     second = json.loads(models.requests[1].content)["messages"]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == BAD and "the text is not JSON" in second[2]["content"]
+    assert json.dumps(SCHEMA).replace(" ", "") in second[2]["content"]
     assert any("is not valid against the schema" in line and "asked once more" in line for line in warnings(answer))
     assert 'parley_output_checks_total{model="m",outcome="asked_again"} 1.0' in metrics
     assert 'parley_tokens_total{key="",kind="output",model="m"} 10.0' in metrics
@@ -233,3 +236,116 @@ def test_json_mode_is_checked_too(path: str, mode: str) -> None:
     else:
         assert BAD not in text and "asked once more" in text
         assert "This reply is not JSON" in models.requests[1].content.decode()
+
+
+@each_case(
+    ("path", "end"),
+    [
+        (CHAT, '"finish_reason":"length"'),
+        (PARLEY, '"finish_reason":"length"'),
+        (MESSAGES, '"stop_reason":"max_tokens"'),
+        (RESPONSES, '"incomplete_details":{"reason":"max_output_tokens"}'),
+    ],
+)
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+def test_a_reply_that_is_cut_is_told_as_such(path: str, end: str, mode: str) -> None:
+    models = ModelServer(say('{"a": ', finish="length"))
+    with Running(settings(mode), models) as gateway:
+        answer = ask(gateway, path, body(path))
+        metrics = gateway.get("/metrics").body.decode()
+    text = answer.body.decode()
+    assert answer.status == 200 and end in text
+    assert "the reply reached its limit of tokens before its JSON was complete" in text
+    assert 'parley_output_checks_total{model="m",outcome="unchecked"} 1.0' in metrics
+    assert len(models.requests) == 1
+
+
+def refuse(_: httpx.Request) -> httpx.Response:
+    chunks: list[dict[str, Any]] = [
+        {"choices": [{"index": 0, "delta": {"refusal": "I cannot."}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    return streamed(*[f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks], b"data: [DONE]\n\n")
+
+
+@each_case(
+    ("path", "told"),
+    [
+        (CHAT, '"refusal":"I cannot."'),
+        (PARLEY, '"refusal":true'),
+        (MESSAGES, '"stop_reason":"refusal"'),
+        (RESPONSES, '"type":"refusal","refusal":"I cannot."'),
+    ],
+)
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_reaches_every_format_and_is_not_invalid(path: str, told: str, mode: str, stream: bool) -> None:
+    models = ModelServer(refuse)
+    with Running(settings(mode), models) as gateway:
+        answer = ask(gateway, path, body(path, stream=stream))
+        metrics = gateway.get("/metrics").body.decode()
+    text = answer.body.decode()
+    assert answer.status == 200 and told in text and "I cannot." in text
+    assert "not valid" not in text
+    assert "parley_output_checks_total{" not in metrics
+    assert len(models.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_of_a_messages_server_is_not_invalid(stream: bool) -> None:
+    message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "I cannot."}]}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    reply = {**message, "id": "m", "model": "m", "stop_reason": "refusal", "usage": usage}
+    tree = settings("enforce")
+    tree["upstreams"]["local"] = {"base_url": "http://model.test", "api": "messages"}
+    with Running(tree, ModelServer(lambda _: httpx.Response(200, json=reply))) as gateway:
+        answers = [ask(gateway, path, body(path, stream=stream)) for path in (CHAT, MESSAGES, RESPONSES)]
+    for answer, told in zip(answers, ('"content_filter"', '"stop_reason":"refusal"', '"content_filter"'), strict=True):
+        assert answer.status == 200 and told in answer.body.decode() and "I cannot." in answer.body.decode()
+
+
+def test_an_empty_reply_is_asked_for_again() -> None:
+    models = ModelServer(say("", GOOD))
+    with Running(settings("enforce"), models) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+    assert answer.json["choices"][0]["message"]["content"] == GOOD
+    assert "the text is empty" in json.loads(models.requests[-1].content)["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_new_schema_is_read_in_a_thread_once(stream: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+
+    def watch(data: bytes) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return make(data)
+
+    make = json_schema._make_validator
+    monkeypatch.setattr(json_schema, "_make_validator", watch)
+    schema = {**SCHEMA, "title": f"read once {stream}"}
+    with Running(settings("warn"), ModelServer(say(GOOD, GOOD))) as gateway:
+        for _ in range(2):
+            assert ask(gateway, CHAT, body(CHAT, schema, stream=stream)).status == 200
+    assert threads == [False]
+
+
+@each_case(
+    ("mode", "formats", "outcome", "told"),
+    [
+        ("warn", ["json_schema"], "valid", ""),
+        ("warn", ["json_object"], "explained", "was sent as json_object"),
+        ("warn", [], "explained", "was not sent"),
+        ("enforce", ["json_schema"], "valid", ""),
+        ("enforce", [], "explained", "was not sent"),
+    ],
+)
+def test_the_metric_says_whether_the_format_was_sent_or_explained(
+    mode: str, formats: list[str], outcome: str, told: str
+) -> None:
+    tree = settings(mode)
+    tree["models"]["m"]["profile"] = {"check_output": mode, "response_formats": formats}
+    with Running(tree, ModelServer(say(GOOD))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+        metrics = gateway.get("/metrics").body.decode()
+    assert f'parley_output_checks_total{{model="m",outcome="{outcome}"}} 1.0' in metrics
+    assert [told in line for line in warnings(answer)] == ([True] if told else [])

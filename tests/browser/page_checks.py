@@ -15,6 +15,28 @@ IMAGES = os.environ.get("PLAYGROUND_IMAGES")
 OpenPage: TypeAlias = Callable[..., Any]
 """The fixture `open_page`."""
 
+_TOUCHING = """() => {
+  const shownIn = document.querySelector("dialog[open]") ?? document;
+  const buttons = [...shownIn.querySelectorAll("button, a, select, summary, input:not([type=file])")];
+  const shown = buttons.filter((one) => one.checkVisibility() && !one.closest(".visually-hidden, .skip"));
+  const sticky = (one) => Boolean(one.closest(".top, .composer, .answers"));
+  const boxes = shown.map((one) => [one, one.getBoundingClientRect()]).filter(([, box]) => box.width > 1);
+  const found = [];
+  for (const [at, [one, a]] of boxes.entries()) {
+    for (const [other, b] of boxes.slice(at + 1)) {
+      if (one.contains(other) || other.contains(one) || sticky(one) !== sticky(other)) continue;
+      const across = Math.max(a.left - b.right, b.left - a.right);
+      const down = Math.max(a.top - b.bottom, b.top - a.bottom);
+      if (Math.max(across, down) < 4) found.push([one.textContent, other.textContent, across, down]);
+    }
+  }
+  return found;
+}"""
+_CUT_OFF = """() => [...document.querySelectorAll("main *")]
+  .filter((one) => one.checkVisibility() && !one.closest("pre, textarea, thead, .visually-hidden, svg, select"))
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible")
+  .map((one) => one.outerHTML.slice(0, 120))"""
+
 
 def expect(locator: Any, message: str | None = None) -> Any:
     """Return Playwright's assertions of a locator, which wait until they hold."""
@@ -31,6 +53,13 @@ def check_accessible(page: Any) -> None:
     found = axe.Axe().run(page, options={"runOnly": {"type": "tag", "values": tags}, "resultTypes": ["violations"]})
     violations = [(one["id"], [node["html"][:200] for node in one["nodes"]]) for one in found.response["violations"]]
     assert violations == [], violations
+
+
+def check_layout(page: Any, name: str) -> None:
+    """Nothing touches, nothing is cut off, and nothing is wider than the screen."""
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+    assert page.evaluate(_TOUCHING) == [], name
+    assert page.evaluate(_CUT_OFF) == [], name
 
 
 def take_picture(page: Any, name: str) -> None:

@@ -1,9 +1,13 @@
 """Both kinds of state database keep the same contract."""
 
+import select
+import socket
+import socketserver
 import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from app.state import Database, StateError, ValueRefused, open_database
@@ -159,6 +163,50 @@ def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: 
         statements.execute(PUT, ("a", "d", 1, 0))
     assert count(database) == 1
     database.close()
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """Passes the bytes of a connection on to a server."""
+
+    daemon_threads = allow_reuse_address = True
+    block_on_close = False
+
+    def __init__(self, port: int, server: tuple[str, int]) -> None:
+        self.server = server
+        super().__init__(("127.0.0.1", port), RelayedConnection)
+
+
+class RelayedConnection(socketserver.BaseRequestHandler):
+    server: Relay
+
+    def handle(self) -> None:
+        with socket.create_connection(self.server.server) as there:
+            others = {self.request: there, there: self.request}
+            while True:
+                for one in select.select([*others], [], [])[0]:
+                    data = one.recv(65536)
+                    if not data:
+                        return
+                    others[one].sendall(data)
+
+
+def test_a_postgres_that_is_back_is_used_again_soon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.state.postgres._WAIT_SECONDS", 0.3)
+    monkeypatch.setattr("app.state.postgres._REST_SECONDS", 0.0)
+    address = make_address("postgres", tmp_path)
+    assert isinstance(address, PostgresUrl)
+    there = urlsplit(address.url)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    database = open_database(PostgresUrl(urlunsplit(there._replace(netloc=f"{there.username}@127.0.0.1:{port}"))))
+    for _ in range(2):
+        with pytest.raises(StateError, match="refused"):
+            count(database)
+    with Relay(port, (str(there.hostname), int(there.port or 5432))) as relay:
+        threading.Thread(target=relay.serve_forever, args=(0.01,), daemon=True).start()
+        assert count(database) == 0
+        database.close()
+        relay.shutdown()
 
 
 def test_an_unreachable_postgres_is_an_error_that_shows_no_password() -> None:

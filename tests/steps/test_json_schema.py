@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.steps.json_schema import MAX_VIOLATIONS, Unchecked, validate
+from app.steps.json_schema import MAX_VIOLATIONS, Unchecked, is_prepared, prepare_schema, validate
 
 from tests.each_case import each_case
 
@@ -168,3 +168,27 @@ def test_few_violations_are_told_and_each_is_short() -> None:
 
 def test_a_pattern_that_python_would_match_for_years_is_matched_at_once() -> None:
     assert validate("a" * 10_000 + "!", {"pattern": "^(a+)+$"}, 1000) != []
+
+
+def test_a_schema_is_read_once_whether_it_can_be_checked_or_not() -> None:
+    for schema in ({"title": "prepared"}, {"type": "prepared"}, {"$ref": "#/prepared"}):
+        assert not is_prepared(schema)
+        prepare_schema(schema)
+        assert is_prepared(schema)
+    with pytest.raises(Unchecked, match="the schema is not valid"):
+        validate(1, {"type": "prepared"}, 1000)
+
+
+def test_schemas_that_are_used_are_kept() -> None:
+    kept = {"title": "kept"}
+    for number in range(200):
+        prepare_schema(kept)
+        prepare_schema({"title": f"other {number}"})
+    assert is_prepared(kept)
+    assert not is_prepared({"title": "other 1"})
+
+
+@pytest.mark.parametrize("schema", [{"title": "x" * 300_000}, {"title": "\ud800"}])
+def test_a_schema_that_is_never_checked_needs_no_preparation(schema: Any) -> None:
+    assert is_prepared(schema)
+    prepare_schema(schema)

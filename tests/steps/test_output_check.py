@@ -44,6 +44,15 @@ SCHEMA = {
         ('{"a": 1, "c": 2}', "invalid", None),
         ('{"a": "1"}', "invalid", None),
         ('{"a": 1 /* one */}', "invalid", None),
+        ('{"a": 1, "b": "x\ny\t\x01"}', "mended", '{"a": 1, "b": "x\\u000ay\\u0009\\u0001"}'),
+        ('{"a": 1,\n "b": "x"}', "valid", None),
+        ('\ufeff{"a": 1}', "mended", '{"a": 1}'),
+        ('{"a": 1, "b": NaN,}', "invalid", None),
+        ('{"a": NaN}', "invalid", None),
+        ('{"a": 1e400}', "invalid", None),
+        ('{"a": 1, "a": 2}', "valid", None),
+        ('{"a": 1, "a": 2,}', "invalid", None),
+        ('{"a": 18446744073709551616}', "valid", None),
         ("1", "invalid", None),
         ("", "invalid", None),
         ("The answer.", "invalid", None),
@@ -104,7 +113,7 @@ def test_a_valid_text_changes_nothing_but_the_outcome() -> None:
 @each_case(
     "events",
     [
-        [*text("cut"), Finish("length")],
+        [*text("cut"), Finish("content_filter")],
         [*text("x"), ToolCallDelta(0, "{}", "id", "f"), Finish("tool_calls")],
         [TextDelta("I must not.", refusal=True), Finish("stop")],
         [*text("x"), Failed(Fault("server_error", "no", True))],
@@ -171,8 +180,14 @@ def test_json_that_comes_as_reasoning_is_the_text_as_well(
 
 
 def test_reasoning_of_a_reply_that_is_cut_is_not_its_text() -> None:
-    events: list[Event] = [ReasoningDelta('{"a": 1}'), Finish("length")]
-    assert run(events) == events
+    thought, end = run([ReasoningDelta('{"a": 1}'), Finish("length")])
+    assert thought == ReasoningDelta('{"a": 1}')
+    assert isinstance(end, Finish) and end.output == "unchecked"
+
+
+def test_a_reply_that_is_cut_behind_its_json_is_valid() -> None:
+    *_, end = run([*text('{"a": 1}\n'), Finish("length")])
+    assert isinstance(end, Finish) and (end.output, end.warnings) == ("valid", ())
 
 
 @each_case(

@@ -46,3 +46,8 @@ export function t(key, values = {}) {
 export function number(value, digits = 0) {
   return value.toLocaleString(language === "zh" ? "zh-CN" : "en", { maximumFractionDigits: digits });
 }
+
+/** @param {string} text a time in ISO 8601 */
+export function dateTime(text) {
+  return new Date(text).toLocaleString(language === "zh" ? "zh-CN" : "en-GB", { dateStyle: "medium", timeStyle: "short" });
+}

@@ -9,9 +9,20 @@ import { ChatView } from "./chat.js";
 import { ConnectView } from "./connect.js";
 import { Select } from "./controls.js";
 import { ConvertView } from "./convert.js";
+import { KeysView } from "./keys.js";
+import { SpendingView } from "./spending.js";
 import { StatusView } from "./status.js";
+import { TeamsView } from "./teams.js";
 
-const PAGES = { chat: ChatView, convert: ConvertView, status: StatusView, connect: ConnectView };
+const PAGES = {
+  chat: ChatView,
+  convert: ConvertView,
+  status: StatusView,
+  keys: KeysView,
+  teams: TeamsView,
+  spending: SpendingView,
+  connect: ConnectView,
+};
 export const VIEWS = Object.keys(PAGES);
 
 export function App() {

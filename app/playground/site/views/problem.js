@@ -34,6 +34,12 @@ export function Problem({ error, title, detail, children }) {
   </div>`;
 }
 
+/** The failure of a page that only administrators may see. @param {{error: GivenError}} props */
+export function AdminProblem({ error }) {
+  const needsKey = error.status === 401 || error.status === 403;
+  return html`<${Problem} error=${error}>${needsKey && html`<p>${t("statusNeedsAdmin")}</p>`}<//>`;
+}
+
 /** Whose fault something is. @param {{place: string}} props */
 export function Place({ place }) {
   return html`<span class="place">${t(`place_${place}`)}</span>`;

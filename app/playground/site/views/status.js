@@ -7,8 +7,9 @@ import { describeFailure, nameFailure } from "../failures.js";
 import { html, useEffect, useState } from "../html.js";
 import { useStore } from "../store.js";
 import { currentLanguage, number, t } from "../texts.js";
-import { Place, Problem } from "./problem.js";
+import { AdminProblem, Place } from "./problem.js";
 import { Badge, Table } from "./table.js";
+import { UsedLimit } from "./used_limit.js";
 
 const RETRY_MS = 3000;
 
@@ -31,7 +32,7 @@ export function StatusView() {
   return html`
     <div class="label-row"><h1>${t("status")}</h1>
       <button type="button" aria-pressed=${String(paused)} onClick=${() => setPaused(!paused)}>${t("pause")}</button></div>
-    ${error && html`<${Problem} error=${error}>${error.status === 403 && html`<p>${t("statusNeedsAdmin")}</p>`}<//>`}
+    ${error && html`<${AdminProblem} error=${error} />`}
     ${status && html`
       <${Tiles} status=${status} />
       <${Upstreams} rows=${status.upstreams} />
@@ -133,12 +134,9 @@ function ToolServers({ rows }) {
   return html`<${Table} caption=${t("servers")} head=${head} rows=${cells} empty="" />`;
 }
 
-/** @param {string} kind of a limit */
-const digits = (kind) => (kind.startsWith("spend") ? 4 : 0);
-
 /** @param {string} owner `the gateway`, `the model 'qwen3'` or `the API key 'alice'` */
 function limitOwner(owner) {
-  const [, kind, name] = /^the (gateway|model|team|API key)(?: '(.*)')?$/s.exec(owner) ?? [];
+  const [, kind, name] = /^the (gateway|model|team|API key|JWT caller)(?: '(.*)')?$/s.exec(owner) ?? [];
   return kind ? t(`owner_${kind.replace(" ", "")}`, { name: name ?? "" }) : owner;
 }
 
@@ -148,8 +146,7 @@ function Limits({ rows }) {
   const cells = rows.map(({ owner, kind, limit, used }) => [
     limitOwner(owner),
     t(`limit_${kind}`),
-    html`<meter min="0" max=${limit} value=${used} high=${limit * 0.8} aria-label=${`${owner}: ${t(`limit_${kind}`)}`}></meter>
-      ${number(used, digits(kind))} / ${number(limit, digits(kind))}`,
+    html`<${UsedLimit} owner=${owner} kind=${kind} limit=${limit} used=${used} />`,
   ]);
   return html`<${Table} caption=${t("limits")} head=${head} rows=${cells} empty=${t("noLimits")} />`;
 }

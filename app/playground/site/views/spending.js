@@ -1,0 +1,87 @@
+/** @file `GET /v1/usage`: cost, requests and tokens by day, key, team or model: a plot, a table, and CSV. */
+
+import { asGatewayError, store } from "../conversation.js";
+import { send } from "../gateway.js";
+import { html, useEffect, useState } from "../html.js";
+import { useStore } from "../store.js";
+import { number, t } from "../texts.js";
+import { Field, Select } from "./controls.js";
+import { Problem } from "./problem.js";
+import { Table } from "./table.js";
+import { DayPlot, NamePlot } from "./usage_plot.js";
+
+const GROUPS = ["day", "key", "team", "model"];
+const MEASURES = ["cost", "requests", "input_tokens", "output_tokens"];
+const COLUMNS = ["requests", "errors", "cache_hits", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "saved_tokens", "cost"];
+const COST_DIGITS = 6;
+
+/** @param {string} measure */
+const digitsOf = (measure) => (measure === "cost" ? COST_DIGITS : 0);
+
+/** @typedef {{from: string, to: string, group: string}} Query empty days are the gateway's: the last 30 */
+
+/** @param {Query} query @param {"json" | "csv"} format */
+function usagePath({ from, to, group }, format) {
+  const given = Object.entries({ from, to }).filter(([, day]) => day);
+  return `v1/usage?${new URLSearchParams([...given, ["group_by", group], ["format", format]])}`;
+}
+
+export function SpendingView() {
+  const { key } = useStore(store);
+  const [query, setQuery] = useState(/** @type {Query} */ ({ from: "", to: "", group: "day" }));
+  const [measure, setMeasure] = useState("cost");
+  const [report, setReport] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    const leaving = new AbortController();
+    send("GET", usagePath(query, "json"), { signal: leaving.signal })
+      .then((response) => response.json())
+      .then((found) => (setReport(found), setError(null)))
+      .catch((thrown) => leaving.signal.aborted || (setReport(null), setError(asGatewayError(thrown))));
+    return () => leaving.abort();
+  }, [query, key]);
+  const shown = { from: query.from || report?.from || "", to: query.to || report?.to || "" };
+  const setDay = (/** @type {string} */ name) => (/** @type {string} */ value) => setQuery({ ...query, ...shown, [name]: value });
+  const download = () => downloadCsv(query).catch((thrown) => setError(asGatewayError(thrown)));
+  return html`
+    <div class="label-row"><h1>${t("spending")}</h1>
+      <button type="button" disabled=${!report} onClick=${download}>${t("downloadCsv")}</button></div>
+    <div class="filters">
+      <${Field} label=${t("fromDay")} type="date" value=${shown.from} onInput=${setDay("from")} />
+      <${Field} label=${t("toDay")} type="date" value=${shown.to} onInput=${setDay("to")} />
+      <${Select} label=${t("groupBy")} value=${query.group} options=${GROUPS.map((name) => [name, t(`group_${name}`)])} onChange=${(/** @type {string} */ group) => setQuery({ ...query, group })} />
+      <${Select} label=${t("measure")} value=${measure} options=${MEASURES.map((name) => [name, t(`usage_${name}`)])} onChange=${setMeasure} />
+    </div>
+    ${error && html`<${Problem} error=${error} />`}
+    ${report && html`<${Report} report=${report} measure=${measure} />`}`;
+}
+
+/** @param {{report: any, measure: string}} props */
+function Report({ report, measure }) {
+  const [group] = report.group_by;
+  const digits = digitsOf(measure);
+  const name = (/** @type {any} */ row) => row[group] || t("nameless");
+  const bars = report.data.map((/** @type {any} */ row) => ({ name: name(row), value: row[measure] }));
+  const title = `${t(`usage_${measure}`)}, ${t(`group_${group}`)}`;
+  const head = [t(`name_${group}`), ...COLUMNS.map((column) => t(`usage_${column}`))];
+  const numbers = (/** @type {any} */ row) => COLUMNS.map((column) => number(row[column], digitsOf(column)));
+  const rows = report.data.map((/** @type {any} */ row) => [html`<b>${name(row)}</b>`, ...numbers(row)]);
+  if (rows.length > 1) rows.push([html`<b>${t("usage_total")}</b>`, ...numbers(report.total)]);
+  return html`<section class="table">
+      ${group === "day"
+        ? html`<${DayPlot} title=${title} bars=${bars} first=${report.from} last=${report.to} digits=${digits} />`
+        : html`<${NamePlot} title=${title} bars=${bars} digits=${digits} />`}</section>
+    <${Table} caption=${t("usageTable")} head=${head} rows=${rows} empty=${t("noUsage")} />`;
+}
+
+/** Save what the gateway writes as CSV as a file. Throws GatewayError. @param {Query} query */
+async function downloadCsv(query) {
+  const response = await send("GET", usagePath(query, "csv"));
+  const [, name] = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
+  const url = URL.createObjectURL(await response.blob());
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name ?? "usage.csv";
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
