@@ -65,8 +65,8 @@ docs: ## build the documentation as a site, in build/site
 lock: ## write the lock files from pyproject.toml (LOCK_ARGS=--upgrade)
 	@scripts/lock $(LOCK_ARGS)
 
-bench: compile ## measure speed beside others and write docs/evidence/performance.md (ARGS goes to bench/run)
-	@exec bench/run --write $(ARGS)
+bench: compile ## measure speed beside others and write what the pages say of it (ARGS goes to bench/run)
+	@bench/run --write $(ARGS); met=$$?; scripts/sizing && exit $$met
 
 bench-quick: compile ## count instructions and compare them with their bounds (ARGS="--update" sets these)
 	@exec .venv/bin/python bench/quick --compiled $(ARGS)
@@ -75,7 +75,7 @@ chaos: ## let servers and gateways fail at random and check every reply (ARGS="-
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python bench/chaos $(ARGS)
 
-try-scale: ## run two gateways, nginx, Redis and Prometheus as Compose does, and check that they work together
+try-scale: ## run two gateways, nginx, Redis, PostgreSQL and Prometheus as Compose does, and check that they work together
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python deploy/try-scale
 

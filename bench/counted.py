@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator
 from contextvars import Context
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVarTuple
 
 import uvloop
@@ -34,6 +35,7 @@ from app.config.settings import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
 from app.server.process import config
+from instructions import PAIRS
 from uvicorn.lifespan.on import LifespanOn
 from uvicorn.server import ServerState
 
@@ -254,8 +256,103 @@ def _chunk(choices: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _frame(event: dict[str, Any]) -> bytes:
-    data = b"data: " + json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n\n"
+    return _http_chunk(b"data: " + _json(event) + b"\n\n")
+
+
+def _named_frame(event: dict[str, Any]) -> bytes:
+    return _http_chunk(b"event: %b\ndata: %b\n\n" % (event["type"].encode(), _json(event)))
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _http_chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _thirds(count: int) -> Iterator[tuple[int, str]]:
+    """The texts of a reply of `count` deltas and what each is part of: 0 reasoning, 1 content, 2 arguments."""
+    for number in range(count):
+        word = WORDS[number % len(WORDS)]
+        part = 0 if number < count // 3 else 1 if number < 2 * count // 3 else 2
+        if part == 2:
+            word = json.dumps(word)[1:-1]
+            word = ('{"text": "' if number == 2 * count // 3 else "") + word + ('"}' if number == count - 1 else "")
+        yield part, word
+
+
+def responses_events(count: int) -> tuple[bytes, ...]:
+    """The same reply as that of `chunks`, of a Responses server."""
+    head = {"id": "resp_0123456789", "object": "response", "created_at": 1760000000, "model": "mock-model"}
+    made: list[dict[str, Any]] = [{"type": "response.created", "response": head | {"status": "in_progress"}}]
+    kinds = ("reasoning_summary_text", "output_text", "function_call_arguments")
+    fields: tuple[dict[str, Any], ...] = ({"summary_index": 0}, {"content_index": 0, "logprobs": []}, {})
+    texts = ["", "", ""]
+    called = {"call_id": "call_0123456789", "name": "get_weather"}
+
+    def item(part: int, text: str) -> dict[str, Any]:
+        id_ = f"item_0123456789abcdef0123456789abcdef_{part}"
+        if part == 0:
+            summary = [{"type": "summary_text", "text": text}] if text else []
+            return {"id": id_, "type": "reasoning", "summary": summary, "encrypted_content": "gAAA" * 50}
+        if part == 1:
+            content = [{"type": "output_text", "text": text, "annotations": []}] if text else []
+            return {"id": id_, "type": "message", "role": "assistant", "content": content}
+        return {"id": id_, "type": "function_call", **called, "arguments": text}
+
+    def end(part: int) -> dict[str, Any]:
+        return {"type": "response.output_item.done", "output_index": part, "item": item(part, texts[part])}
+
+    last = -1
+    for part, text in _thirds(count):
+        if part != last:
+            made += [end(last)] if last >= 0 else []
+            made.append({"type": "response.output_item.added", "output_index": part, "item": item(part, "")})
+            last = part
+        texts[part] += text
+        place = {"item_id": item(part, "")["id"], "output_index": part, **fields[part]}
+        made.append({"type": f"response.{kinds[part]}.delta", **place, "delta": text})
+    made.append(end(last))
+    usage = {"input_tokens": 12, "output_tokens": count, "total_tokens": count + 12}
+    output = [item(part, texts[part]) for part in range(3)]
+    made.append(
+        {"type": "response.completed", "response": head | {"status": "completed", "output": output, "usage": usage}}
+    )
+    frames = [_named_frame({**event, "sequence_number": number}) for number, event in enumerate(made)]
+    return (HEAD + frames[0], *frames[1:-1], frames[-1] + b"0\r\n\r\n")
+
+
+def messages_events(count: int) -> tuple[bytes, ...]:
+    """The same reply as that of `chunks`, of a Messages server."""
+    message = {"id": "msg_0123456789", "type": "message", "role": "assistant", "model": "mock-model", "content": []}
+    usage = {"input_tokens": 12, "output_tokens": 1}
+    made: list[dict[str, Any]] = [{"type": "message_start", "message": message | {"usage": usage}}]
+    blocks: tuple[dict[str, Any], ...] = (
+        {"type": "thinking", "thinking": "", "signature": ""},
+        {"type": "text", "text": ""},
+        {"type": "tool_use", "id": "toolu_0123456789", "name": "get_weather", "input": {}},
+    )
+    kinds = (("thinking_delta", "thinking"), ("text_delta", "text"), ("input_json_delta", "partial_json"))
+
+    def add_delta(part: int, kind: str, field: str, text: str) -> None:
+        made.append({"type": "content_block_delta", "index": part, "delta": {"type": kind, field: text}})
+
+    last = -1
+    for part, text in _thirds(count):
+        if part != last:
+            if last == 0:
+                add_delta(0, "signature_delta", "signature", "c2ln" * 50)
+            made += [{"type": "content_block_stop", "index": last}] if last >= 0 else []
+            made.append({"type": "content_block_start", "index": part, "content_block": blocks[part]})
+            last = part
+        add_delta(part, *kinds[part], text)
+    made.append({"type": "content_block_stop", "index": last})
+    ending = {"stop_reason": "tool_use", "stop_sequence": None}
+    made.append({"type": "message_delta", "delta": ending, "usage": {"output_tokens": count}})
+    made.append({"type": "message_stop"})
+    frames = list(map(_named_frame, made))
+    return (HEAD + frames[0], *frames[1:-1], frames[-1] + b"0\r\n\r\n")
 
 
 def post(body: dict[str, Any] | bytes, *, path: str = "/v1/chat", headers: bytes = b"") -> bytes:
@@ -378,7 +475,51 @@ def turn_cases() -> Iterator[Case]:
             yield Case(f"{name} turn {path}", posts.__getitem__, chunks(3), 3, 1)
 
 
-GROUPS: dict[str, Callable[[], Iterator[Case]]] = {"whole": whole_cases, "stream": stream_cases, "turn": turn_cases}
+SERVERS: dict[str, Callable[[int], tuple[bytes, ...]]] = {
+    "chat": chunks,
+    "responses": responses_events,
+    "messages": messages_events,
+}
+"""The replies of each of the upstreams of SETTINGS, which are named after their APIs."""
+SETTINGS = """
+[upstreams.chat]
+base_url = "http://127.0.0.1:9/v1"
+[upstreams.responses]
+api = "responses"
+kind = "openai"
+base_url = "http://127.0.0.1:9/v1"
+[upstreams.messages]
+api = "messages"
+kind = "anthropic"
+base_url = "http://127.0.0.1:9/v1"
+[models.chat]
+upstreams = ["chat"]
+[models.responses]
+upstreams = ["responses"]
+[models.messages]
+upstreams = ["messages"]
+"""
+"""Of the group `apis`, as parley.toml in the working folder."""
+
+
+def api_cases() -> Iterator[Case]:
+    session = make_conversation(TURN_ROUNDS + TURNS, TURN_FUNCTIONS, TURNS)
+    for path, model in PAIRS:
+        write, reads = WRITERS[path], SERVERS[model]
+        asked = _always(post(write(session.until(0), model, stream=True), path=path, headers=NO_STORE))
+        for count in (FEW, MANY):
+            yield Case(f"{count} chunks {path} {model}", asked, reads(count), 3, 1)
+        grown = [session.until(TURN_ROUNDS - WARM_UP - 1 + number) for number in range(TURNS)]
+        posts = [post(write(each, model, stream=True), path=path, headers=NO_STORE) for each in grown]
+        yield Case(f"turn {path} {model}", posts.__getitem__, reads(3), 3, 1)
+
+
+GROUPS: dict[str, Callable[[], Iterator[Case]]] = {
+    "whole": whole_cases,
+    "stream": stream_cases,
+    "turn": turn_cases,
+    "apis": api_cases,
+}
 
 
 async def _run(case: Case, loop: CountedLoop, caller: Caller, numbers: range) -> None:
@@ -444,6 +585,8 @@ def _make_repeatable() -> None:
 
 def main() -> None:
     _make_repeatable()
+    if sys.argv[2] == "apis":
+        Path("parley.toml").write_text(SETTINGS)
     library = ctypes.PyDLL(sys.argv[1])
     loop = CountedLoop(lambda protocol: ModelServer(loop, protocol))
     asyncio.set_event_loop(loop)

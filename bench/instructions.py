@@ -23,6 +23,16 @@ class Figure:
 
 
 CHUNKS = 200
+PAIRS = (
+    ("/v1/chat/completions", "chat"),
+    ("/v1/chat/completions", "responses"),
+    ("/v1/chat/completions", "messages"),
+    ("/v1/responses", "chat"),
+    ("/v1/responses", "responses"),
+    ("/v1/messages", "chat"),
+    ("/v1/messages", "messages"),
+)
+"""What clients speak, and the API of their model server, for which its model is named."""
 FIGURES = (
     Figure("short whole reply, no-store", "whole bypass"),
     Figure("the same at /v1/chat/completions", "completions bypass"),
@@ -52,6 +62,11 @@ FIGURES = (
     Figure("agent turn of 20 rounds, continued: openai", "continued turn /v1/chat/completions"),
     Figure("agent turn of 20 rounds, continued: anthropic", "continued turn /v1/messages"),
     Figure("agent turn of 20 rounds, continued: responses", "continued turn /v1/responses"),
+    *(
+        Figure(f"chunk, one in a read: {path} to {api}", f"210 chunks {path} {api}", f"10 chunks {path} {api}", CHUNKS)
+        for path, api in PAIRS
+    ),
+    *(Figure(f"streamed agent turn of 20 rounds: {path} to {api}", f"turn {path} {api}") for path, api in PAIRS),
 )
 
 

@@ -116,7 +116,7 @@ PACED = (
     Target(CHUNK_P99, "direct", "difference", "at most", 1),
 )
 JSON = (
-    *_times(REQUESTS, litellm=80, portkey=12, smg=2, vllm_router=0.7),
+    *_times(REQUESTS, litellm=80, portkey=12),
     Target(CPU_REQUEST, BYPASS.name, "ratio", "at most", 1.15),
     Target(REQUESTS, DEFAULT.name, "ratio", "at least", 2, HIT.name),
 )

@@ -8,7 +8,7 @@ Redirects are not followed, and no URL comes from a token.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import httpx
@@ -255,6 +255,9 @@ class JwksSources:
         """Return the keys at a location. They are fetched once `keep` was called with it."""
         found = self._sources.get(location)
         return found or self._sources.setdefault(location, JwksSource(location, self._transport, self._clock))
+
+    def __iter__(self) -> Iterator[JwksSource]:
+        return iter(self._sources.values())
 
     def start(self) -> None:
         self._started = True

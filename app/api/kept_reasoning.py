@@ -1,6 +1,7 @@
 """Keeps the reasoning and the signatures of replies that call tools, for clients that do not send them back
 (`steps.dropped_reasoning`)."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +30,10 @@ from app.stores import StateStore, StoreError
 log = logging.getLogger("parley.reasoning")
 
 
+_AT_ONCE = 200
+"""How many values are read together: a store answers them in one round trip."""
+
+
 class KeptReasoning:
     """What was kept for one caller is never found for another one."""
 
@@ -50,10 +55,20 @@ class KeptReasoning:
         server may refuse the conversation for good."""
         found: dict[str, KeptParts] = {}
         places = {key: turn for turn in dropped for key in turn.calls}
+        wanted: list[str] = []
         for key, turn in places.items():
-            reasoning = await self._get(_make_store_key(caller, key)) if turn.lacks_reasoning else None
-            signature = await self._get(_make_signature_key(caller, key)) if turn.lacks_signature else None
-            details = await self._get(_make_details_key(caller, key)) if turn.lacks_details else None
+            wanted += [_make_store_key(caller, key)] if turn.lacks_reasoning else ()
+            wanted += [_make_signature_key(caller, key)] if turn.lacks_signature else ()
+            wanted += [_make_details_key(caller, key)] if turn.lacks_details else ()
+        stored: dict[str, bytes] = {}
+        for start in range(0, len(wanted), _AT_ONCE):
+            keys = wanted[start : start + _AT_ONCE]
+            values = await asyncio.gather(*map(self._get, keys))
+            stored |= {name: value for name, value in zip(keys, values, strict=True) if value is not None}
+        for key in places:
+            reasoning = stored.get(_make_store_key(caller, key))
+            signature = stored.get(_make_signature_key(caller, key))
+            details = stored.get(_make_details_key(caller, key))
             if reasoning is not None or signature is not None or details is not None:
                 text = (reasoning or b"").decode("utf-8", "surrogatepass")
                 found[key] = KeptParts(

@@ -99,6 +99,7 @@ def make_context(
         tracing.sample_ratio if tracing.enabled else None,
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
+        resources.jwks,
     )
     if resources.stored_keys is not None:
         watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)

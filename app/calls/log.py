@@ -19,7 +19,7 @@ from app.calls.entry import (
     finish_entry,
 )
 from app.chat.accumulator import is_json_object
-from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, ServerResult, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, MediaOutput, Passed, ReasoningDelta, ServerResult, TextDelta, ToolCallDelta
 from app.chat.messages import Text
 from app.chat.stream import Receiver, Reply
 
@@ -405,6 +405,8 @@ def events_size(events: list[Event]) -> int:
             total += len(event.text)
         elif type(event) is ToolCallDelta:
             total += len(event.arguments)
+        elif type(event) is Passed:
+            total += len(event.data)
         elif type(event) is MediaOutput:
             total += len(event.url)
         elif type(event) is ServerResult:

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import page
 import peer_servers
@@ -111,18 +110,6 @@ def test_results_replace_what_stands_between_the_marks_of_the_page() -> None:
 def test_a_page_without_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="marks"):
         page.insert("a page", "new")
-
-
-def test_the_page_of_results_has_its_marks() -> None:
-    assert "new" in page.insert(page.PAGE.read_text("utf-8"), "new")
-
-
-def test_a_plot_is_svg_with_a_bar_for_each_row_that_grows_with_its_logarithm() -> None:
-    plot = ElementTree.fromstring(page.bars("a < b", {"nginx": 10.0, "gateway": 100.0, "litellm": 1000.0, "none": 0.0}))
-    rows = plot.findall("{http://www.w3.org/2000/svg}rect")[1:]
-    widths = [float(bar.attrib["width"]) for bar in rows]
-    assert widths[3] == 0
-    assert widths[1] == pytest.approx(2 * widths[0]) and widths[2] == pytest.approx(3 * widths[0], abs=0.2)
 
 
 def test_the_gateway_gets_its_own_form_of_a_request() -> None:

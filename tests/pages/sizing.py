@@ -1,12 +1,15 @@
 """The page on sizing: what is computed from the measured figures. Run as a module, it writes the page to stdout."""
 
+import json
 import math
-import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
-PERFORMANCE = ROOT / "docs/evidence/performance.md"
+RESULTS = ROOT / "bench/results.json"
 TEMPLATE = Path(__file__).with_name("sizing_page.md")
 
 # Counted by bench/redis-commands, and what `ps` shows of a process that has just started.
@@ -21,31 +24,49 @@ MILLION_A_MINUTE = 16_667
 CELL_SERVERS, CELL_PROCESSES, CORES_OF_MACHINE = 8, 24, 64
 
 
+AGENT_PATH = "/v1/messages"
+"""The endpoint of the agents that the page computes with."""
+SESSION_MEGABYTES = 3.1
+"""What `RequestMemory` counts of a session of half a megabyte; a test counts it again."""
+REMEMBERED_MEGABYTES = 64 * 1024 * 1024 / 1e6
+"""The default of `server.remembered_request_bytes`."""
+TURN_SECONDS = 10
+"""How long a coding agent takes for a turn: a model's reply of some hundred tokens, and the tools that it calls."""
+
+Row = dict[str, Any]
+"""One figure of one server, as bench/run writes it."""
+
+
 class NoFigureError(Exception):
-    """The page on performance lacks a figure; the text says which."""
+    """The results lack a figure; the text says which."""
 
 
-def read_figure(performance: str, scenario: str, figure: str, variant: str) -> float:
-    """Return the median of a figure from the table of results."""
-    results = performance.partition("## Results")[2]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in results.splitlines() if line[:1] == "|"]
-    column = rows[0].index(variant) if rows and variant in rows[0] else None
+def read_figure(rows: Sequence[Row], scenario: str, figure: str, server: str, endpoint: str = "") -> float:
+    """Return the median of a figure."""
+    wanted = {"scenario": scenario, "figure": figure, "server": server, "endpoint": endpoint, "valid": True}
     for row in rows:
-        if row[:2] == [scenario, figure] and column is not None and "invalid" not in row[column]:
-            return float(re.sub(r"[ (].*", "", row[column]).replace(",", ""))
-    raise NoFigureError(f"{PERFORMANCE.name} has no {figure} of {scenario} for {variant}")
+        if wanted.items() <= row.items():
+            return float(median(row["values"]))
+    raise NoFigureError(f"{RESULTS.name} has no {figure} of {scenario} for {server}")
 
 
-def compute(performance: str) -> dict[str, str]:
+def compute(rows: Sequence[Row]) -> dict[str, str]:
     """Return the numbers of the page as it shows them. Raises NoFigureError."""
 
     def cpu(scenario: str, unit: str, variant: str = "gateway") -> float:
-        return read_figure(performance, scenario, f"CPU-µs/{unit}", variant)
+        return read_figure(rows, scenario, f"CPU-µs/{unit}", variant)
 
+    def turn(figure: str, server: str = "gateway") -> float:
+        return read_figure(rows, "agent-turn", figure, server, AGENT_PATH)
+
+    first, following = turn("first, 100 rounds, 60 functions, CPU ms"), turn("last of 100 rounds, CPU ms")
+    after = "memory after 200 sessions, MB"
+    sessions = int(REMEMBERED_MEGABYTES / SESSION_MEGABYTES)
+    turns = SHARE * 1000 / following
     miss, hit = cpu("json", "request"), cpu("json", "request", "gateway, hits")
     chunk = cpu("paced-256", "chunk")
-    limit_chunks = read_figure(performance, "saturated", "chunks/s", "gateway")
-    megabytes = read_figure(performance, "rss", "RSS, MB", "gateway")
+    limit_chunks = read_figure(rows, "saturated", "chunks/s", "gateway")
+    megabytes = read_figure(rows, "rss", "RSS, MB", "gateway")
     planned = SHARE * 1_000_000
     reply = miss + TOKENS * chunk
     streams = int(planned / chunk / TOKENS_PER_SECOND)
@@ -64,6 +85,19 @@ def compute(performance: str) -> dict[str, str]:
     small_cores = 10 * reply / planned
     small_scripts = 10 * TOKENS / TOKENS_PER_SECOND * stream_scripts
     return {
+        "turn_first": show(first),
+        "turn_next": show(following),
+        "turns_first": show(SHARE * 1000 / first),
+        "turns_next": show(turns),
+        "agents": show(math.floor(turns * TURN_SECONDS)),
+        "agents_first": show(math.floor(SHARE * 1000 / first * TURN_SECONDS)),
+        "turn_seconds": str(TURN_SECONDS),
+        "sessions": str(sessions),
+        "session_mb": show(SESSION_MEGABYTES),
+        "agents_mb": show(turns * TURN_SECONDS * SESSION_MEGABYTES),
+        "memory_start": show(turn("memory at the start, MB")),
+        "memory_sessions": show(turn(after)),
+        "memory_without": show(turn(after, "gateway, remembering nothing")),
         "miss": show(miss),
         "hit": show(hit),
         "chunk_64": show(cpu("paced-64", "chunk")),
@@ -125,7 +159,7 @@ def show(number: float) -> str:
 
 def document() -> str:
     """The whole page."""
-    return TEMPLATE.read_text("utf-8").format(**compute(PERFORMANCE.read_text("utf-8")))
+    return TEMPLATE.read_text("utf-8").format(**compute(json.loads(RESULTS.read_text("utf-8"))["rows"]))
 
 
 if __name__ == "__main__":

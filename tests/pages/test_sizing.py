@@ -4,26 +4,41 @@ import re
 import string
 
 import pytest
+from agent_bodies import WRITERS, make_conversation
+from app.formats.request_memory import RequestMemory
 
 from tests.pages import sizing
-from tests.pages.sizing import ROOT, NoFigureError, compute, document, read_figure, show
+from tests.pages.sizing import (
+    AGENT_PATH,
+    ROOT,
+    SESSION_MEGABYTES,
+    NoFigureError,
+    compute,
+    document,
+    read_figure,
+    show,
+)
 
-RESULTS = """
-| json | CPU-µs/request | 1 |
-
-## Results
-
-| scenario | figure | nginx | gateway | gateway, hits |
-|---|---|---|---|---|
-| rss | RSS, MB | – | 177 (112–180) | – |
-| burst | CPU-µs/chunk | – | 4.04 (3.8–5.8) | 0.9 |
-| saturated | chunks/s | 48,900 | 50,000 (1–2) | – |
-| saturated | CPU-µs/chunk | – | 16.9 (16–18) | – |
-| paced-64 | CPU-µs/chunk | 41.1 | 100 (89–110) | – |
-| paced-256 | CPU-µs/chunk | 30 (29–31) | 60 (55–70) | – |
-| json | CPU-µs/request | 28.6 | 600 (500–700) | 300 (1–2) |
-| json | requests/s | 1 | 0 **invalid** | – |
-"""
+AFTER = "memory after 200 sessions, MB"
+FIGURES: list[tuple[str, str, str, str, list[float]]] = [
+    ("rss", "gateway", "", "RSS, MB", [112, 177, 180]),
+    ("burst", "gateway", "", "CPU-µs/chunk", [4.04]),
+    ("saturated", "gateway", "", "chunks/s", [50_000]),
+    ("saturated", "gateway", "", "CPU-µs/chunk", [16.9]),
+    ("paced-64", "gateway", "", "CPU-µs/chunk", [100]),
+    ("paced-256", "gateway", "", "CPU-µs/chunk", [55, 60, 70]),
+    ("paced-256", "nginx", "", "CPU-µs/chunk", [30]),
+    ("json", "gateway", "", "CPU-µs/request", [600]),
+    ("json", "gateway, hits", "", "CPU-µs/request", [300]),
+    ("agent-turn", "gateway", AGENT_PATH, "first, 100 rounds, 60 functions, CPU ms", [12]),
+    ("agent-turn", "gateway", AGENT_PATH, "last of 100 rounds, CPU ms", [2]),
+    ("agent-turn", "gateway", AGENT_PATH, "memory at the start, MB", [80]),
+    ("agent-turn", "gateway", AGENT_PATH, AFTER, [140]),
+    ("agent-turn", "gateway, remembering nothing", AGENT_PATH, AFTER, [90]),
+]
+NAMES = ("scenario", "server", "endpoint", "figure", "values")
+RESULTS = [{"valid": True, **dict(zip(NAMES, row, strict=True))} for row in FIGURES]
+RESULTS.append({**RESULTS[0], "scenario": "json", "figure": "requests/s", "valid": False})
 
 
 def test_the_page_is_what_the_figures_are() -> None:
@@ -43,6 +58,8 @@ def test_the_numbers_follow_from_the_figures() -> None:
     assert (numbers["stream_kb"], numbers["process_mb"], numbers["share_of_300"]) == ("100", "97", "30")
     assert (numbers["cores"], numbers["processes"], numbers["machines"]) == ("510", "851", "14")
     assert (numbers["redis_scripts"], numbers["redis_streams"], numbers["redis_servers"]) == ("3,870", "700", "246")
+    assert (numbers["turns_next"], numbers["agents"], numbers["agents_first"]) == ("300", "3,000", "500")
+    assert (numbers["sessions"], numbers["agents_mb"], numbers["memory_without"]) == ("21", "9,300", "90")
     assert (numbers["small_cores"], numbers["nginx_share"], numbers["cells"]) == ("0.51", "50", "36")
 
 
@@ -65,3 +82,19 @@ def test_a_number_has_three_digits_that_count(number: float, text: str) -> None:
 def test_a_figure_that_was_not_measured_is_named(scenario: str, figure: str, variant: str) -> None:
     with pytest.raises(NoFigureError, match=re.escape(f"no {figure} of {scenario} for {variant}")):
         read_figure(RESULTS, scenario, figure, variant)
+
+
+def test_as_many_sessions_are_remembered_as_the_page_says() -> None:
+    bodies = [WRITERS[AGENT_PATH](make_conversation(100, 60, seed), "m") for seed in range(8)]
+
+    def count_remembered(megabytes: float) -> int:
+        counted: list[int] = []
+        memory = RequestMemory(int(megabytes * 1e6), lambda remembered, _: counted.append(remembered))
+        for raw in [*bodies, *bodies]:
+            opened = memory.open("a")
+            assert opened is not None
+            opened.read_object(raw)
+        return sum(size > 400_000 for size in counted)
+
+    assert count_remembered(1.02 * len(bodies) * SESSION_MEGABYTES) == len(bodies)
+    assert count_remembered(0.9 * len(bodies) * SESSION_MEGABYTES) == 0

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
-from app.chat.events import Event, Failed, Finish, Passed, ServerCall, ServerResult
+from app.chat.events import SAID_BY_PASSED, Event, Failed, Finish, Passed, ServerCall, ServerResult
 from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
 from app.formats.anthropic.errors import WRITE_ERROR
@@ -89,7 +89,9 @@ class AnthropicStreamEncoder(DeltaEncoder):
                 return self._write_start() + super().feed(events)
         if not self._passes:
             return super().feed(events)
-        return b"".join(map(self._write_passed, events))
+        if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
+            return self._write_passed(events[0])
+        return b"".join([self._write_passed(event) for event in events])
 
     @override
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:

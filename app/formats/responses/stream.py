@@ -21,7 +21,17 @@ from typing_extensions import override
 
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
-from app.chat.events import Event, Failed, Finish, Passed, ServerCall, ServerResult, ToolsListed, TurnEnd
+from app.chat.events import (
+    SAID_BY_PASSED,
+    Event,
+    Failed,
+    Finish,
+    Passed,
+    ServerCall,
+    ServerResult,
+    ToolsListed,
+    TurnEnd,
+)
 from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
@@ -182,6 +192,8 @@ class ResponseEventEncoder(DeltaEncoder):
         """Whether the server's own events are sent; None before the first one."""
         self._own_end: Json = {}
         """The server's own Response at the end of the reply."""
+        self._own_data = b""
+        """The server's last event, from which the next sequence number follows; empty if it is known."""
         self._beside_end: Json = {}
         """What else the server's last event has (GitHub Copilot's `copilot_usage`)."""
 
@@ -245,7 +257,9 @@ class ResponseEventEncoder(DeltaEncoder):
                 self._passes = type(events[0]) is Passed
                 if not self._passes:
                     return self._write_start() + self.feed(events)
-            return b"".join(map(self._write_passed, events))
+            if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
+                return self._write_passed(events[0])
+            return b"".join([self._write_passed(event) for event in events])
         out = super().feed(self._stage.feed(events))
         if self._keepalives and self.response is None:
             out += self._write_keepalives()
@@ -258,20 +272,20 @@ class ResponseEventEncoder(DeltaEncoder):
     def _write_passed(self, event: Event) -> bytes:
         """Write an event of the server as it is: only the model has the name that the client asked for, and a stored
         response an id by which it is found. What the gateway has to say of the reply is in the last event."""
-        if type(event) is Finish:
-            return self._write_own_end(event)
-        if type(event) is Failed:
-            return super().feed([event])
         if type(event) is not Passed:
-            return b""
+            if type(event) is Finish:
+                return self._write_own_end(event)
+            return super().feed([event]) if type(event) is Failed else b""
         data, name = event.data.encode("utf-8", "surrogatepass"), event.name
+        if name.endswith(".delta"):
+            return self._write_own_frame(name, data)
         if name in _OWN_ENDS:
             value = msgspec.json.decode(data)
             self._own_end = value if name == "response" else value.get("response") or {}
             if name != "response":
                 self._beside_end = {key: value[key] for key in value if key not in _END_FIELDS}
             if type(number := value.get("sequence_number")) is int:
-                self._number = number
+                self._number, self._own_data = number, b""
             return b""
         if name == "response.output_item.done":
             self._output.append(msgspec.json.decode(data).get("item"))
@@ -279,12 +293,18 @@ class ResponseEventEncoder(DeltaEncoder):
             value = msgspec.json.decode(data)
             if isinstance(value.get("response"), dict):
                 data = _json(value | {"response": self._name_response(value["response"])})
-        found = _SEQUENCE_NUMBER.search(data)
-        self._number = int(found[1]) + 1 if found else self._number + 1
         return self._write_own_frame(name, data)
 
     def _write_own_frame(self, name: str, data: bytes) -> bytes:
+        self._number, self._own_data = self._number + 1, data
         return b"event: %b\ndata: %b\n\n" % (name.encode(), escape_line_separators(data))
+
+    def _follow_own_numbers(self) -> None:
+        """Let the next sequence number follow that of the server's last event."""
+        found = _SEQUENCE_NUMBER.search(self._own_data)
+        if found:
+            self._number = int(found[1]) + 1
+        self._own_data = b""
 
     def _name_response(self, response: Json) -> Json:
         stored = self._options.fields.get("store") is True
@@ -484,6 +504,8 @@ class ResponseEventEncoder(DeltaEncoder):
         return out + self._write_end(self.response)
 
     def _write_end(self, response: dict[str, Any]) -> bytes:
+        if self._own_data:
+            self._follow_own_numbers()
         self._end_number = self._number
         self._end = self._frame(choose_end_type(response), response=response, **self._beside_end)
         return self._end

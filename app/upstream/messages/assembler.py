@@ -6,6 +6,9 @@ Several may be open at once. What a block has for the client (text, thinking, a 
 the server wants back unchanged becomes an item of `reasoning_details` at its place: the signature of a thinking block,
 redacted thinking, and every block that is not for the client (server tools and their results, compaction).
 
+Nearly every event is a delta that adds to one text. `_feed_text_part` takes those, with the same result as
+`_take_object`, which takes every event.
+
 A reply is whole with a stop reason, or with `message_stop` after a block. Anything else is an incomplete reply.
 """
 
@@ -20,10 +23,18 @@ from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, P
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
-from app.upstream.messages.decoder import KeptObject, RaggedObject, join_surrogates
+from app.upstream.messages.decoder import (
+    KeptObject,
+    RaggedObject,
+    TextPart,
+    decode_object,
+    keep,
+    write_line,
+)
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
 
@@ -70,7 +81,6 @@ class MessageAssembler:
     _usage: dict[str, Any] | None = None
     _reason: str | None = None
     _stopped_by: str | None = None
-    _ending: Ending = STOP
     _cacheable = True
     _has_block = False
     _foreign: Mapping[str, Any] | None = None
@@ -92,6 +102,7 @@ class MessageAssembler:
         self._opaque: list[dict[str, Any]] = []
         """The items that stand before the next message."""
         self._warnings: list[str] = []
+        self._ending: Ending = STOP
 
     @property
     def finishing(self) -> bool:
@@ -104,12 +115,14 @@ class MessageAssembler:
     def read_usage(self) -> dict[str, Any] | None:
         return normalize_usage(self._usage)
 
-    def feed(self, items: Sequence[dict[str, Any] | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[TextPart | dict[str, Any] | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
                 break
-            if isinstance(item, dict):
+            if type(item) is TextPart:
+                self._feed_part(item, out)
+            elif isinstance(item, dict):
                 self._feed_object(item, out)
             elif type(item) is ErrorEvent:
                 self._on_error(faults.from_body(item.data, None), out)
@@ -117,7 +130,32 @@ class MessageAssembler:
                 self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         return out
 
+    def _feed_part(self, part: TextPart, out: list[Event]) -> None:
+        if not self._feed_text_part(part, out):
+            self._take_object(decode_object(part.data), out)
+
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
+        self._take_object(value, out)
+
+    def _feed_text_part(self, part: TextPart, out: list[Event]) -> bool:
+        """Take a delta that does nothing but add to the text of an open block. Any other is left alone: False."""
+        block = self._blocks.get(part.index)
+        if block is None or block.half:
+            return False
+        delta = part.delta
+        kind = delta.type
+        if kind == "input_json_delta":
+            self._add_input(block, delta.partial_json, out)
+        elif _BLOCK_OF_DELTA[kind] != block.type:
+            return False
+        elif kind == "text_delta":
+            self._add_text(block, delta.text, out, ragged=False)
+        else:
+            self._add_thinking(block, delta.thinking, out, ragged=False)
+        self._received += 1
+        return True
+
+    def _take_object(self, value: dict[str, Any], out: list[Event]) -> None:
         type_ = value.get("type")
         if not isinstance(type_, str):
             type_ = _infer_type(value)
@@ -286,22 +324,24 @@ class MessageAssembler:
         if not isinstance(text, str):
             return
         if ragged or block.half:
-            text, block.half = join_surrogates(block.half + text)
+            text, block.half = split_half(block.half + text)
         if text:
-            self._begin_content(text, out)
+            if self._thoughts or self._opaque or self._calls.opened:
+                self._begin_content(text, out)
             out.append(TextDelta(text))
 
     def _add_thinking(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
         if not isinstance(text, str):
             return
         if ragged or block.half:
-            text, block.half = join_surrogates(block.half + text)
+            text, block.half = split_half(block.half + text)
         if text:
             block.parts.append(text)
             self._has_thought_text = True
             if self._opaque:
                 self._place_opaque(NEXT_MESSAGE, out)
-            self._calls.seal_last_call(text, out)
+            if self._calls.opened:
+                self._calls.seal_last_call(text, out)
             out.append(ReasoningDelta(text))
 
     def _open_call(self, block: _Block, out: list[Event]) -> None:
@@ -326,12 +366,11 @@ class MessageAssembler:
         if not isinstance(text, str) or not text:
             return
         block.parts.append(text)
-        if block.call >= 0:
+        if block.call >= 0 and not self._calls.extend(block.call, text, out):
             self._feed_call(ToolCallFragment(block.call, function=FunctionFragment(arguments=text)), out)
 
     def _feed_call(self, fragment: ToolCallFragment, out: list[Event]) -> None:
-        if not self._calls.add_arguments(fragment, out):
-            self._calls.feed([fragment], out)
+        self._calls.feed([fragment], out)
         if self._calls.too_many and not self.ended:
             text = f"the model server's reply has more than {MAX_CALLS} tool calls"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
@@ -480,9 +519,16 @@ class PassingAssembler(MessageAssembler):
         self._passed: list[Event] = []
         self._has_begun = False
 
+    def _feed_part(self, part: TextPart, out: list[Event]) -> None:
+        if not self._has_begun:
+            self._feed_object(keep(decode_object(part.data), part.data), out)
+            return
+        out.append(Passed(part.type, write_line(part.data)))
+        super()._feed_part(part, out)
+
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
         brought: list[Event] = []
-        super()._feed_object(value, brought)
+        self._take_object(value, brought)
         failed = bool(brought) and type(brought[-1]) is Failed
         type_ = value.get("type")
         name = type_ if isinstance(type_, str) else _infer_type(value)

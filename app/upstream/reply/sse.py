@@ -8,7 +8,8 @@ once, and so is an unfinished event at the end of a cleanly closed body, because
 `error:` field is an error (llama.cpp). So is an event whose name says that something failed, even if the name comes
 behind the data.
 
-There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line.
+There is an event for every token, and nearly every one is a line with a JSON object after `data: `, then a blank line;
+with some APIs its name comes before, in a line that is mostly the same as that of the event before it.
 `EventReader.feed` decodes one such event at once and several of them together; `_feed_lines` takes all others. The end
 of a read that is cut within a line waits for the next read. A byte is searched for by its number, and first and last
 bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswith(...)` take much longer.
@@ -108,7 +109,6 @@ class UsualDecoder(Protocol[T_co]):
 _ERROR_NAME = re.compile(rb"(?:.*[^a-z])?(?:error|exception|failed|failure)", re.IGNORECASE)
 """The names of events whose data are an error: `error`, `response.failed`, `exception`."""
 MAX_EVENT_BYTES = 64 * 1024 * 1024
-_CR, _LF = b"\r\n"
 _MIN_RUN = 3
 """Fewer events are decoded one after the other."""
 _LINE_BYTES = 64
@@ -161,6 +161,8 @@ class EventReader(Generic[T]):
     _is_new = True
     _at_event_start = False
     """Nothing that came before matters to the next line."""
+    _head = b""
+    """How the last event of two lines began, whose name is not that of an error: both lines up to the JSON object."""
 
     def __init__(self, decode: Callable[[bytes], T], usual: UsualDecoder[T] | None = None) -> None:
         self._decode = decode
@@ -168,6 +170,11 @@ class EventReader(Generic[T]):
         self._lines = LineSplitter()
         self._parts: list[bytes] = []
         self._document: list[bytes] = []
+
+    @property
+    def _is_between_events(self) -> bool:
+        """Whether the whole lines that came before do not matter to the next one."""
+        return not (self._parts or self._error_event or self._has_value)
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         if self._at_event_start:
@@ -179,9 +186,10 @@ class EventReader(Generic[T]):
             end = len(data) if data[-2:] == b"\n\n" else data.rfind(b"\n\n") + 2
             if end > 1 and _CR not in data:
                 self.saw_line = True
-                if data[:7] == b"data: {" and data.find(b"\n") == len(data) - 2:
+                start = 6 if data[:7] == b"data: {" else self._find_object(data)
+                if start and data.find(b"\n", start) == len(data) - 2:
                     try:
-                        return [self._decode(data[6:-2])]
+                        return [self._decode(data[start:-2])]
                     except ValueError:
                         pass
                 out: list[T | StreamDone | ErrorEvent | MalformedData] = []
@@ -193,12 +201,25 @@ class EventReader(Generic[T]):
             self._is_new = False
             self._at_event_start = self._lines.begins_without_bom(data)
             return self.feed(data)
-        elif self._lines.has_rest and not self._parts and not self._error_event and data.find(b"\n\n") >= 0:
+        elif self._lines.has_rest and data.find(b"\n\n") >= 0 and self._is_between_events:
             self._at_event_start = True  # with the part of its first line that came before, the event is whole
             return self.feed(self._lines.join_rest(data))
         out = []
         self._feed_any(data, out)
         return out
+
+    def _find_object(self, event: bytes) -> int:
+        """Return where the JSON object of an event begins whose name comes before it; 0 if the event is not of this
+        form, or its name says that something failed."""
+        head = self._head
+        if not head or event[: len(head)] != head:
+            end = event.find(b"\n")
+            if event[:7] != b"event: " or event[end + 1 : end + 8] != b"data: {":
+                return 0
+            if _ERROR_NAME.fullmatch(event[7:end].strip()):
+                return 0
+            head = self._head = event[: end + 8]
+        return len(head) - 1
 
     def _feed_any(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         """Take bytes that may be cut anywhere."""
@@ -206,7 +227,7 @@ class EventReader(Generic[T]):
         if lines:
             self.saw_line = True
             self._feed_lines(lines, out)
-        self._at_event_start = self._lines.at_line_start and not self._parts and not self._error_event
+        self._at_event_start = self._lines.at_line_start and self._is_between_events
         self._check_size(out)
 
     def _feed_whole_events(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
@@ -226,9 +247,10 @@ class EventReader(Generic[T]):
             place += 1
 
     def _feed_whole_event(self, frame: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
-        if frame[:7] == b"data: {" and _LF not in frame:
+        start = 6 if frame[:7] == b"data: {" else self._find_object(frame)
+        if start and frame.find(b"\n", start) < 0:
             try:
-                out.append(self._decode(frame[6:]))
+                out.append(self._decode(frame[start:]))
                 return
             except ValueError:
                 pass

@@ -59,3 +59,13 @@ def _map_texts(delta: ChunkDelta, convert: Callable[[TextLocation, str], str]) -
             call.function.arguments = convert((call.index, place), call.function.arguments)
     if delta.function_call is not None and delta.function_call.arguments:
         delta.function_call.arguments = convert((0, 0), delta.function_call.arguments)
+
+
+def split_half(text: str) -> tuple[str, str]:
+    """Return (text, half): the text with each pair of surrogates as one character, without a half at its end. Other
+    halves become U+FFFD."""
+    half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+    text = text[: len(text) - len(half)]
+    if text.isascii():
+        return text, half
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), half

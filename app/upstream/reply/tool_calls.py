@@ -79,7 +79,10 @@ class ToolCallAssembler:
         function = fragment.function
         if function is None or function.name or fragment.id or fragment.extra_content is not None:
             return False
-        index, text = fragment.index, function.arguments
+        return self.extend(fragment.index, function.arguments, out)
+
+    def extend(self, index: int | None, text: str | None, out: list[Event]) -> bool:
+        """Do what `add_arguments` does for a fragment with this index that has only arguments."""
         call = self._last if index is None or index < 0 else self._indices.get(index)
         if not text or call is None or call.number < 0:
             return False

@@ -4,6 +4,9 @@ Items are told apart by their `output_index`, never by their ids, which change i
 Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
 them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
 
+Nearly every event is a delta of the same text as the one before it. `_continue` takes those, with the same result as
+`_feed_event`, which takes every event.
+
 `docs/reference/assembly.md` has the rules that are the same for every API.
 """
 
@@ -28,9 +31,10 @@ from app.chat.events import (
 from app.upstream import faults
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
+from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
-from app.upstream.responses.event import KeptEvent, ResponseEvent, decode, decode_kept, join_halves
+from app.upstream.responses.event import KeptEvent, ResponseEvent, decode, decode_kept
 from app.upstream.responses.items import (
     CALLS,
     PartKey,
@@ -85,6 +89,12 @@ class ResponsesAssembler:
     _call_count = 0
     _custom_size = 0
     _last_received = 0
+    _run: Slot | None = None
+    """The item whose text may go on by `_continue`: nothing but deltas of it came since it was told."""
+    _run_type = ""
+    """The name of the events of that text."""
+    _run_key: PartKey = ("", 0)
+    """Which text of the item it is."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -112,17 +122,24 @@ class ResponsesAssembler:
         for item in items:
             if self.ended:
                 break
-            if type(item) is ResponseEvent:
-                self._feed_event(item, out)
-            elif type(item) is ErrorEvent:
-                self._feed_error(item, out)
-            elif type(item) is MalformedData:
-                self._fail(faults.make_protocol_fault(item.data, item.reason), out)
-            elif type(item) is StreamDone:
-                self._fail(self._make_incomplete_fault(_INCOMPLETE if self._slots else _NOTHING), out)
-            if self._calls.too_many and not self.ended:
-                self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
+            self._feed_item(item, out)
         return out
+
+    def _feed_item(
+        self, item: ResponseEvent | None | StreamDone | ErrorEvent | MalformedData, out: list[Event]
+    ) -> None:
+        if type(item) is ResponseEvent:
+            if self._continue(item, out):
+                return
+            self._feed_event(item, out)
+        elif type(item) is ErrorEvent:
+            self._feed_error(item, out)
+        elif type(item) is MalformedData:
+            self._fail(faults.make_protocol_fault(item.data, item.reason), out)
+        elif type(item) is StreamDone:
+            self._fail(self._make_incomplete_fault(_INCOMPLETE if self._slots else _NOTHING), out)
+        if self._calls.too_many and not self.ended:
+            self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         """End the reply with its body. Without an event that ends it, this is a fault.
@@ -143,16 +160,8 @@ class ResponsesAssembler:
     # Events.
 
     def _feed_event(self, event: ResponseEvent, out: list[Event]) -> None:
+        self._run = None
         name = event.type
-        if name == "response.output_text.delta":
-            self.started = True
-            slot = self._open
-            index = event.output_index
-            if slot is not None and index is not None and slot.index == index and slot.kind == "message":
-                self._add_text(slot, ("text", event.content_index or 0), self._join(slot, event, "text"), out)
-            else:
-                self._feed_text(event, "text", out)
-            return
         if not name:
             self._feed_whole(event.whole or {}, out)
         elif name == "error":
@@ -160,6 +169,32 @@ class ResponsesAssembler:
         elif name.startswith("response."):
             self.started = True
             self._feed_response_event(name, event, out)
+
+    def _continue(self, event: ResponseEvent, out: list[Event]) -> bool:
+        """Take a delta that does nothing but add to the text that was told last. Any other is left alone: False."""
+        slot = self._run
+        if slot is None or event.type != self._run_type or event.output_index != slot.index:
+            return False
+        text, (kind, part) = event.delta, self._run_key
+        if not text or event.ragged or self._halves:
+            return False
+        if ((event.summary_index if kind == "summary" else event.content_index) or 0) != part:
+            return False
+        if kind == "arguments":
+            if not self._calls.extend(slot.call, text, out):
+                return False
+        elif kind == "text":
+            out.append(TextDelta(text))
+        else:
+            out.append(ReasoningDelta(text))
+        slot.texts[self._run_key].append(text)
+        return True
+
+    def _begin_run(self, slot: Slot, key: PartKey, event: ResponseEvent) -> None:
+        """Let `_continue` take the next deltas of a text, if adding it is all that is to be done for them."""
+        is_told = slot.call >= 0 if key[0] == "arguments" else slot is self._open and not self._calls.has_unsealed
+        if is_told and event.delta is not None and slot.index is not None and key in slot.texts:
+            self._run, self._run_type, self._run_key = slot, event.type, key
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
         """Take an event whose name says that something failed: the reply, or a tool that the server ran."""
@@ -210,6 +245,8 @@ class ResponsesAssembler:
         key = (kind, event.content_index or 0)
         if event.delta is not None:
             self._add_text(slot, key, self._join(slot, event, kind), out)
+            if kind == "text" and not self._open_refusal:
+                self._begin_run(slot, key, event)
         else:
             self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
 
@@ -218,6 +255,7 @@ class ResponsesAssembler:
         key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
         if event.delta is not None:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
+            self._begin_run(slot, key, event)
         else:
             self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
 
@@ -226,6 +264,7 @@ class ResponsesAssembler:
         key = ("arguments", 0)
         if event.delta is not None:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
+            self._begin_run(slot, key, event)
         else:
             self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
 
@@ -277,11 +316,10 @@ class ResponsesAssembler:
             return text
         part = event.summary_index if kind == "summary" else event.content_index
         place = (id(slot), (kind, part or 0))
-        text = self._halves.pop(place, "") + text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._halves[place] = text[-1]
-            text = text[:-1]
-        return join_halves(text)
+        text, half = split_half(self._halves.pop(place, "") + text)
+        if half:
+            self._halves[place] = half
+        return text
 
     def _take_rest(self, slot: Slot, key: PartKey, whole: str) -> str:
         """Return what the whole text has beyond its deltas. If it differs from them, the deltas stand."""
@@ -342,10 +380,8 @@ class ResponsesAssembler:
         if not text:
             return
         slot.texts.setdefault(("arguments", 0), []).append(text)
-        if slot.call >= 0:
-            fragment = ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))
-            if not self._calls.add_arguments(fragment, out):
-                self._calls.feed([fragment], out)
+        if slot.call >= 0 and not self._calls.extend(slot.call, text, out):
+            self._calls.feed([ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))], out)
 
     def _add_annotations(self, slot: Slot, annotations: list[Any], out: list[Event]) -> None:
         new = [item for item in annotations if item not in slot.annotations]
@@ -516,6 +552,8 @@ class PassingAssembler(ResponsesAssembler):
         super().__init__(reply_id)
         self._passed: list[Event] = []
         self._has_begun = False
+        self._known_name = ""
+        """The name of the last event, which is one that is passed on."""
 
     def feed(self, items: Sequence[Any]) -> list[Event]:
         out: list[Event] = []
@@ -523,20 +561,25 @@ class PassingAssembler(ResponsesAssembler):
             if self.ended:
                 break
             kept: Any = _keep_error(item) if type(item) is ErrorEvent else item
-            if type(kept) is not KeptEvent:
-                out += super().feed([kept])
-                continue
-            brought = super().feed([kept.event])
-            failed = bool(brought) and type(brought[-1]) is Failed
-            name = (kept.event.type or "response") if kept.event is not None else ""
-            if not failed and _NAME.fullmatch(name):
-                self._passed.append(Passed(name, kept.text))
-            if self._has_begun or (brought and not failed):
-                self._has_begun = True
-                out += self._passed
-                self._passed = []
-            out += brought
+            if type(kept) is KeptEvent:
+                self._feed_kept(kept, out)
+            else:
+                self._feed_item(kept, out)
         return out
+
+    def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
+        event, place = kept.event, len(out)
+        self._feed_item(event, out)
+        has_brought = len(out) > place
+        failed = has_brought and type(out[-1]) is Failed
+        name = (event.type or "response") if event is not None else ""
+        if not failed and (name == self._known_name or _NAME.fullmatch(name)):
+            self._known_name = name
+            self._passed.append(Passed(name, kept.text))
+        if self._passed and (self._has_begun or (has_brought and not failed)):
+            self._has_begun = True
+            out[place:place] = self._passed
+            self._passed = []
 
 
 def _keep_error(item: ErrorEvent) -> ErrorEvent | KeptEvent:

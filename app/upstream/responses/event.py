@@ -53,7 +53,9 @@ def decode_kept(data: bytes) -> KeptEvent:
     """Decode an event and keep its text, as one line. Raises ValueError as `decode` does."""
     event = decode(data)
     text = data.decode("utf-8", "replace").strip()
-    return KeptEvent(event, json.dumps(json.loads(text), ensure_ascii=False) if "\n" in text or "\r" in text else text)
+    if "\n" in text or "\r" in text:
+        text = json.dumps(json.loads(text), ensure_ascii=False)
+    return KeptEvent(event, text)
 
 
 def decode(data: bytes) -> ResponseEvent | None:

@@ -49,6 +49,7 @@ def test_a_line_that_is_no_json_ends_the_reading_of_its_event() -> None:
 
 lines = st.sampled_from(
     [b'data: {"a": 1}\n\n', b'data: {"b": 2}\r\n\r\n', b'data: {"c":\n', b"data: 3}\n", b"\n", b"\r", b"event: error\n"]
+    + [b'event: x\ndata: {"f": 5}\n\n', b'event: x.failed\ndata: {"g": 6}\n\n', b"event: x\n", b'data: {"h": 7}\n']
     + [b": ping\n\n", b'{"d": 4}\n', b"{\n", b"}\n\n", b"\xef\xbb\xbf", b'data: {"e": "\r"}\n\n', b"data: [DONE]\n\n"]
 )
 
@@ -66,6 +67,24 @@ def read_parts(parts: list[bytes]) -> Any:
     shown = [item if isinstance(item, dict | int) else (type(item), getattr(item, "data", b"")) for item in items]
     ends = [place for place, item in enumerate(shown) if isinstance(item, tuple)]
     return shown[: ends[0] + 1] if ends else shown, ends and None or reader.junk
+
+
+def test_an_error_is_told_by_its_name_after_events_of_other_names() -> None:
+    reader = EventReader(msgspec.json.decode)
+    usual, failed = b'event: x.delta\ndata: {"a":1}\n\n', b'event: x.failed\ndata: {"b":2}\n\n'
+    for body in (usual, usual + usual):
+        assert all(item == {"a": 1} for item in reader.feed(body))
+    for body in (failed, usual + failed):
+        *_, error = reader.feed(body)
+        assert isinstance(error, ErrorEvent)
+        assert error.data == b'{"b":2}'
+
+
+def test_the_data_of_a_named_event_may_have_several_lines() -> None:
+    reader = EventReader(msgspec.json.decode)
+    assert reader.feed(b'event: x\ndata: {"a":1}\n\n') == [{"a": 1}]
+    assert reader.feed(b'event: x\ndata: {"a":\ndata: 2}\n\n') == [{"a": 2}]
+    assert reader.feed(b'event: x\ndata: {"a":3}\nid: 4\n\nevent: x\ndata: {"a":4}\n\n') == [{"a": 3}, {"a": 4}]
 
 
 def test_a_byte_order_mark_is_skipped_only_at_the_start() -> None:

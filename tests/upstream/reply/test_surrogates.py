@@ -1,7 +1,7 @@
 """Characters whose two halves arrive in two chunks."""
 
 from app.upstream.reply.chunk import ChunkDelta, FunctionFragment, ToolCallFragment
-from app.upstream.reply.surrogates import SurrogateJoiner
+from app.upstream.reply.surrogates import SurrogateJoiner, split_half
 
 from tests.each_case import each_case
 
@@ -66,3 +66,9 @@ def test_no_half_of_a_whole_message_waits() -> None:
     joiner.join_whole(message)
     assert message.content == "😀\ufffd"
     assert joiner.close() == ChunkDelta()
+
+
+def test_a_first_half_at_the_end_of_a_text_is_split_off_and_any_other_half_is_replaced() -> None:
+    assert split_half(f"a{FIRST}{SECOND}{FIRST}") == ("a😀", FIRST)
+    assert split_half(f"{SECOND}a") == ("\ufffda", "")
+    assert split_half("") == ("", "")

@@ -4,6 +4,10 @@ import json
 from typing import Any
 
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.upstream.responses.assembler import ResponsesAssembler
+from app.upstream.responses.event import decode
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.each_case import each_case
 from tests.upstream.responses.reader import Json, get_end, read_events, read_messages, write_stream
@@ -36,6 +40,44 @@ def test_deltas_pass_as_they_arrive_and_the_end_of_a_text_adds_only_its_rest() -
     item = {"type": "message", "content": [{"type": "output_text", "text": "Hello!"}]}
     events = read(added(0, type="message", id="m"), text("Hel"), text("lo"), whole, done(0, **item), COMPLETED)
     assert events == [TextDelta("Hel"), TextDelta("lo"), TextDelta("!"), Finish("stop")]
+
+
+NAMES = ("reasoning_summary_text", "reasoning_text", "output_text", "refusal", "function_call_arguments")
+TYPES = ("reasoning", "message", "function_call", "web_search_call")
+a_delta = st.builds(
+    lambda name, index, part, said: {
+        "type": f"response.{name}.delta",
+        "output_index": index,
+        "content_index": part,
+        "summary_index": part,
+        "delta": said,
+    },
+    st.sampled_from(NAMES),
+    st.sampled_from((0, 1, None)),
+    st.integers(0, 1),
+    st.sampled_from(("a", " ", "", '{"b":')),
+)
+an_item = st.builds(
+    lambda step, index, kind: {
+        "type": f"response.output_item.{step}",
+        "output_index": index,
+        "item": {"type": kind, "name": "f", "call_id": f"c{index}"},
+    },
+    st.sampled_from(("added", "done")),
+    st.sampled_from((0, 1, 2)),
+    st.sampled_from(TYPES),
+)
+
+
+@given(st.lists(an_item | a_delta | a_delta.map(lambda one: (one, one, one)), max_size=12))
+def test_a_delta_of_the_text_that_was_told_last_does_what_any_delta_does(drawn: list[Any]) -> None:
+    flat = [one for each in drawn for one in (each if isinstance(each, tuple) else (each,))]
+    given_events = [decode(json.dumps(one).encode()) for one in (*flat, COMPLETED)]
+    one_by_one = [decode(json.dumps(one).encode()) for one in (*flat, COMPLETED)]
+    for event in one_by_one:
+        assert event is not None
+        event.ragged = True  # such a delta is never taken as the continuation of a text
+    assert ResponsesAssembler("r").feed(given_events) == ResponsesAssembler("r").feed(one_by_one)
 
 
 @each_case(
