@@ -4,7 +4,7 @@ from app.upstream.api import Api
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
-from app.upstream.responses.event import decode, decode_kept
+from app.upstream.responses.decoder import decode, decode_kept
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
