@@ -26,5 +26,11 @@ API = Api(
     system="instructions",
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
+    count_path="/responses/input_tokens",
+    counted=frozenset(
+        # platform.openai.com/docs/api-reference/responses/input-tokens: any other field is refused
+        ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
+        + ("truncation", "personality")
+    ),
     strip_reasoning=strip_reasoning,
 )

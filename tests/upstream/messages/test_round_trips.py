@@ -30,7 +30,7 @@ SECOND: list[Json] = [
     {"type": "thinking", "thinking": "Now.", "signature": "S2"},
     {"type": "text", "text": "Done."},
 ]
-RESULTS = [
+RESULTS: list[Json] = [
     {"type": "tool_result", "tool_use_id": "call_1", "content": "seen"},
     {"type": "tool_result", "tool_use_id": "call_2", "content": "total 0"},
 ]
