@@ -20,7 +20,7 @@ from app.cache import Cache, CachePolicy, CacheRequest, Found
 from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import ChatRequest, TokenCounter
+from app.chat.messages import Beginning, ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.chat.tool_asks import ServerAsk
@@ -48,6 +48,7 @@ from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
+from app.steps.beginning import divide
 from app.steps.media import MediaRequest, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
@@ -296,6 +297,7 @@ class Gateway:
             error,
             passed=() if request.passed is None else tuple([body.passed for _, body in bodies]),
             headers=() if request.passed is None else request.passed.headers,
+            beginnings=() if request.known is None else tuple([body.beginning for _, body in bodies]),
         )
 
     def _build_all(
@@ -368,8 +370,9 @@ class Gateway:
                 return self._build_passed(request, deployment, hash_prefix=hash_prefix)
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
-        prepared, warnings = pipeline.prepare_request(request, profile, self._counter(profile.tokenizer), media)
-        api = find_api(deployment.target.api)
+        api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
+        rest = divide(request, profile, counter) if api.takes_beginning else request
+        prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if passed is not None:
             reason = why or "the server speaks another API"
@@ -379,7 +382,8 @@ class Gateway:
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
             bool(prepared.params) and is_deterministic(body, profile),
-            (request.session or _hash_prefix(body, api)) if hash_prefix else b"",
+            (request.session or _hash_prefix(body, api, rest.before)) if hash_prefix else b"",
+            beginning=b"" if rest.before is None else rest.before.written,
         )
 
     def _build_passed(self, request: ChatRequest, deployment: Deployment, *, hash_prefix: bool) -> "_BuiltBody":
@@ -449,11 +453,20 @@ class Gateway:
 
 
 class _BuiltBody:
-    __slots__ = ("data", "deterministic", "passed", "prefix", "warnings")
+    __slots__ = ("beginning", "data", "deterministic", "passed", "prefix", "warnings")
 
     def __init__(
-        self, data: bytes, warnings: tuple[str, ...], deterministic: bool, prefix: bytes, *, passed: bool = False
+        self,
+        data: bytes,
+        warnings: tuple[str, ...],
+        deterministic: bool,
+        prefix: bytes,
+        *,
+        beginning: bytes = b"",
+        passed: bool = False,
     ) -> None:
+        self.beginning = beginning
+        """The messages at its beginning that are remembered."""
         self.data = data
         self.warnings = warnings
         self.deterministic = deterministic
@@ -488,9 +501,9 @@ def _make_body_key(deployment: Deployment) -> tuple[str, int, str]:
     return deployment.model, id(deployment.profile), deployment.target.api
 
 
-def _hash_prefix(body: Mapping[str, Any], api: Api) -> bytes:
+def _hash_prefix(body: Mapping[str, Any], api: Api, before: Beginning | None = None) -> bytes:
     """Hash what a server's prefix cache sees first: the model, and the messages up to the first of the user."""
-    given = body[api.conversation]
+    given = body[api.conversation] if before is None else before.head
     # A text in a client's own body is one message of the user.
     messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": given}] if isinstance(given, str) else given
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))

@@ -45,11 +45,11 @@ class Caller(Struct, frozen=True):
         if self.models is not None and not self.models.match(*names):
             text = f"{describe_caller(self.name)} may not use the model {names[0][:200]!r}"
             if not self.models.patterns:
-                raise Forbidden(f"{text}: it is not for models. Send another key", "model")
+                raise Forbidden(f"{text}: it is not for models. Send another {self._sent}", "model")
             raise Forbidden(
                 f"{text}; it may use: {', '.join(self.models.patterns)}"
                 f"{_describe_bounds(self.models.within)}. "
-                f"The gateway's operator can add the model to `models` of {self._rights_place}",
+                f"The gateway's operator can add the model to `models` of the {self._rights_place}",
                 "model",
             )
 
@@ -69,8 +69,12 @@ class Caller(Struct, frozen=True):
             )
 
     @property
+    def _sent(self) -> str:
+        return "token" if ISSUER_SEPARATOR in self.name else "key"
+
+    @property
     def _rights_place(self) -> str:
-        return "the issuer of the JWT" if ISSUER_SEPARATOR in self.name else "the key"
+        return "issuer of the JWT" if ISSUER_SEPARATOR in self.name else "key"
 
     def select_models(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that this caller may use."""

@@ -255,7 +255,9 @@ class ChatEndpoint(Generic[Parsed]):
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
                 parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
-                del raw, parsing
+                if memory is not None and memory.conversation is not None and isinstance(parsed, ParsedRequest):
+                    parsed = replace(parsed, request=replace(parsed.request, known=memory.conversation))
+                del raw, parsing, memory
                 if isinstance(parsed, UnresolvedRequest):
                     parsed = await self._resolve(request, parsed)
                 if isinstance(parsed, RejectedRequest):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -45,7 +46,7 @@ _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""
 _ASK_AGAIN = (
     "This reply is not valid against the JSON schema:\n{problems}\n"
-    "Reply again with JSON that is valid against the schema, and nothing else."
+    "Reply again with JSON that is valid against this schema, and nothing else:\n{schema}"
 )
 _ASK_FOR_JSON = "This reply is not JSON:\n{problems}\nReply again with the JSON, and nothing else."
 
@@ -234,7 +235,7 @@ class _EndChange(Struct, frozen=True):
             return events
         usage = sum_usage([*self.usages, read_usage(end)]) if self.usages else end.usage
         warnings = (*end.warnings, *self.warnings)
-        kept = self.outcome is None or (self.outcome == "valid" and end.output == "mended")
+        kept = self.outcome is None or (self.outcome == "valid" and end.output in ("mended", "explained"))
         outcome = end.output if kept else self.outcome
         return [*events[:-1], replace(end, usage=usage, output=outcome, warnings=warnings)]
 
@@ -347,7 +348,9 @@ async def _wait_until_known(held: _HeldReply) -> None:
 def _add_problems(conversation: ChatRequest, check: OutputCheck, schema: Mapping[str, Any] | bool) -> ChatRequest:
     """Return the conversation with the invalid reply, and what is wrong with it."""
     problems = "\n".join(f"- {problem}" for problem in check.problems)
-    asked = (_ASK_FOR_JSON if schema is ANY_JSON else _ASK_AGAIN).format(problems=problems)
+    # The server may have ignored the schema, and the model never read it.
+    text = msgspec.json.encode(schema).decode()
+    asked = (_ASK_FOR_JSON if schema is ANY_JSON else _ASK_AGAIN).format(problems=problems, schema=text)
     told = (
         Message("assistant", (Text(check.text),) if check.text else ()),
         Message("user", (Text(asked),)),

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from app.access import Caller
+from app.access.jwks import JwksSources
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
 from app.api.live_configuration import LiveConfiguration
@@ -72,6 +73,8 @@ class AppContext:
     """Whether the spans of a recorded trace have the messages of requests and replies."""
     reloader: Reloader | None
     """None if the settings are not from a file and the environment."""
+    jwks: JwksSources
+    """The keys of issuers of JWTs."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None

@@ -156,6 +156,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         (),
         partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
     )
+    metrics.add_gauge(
+        "parley_jwks_last_fetch_successful",
+        "1 if the last fetch of the JWT issuer's keys succeeded; 0 if it failed, and the last keys stay.",
+        ("issuer",),
+        lambda: [((source.location.name,), float(not source.error)) for source in context.jwks],
+    )
     limiter = context.limiter
     if limiter is not None:
         metrics.add_gauge(

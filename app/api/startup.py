@@ -72,7 +72,7 @@ def make_context(
         await _apply(changed, context, resources, spans)
 
     async def reload(changed: Settings) -> None:
-        await apply(changed if context.key_watcher is None else context.key_watcher.merge(changed))
+        await (apply if context.key_watcher is None else context.key_watcher.apply_file)(changed)
 
     state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings)
     replies = OpenReplies(
@@ -99,6 +99,7 @@ def make_context(
         tracing.sample_ratio if tracing.enabled else None,
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
+        resources.jwks,
     )
     if resources.stored_keys is not None:
         watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)

@@ -17,6 +17,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from app.chat.known_conversation import KnownConversation
+
 
 class KeyPart(Struct, frozen=True):
     """One deployment that may serve the request."""
@@ -33,9 +35,13 @@ class KeyPart(Struct, frozen=True):
     sorted."""
     headers: Sequence[tuple[str, str]] = ()
     """The configured headers that may change the server's answer; its API key is not one of them."""
+    beginning: bytes = b""
+    """The first of the messages in the body, with commas between, whose hash is remembered."""
+    known: KnownConversation | None = None
+    """Remembers hashes for the next request of the conversation; None: nothing is remembered."""
 
 
-VERSION = 2
+VERSION = 3
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 4
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
@@ -53,32 +59,66 @@ def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
     for part in parts:
         digest = digests.get(id(part.body))
         if digest is None:
-            digest = digests[id(part.body)] = _digest(part.body)
+            digest = digests[id(part.body)] = _digest(part, f"{part.base_url} {part.model}")
         deployments.append([part.base_url, part.headers, part.model, part.traits, part.profile, digest])
     return _hash(_encode([VERSION, PREPROCESSING, scope, deployments])).hexdigest()
 
 
-def _digest(body: bytes) -> str:
-    """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied."""
-    fields = _fields(body)
-    messages = fields.pop("messages", _NO_MESSAGES)
+def _digest(part: KeyPart, server: str) -> str:
+    """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
+    those at the beginning, only the ones that are not known for this server are hashed."""
+    body, beginning, known = part.body, part.beginning, part.known
+    start = body.find(_LIST) + len(_LIST)
+    if known is None or not beginning or not body.startswith(beginning + b",", start):
+        fields = _fields(body)
+        messages = _hash(fields.pop("messages", _NO_MESSAGES))
+    else:
+        fields = _fields(body[:start] + body[start + len(beginning) + 1 :])
+        messages = _hash_beginning(beginning, known, server)
+        messages.update(b"," + bytes(fields.pop("messages"))[1:])
     for name in _UNHASHED_FIELDS:
         fields.pop(name, None)
     for name, value in fields.items():
         if _is_canonical(value) is None:
-            fields[name] = msgspec.Raw(_canonical(value))
-    hashed = _hash(_encode(fields))  # a JSON object: where it ends and the messages begin is certain
-    hashed.update(messages)
+            fields[name] = msgspec.Raw(_canonical(name, bytes(value), known))
+    hashed = _hash(_encode(fields))
+    hashed.update(messages.digest())
     return hashed.hexdigest()
+
+
+def _hash_beginning(beginning: bytes, known: KnownConversation, server: str) -> "hashlib.blake2b":
+    """Return the hash of a bracket and these messages, to which others can be added."""
+    what = ("hash of the beginning", server)
+    size, hashed = known.find(what, beginning) or (0, _hash(b"["))
+    hashed = hashed.copy()
+    if size < len(beginning):
+        hashed.update(beginning[size:])
+        known.keep(what, beginning, (len(beginning), hashed.copy()))
+    return hashed
+
+
+_LIST = b'"messages":['
+"""Nothing before the list of messages in a body can look like this: inside a string, its quotes would be escaped."""
 
 
 _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch
 """Whether a value is hashed as it was sent: `_canonical` would return the same bytes."""
 
 
-def _canonical(raw: msgspec.Raw) -> bytes:
+def _canonical(name: str, raw: bytes, known: KnownConversation | None) -> bytes:
+    what = ("canonical", name)
+    kept: tuple[int, bytes] | None = None if known is None else known.find(what, raw)
+    if kept is not None and kept[0] == len(raw):
+        return kept[1]
     value = msgspec.json.decode(raw)
-    return _encode(_mark_order(value) if b'"properties"' in bytes(raw) else value)
+    written = _encode(_mark_order(value) if b'"properties"' in raw else value)
+    if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
+        known.keep(what, raw, (len(raw), written))
+    return written
+
+
+MIN_REMEMBERED_BYTES = 2048
+"""Of the fields whose canonical form is remembered."""
 
 
 def _mark_order(value: Any) -> Any:

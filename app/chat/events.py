@@ -158,7 +158,8 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     """What the reply had done with tools that the gateway runs before it failed."""
 
 
-OutputOutcome: TypeAlias = Literal["valid", "mended", "invalid", "unchecked", "asked_again", "fallback"]
+OutputOutcome: TypeAlias = Literal["valid", "explained", "mended", "invalid", "unchecked", "asked_again", "fallback"]
+"""`explained`: valid, and the prompt explained the demand, because the server does not enforce it."""
 
 
 class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):

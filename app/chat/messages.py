@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.attachments import PassageSearch
+from app.chat.known_conversation import KnownConversation
 from app.chat.tool_asks import ServerTools
 
 FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
@@ -178,6 +179,29 @@ class PassedBody(Struct, frozen=True):
     """(JSON path, URL) of each URL that the server would fetch."""
 
 
+class CallState(Struct, frozen=True):
+    """What must be known of the calls in the beginning of a conversation, each of which has its result."""
+
+    position: int
+    """How many parts its messages have."""
+    taken_ids: Mapping[str, int]
+    """The ids that calls were sent with, each with the number of its last repetition."""
+    ids: frozenset[str]
+    """The ids that the caller gave."""
+
+
+class Beginning(Struct, frozen=True):
+    """The beginning of a conversation, as a server's API has it. Nothing after it changes how it is written."""
+
+    messages: tuple[Message, ...]
+    """The caller's messages."""
+    calls: CallState
+    written: bytes
+    """The server's messages: JSON objects with commas between."""
+    head: tuple[Mapping[str, Any], ...]
+    """Those up to the first one of the user."""
+
+
 class ChatRequest(Struct, frozen=True):
     """One request to a model, independent of any client format."""
 
@@ -206,6 +230,10 @@ class ChatRequest(Struct, frozen=True):
     """The body for servers of the client's own API; None if there are none."""
     refusal: Exception | None = None
     """Why servers of other APIs cannot be sent this request, if it is not translated: a ParleyError."""
+    known: KnownConversation | None = None
+    """What was made of the conversation for earlier requests; None if nothing is remembered."""
+    before: Beginning | None = None
+    """What is before the messages, which are the rest of a conversation then."""
 
 
 def make_call_id(*what: str | int) -> str:

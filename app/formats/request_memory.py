@@ -17,6 +17,7 @@ from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from app.chat.known_conversation import KnownConversation
 from app.runtime.value_count import max_values
 
 T = TypeVar("T")
@@ -57,7 +58,7 @@ class Entry(dict[str, Any]):
 class RememberedRequest:
     """The bytes of a request, its lists, and where the entries of its conversation are."""
 
-    __slots__ = ("bounds", "ends", "entries", "field", "lists", "raw", "raw_lists", "start")
+    __slots__ = ("bounds", "conversation", "ends", "entries", "field", "lists", "raw", "raw_lists", "start")
 
     def __init__(self, raw: bytes, field: str, body: Mapping[str, Any]) -> None:
         """`field` is the name of the conversation in the `body`."""
@@ -72,6 +73,8 @@ class RememberedRequest:
         """Where each entry ends in `raw`; empty: not known, or not to be found."""
         self.bounds: list[int] = []
         """`max_values` of `raw` up to the end of each entry."""
+        self.conversation = KnownConversation()
+        """What was made of the conversation; requests that go on with it have the same one."""
 
     def find_places(self) -> None:
         """Find where the entries are."""
@@ -148,7 +151,7 @@ class RememberedRequest:
         request.bounds = self.bounds[: count + 1]
         request.ends = self.ends[:count]
         request.ends += request._find_ends(end, new[1:])
-        request.start = self.start
+        request.start, request.conversation = self.start, self.conversation
         return body, request, remembered
 
 
@@ -222,6 +225,8 @@ class CallerMemory:
         """The request that this one repeats."""
         self._known = 0
         """How many of its entries are repeated."""
+        self.conversation: KnownConversation | None = None
+        """What was made of the conversation of the request, once it was read."""
 
     def compare(self, raw: bytes | bytearray) -> int:
         """Compare a request with the earlier ones; return how many bytes of it need not be read."""
@@ -267,6 +272,7 @@ class CallerMemory:
         repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_ENTRIES
         self._memory.add(self._scope, request, earlier if repeated else None)
         self._memory.count(remembered, len(raw) - remembered)
+        self.conversation = request.conversation
         return body
 
 

@@ -154,7 +154,7 @@ class Metrics:
         )
         self._output_checks = self._add_counter(
             "parley_output_checks_total",
-            "Replies to requests with a JSON schema, by what the check of their text has found.",
+            "Replies to requests for JSON, by what the check of their text has found.",
             ("model", "outcome"),
         )
         self._prompt_tokens = self._add_counter(

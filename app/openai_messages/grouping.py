@@ -13,9 +13,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
+from app.chat.messages import CallState, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
 from app.chat.turns import Turn
 from app.errors import Violation
+
+NO_CALLS = CallState(0, {}, frozenset())
 
 
 class GroupedCall(Struct):
@@ -82,20 +84,34 @@ _REMEDY = (
 """What to do about a result without a call; in brackets the names of OpenAI's format."""
 
 
-def group_messages(messages: Sequence[Message]) -> tuple[list[MessageGroup], list[Violation]]:
-    """Return (groups, violations): one for each result without a call, second result and call without a result."""
-    builder = _GroupBuilder()
+def group_messages(
+    messages: Sequence[Message], calls: CallState = NO_CALLS
+) -> tuple[list[MessageGroup], list[Violation]]:
+    """Return (groups, violations): one for each result without a call, second result and call without a result. `calls`
+    are those before the messages."""
+    builder = _GroupBuilder(calls)
     for message in messages:
         builder.add(message)
     return builder.finish()
 
 
-def find_call_violations(messages: Sequence[Message]) -> list[Violation]:
+def group_beginning(
+    messages: Sequence[Message], calls: CallState = NO_CALLS
+) -> tuple[list[MessageGroup], CallState] | None:
+    """Return (groups, the calls with those of these messages); None if there are violations."""
+    builder = _GroupBuilder(calls)
+    for message in messages:
+        builder.add(message)
+    groups, violations = builder.finish()
+    return None if violations else (groups, builder.calls)
+
+
+def find_call_violations(messages: Sequence[Message], calls: CallState = NO_CALLS) -> list[Violation]:
     """Return the violations of `group_messages`. Without calls and results there are none, and nothing is grouped."""
     for message in messages:
         for part in message.parts:
             if type(part) in _PAIRED:
-                return group_messages(messages)[1]
+                return group_messages(messages, calls)[1]
     return []
 
 
@@ -104,7 +120,8 @@ _TEXTUAL = (Text, Reasoning)
 
 
 class _GroupBuilder:
-    def __init__(self) -> None:
+    def __init__(self, before: CallState) -> None:
+        self._before = before
         self._groups: list[MessageGroup] = []
         self._open: MessageGroup | None = None
         self._turn: Turn | None = None
@@ -115,10 +132,15 @@ class _GroupBuilder:
         self._unanswered_by_id: dict[str, _UnansweredCalls] = {}
         """By the ids that the caller gave; also those of which every call is answered."""
         self._unanswered_by_name: dict[str, _UnansweredCalls] = {}
-        self._taken_ids: dict[str, int] = {}
+        self._taken_ids = dict(before.taken_ids)
         """Ids in use, each with the number of its last repetition."""
         self._violations: list[Violation] = []
-        self._position = 0
+        self._position = before.position
+
+    @property
+    def calls(self) -> CallState:
+        """The calls, once all of them are answered."""
+        return CallState(self._position, self._taken_ids, self._before.ids.union(self._unanswered_by_id))
 
     def add(self, message: Message) -> None:
         if message.role == "tool":
@@ -194,9 +216,10 @@ class _GroupBuilder:
                 group.results.append((grouped.id, named))
 
     def _match_result(self, message: Message, result: ToolResult) -> tuple[MessageGroup, GroupedCall] | None:
-        known = self._unanswered_by_id.get(result.id) if result.id else None
+        calls = self._unanswered_by_id.get(result.id) if result.id else None
+        known = calls is not None or result.id in self._before.ids
         if known:
-            match = known.take()
+            match = None if calls is None else calls.take()
         else:
             named = self._unanswered_by_name.get(result.name) if result.name is not None else None
             match = (named.take() if named else None) or (None if result.id else self._unanswered.take())

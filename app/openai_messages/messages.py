@@ -9,10 +9,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.accumulator import is_json
-from app.chat.messages import Media, Message, Text, ToolResult
+from app.chat.messages import CallState, Media, Message, Text, ToolResult
 from app.errors import Violation
 from app.openai_messages import content_parts
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import NO_CALLS, MessageGroup, group_beginning, group_messages
 from app.profiles import Profile
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
@@ -159,23 +159,37 @@ def _arguments(text: str, profile: Profile) -> str:
 
 
 def write_openai_messages(
-    messages: Sequence[Message], profile: Profile, joiner: str, path: str = "messages"
+    messages: Sequence[Message], profile: Profile, joiner: str, path: str = "messages", calls: CallState = NO_CALLS
 ) -> tuple[list[dict[str, Any]], list[Violation]]:
     """Return (messages, violations).
 
     There is a violation for each result without a call, second result, call without a result, and media part that
-    cannot be sent. With violations there are no messages. `path` is that of the conversation.
+    cannot be sent. With violations there are no messages. `path` is that of the conversation, and `calls` are those
+    before these messages.
     """
-    groups, violations = group_messages(messages)
+    groups, violations = group_messages(messages, calls)
     violations = sorted(
         violations + content_parts.find_violations(messages, profile), key=lambda violation: _sort_key(violation.path)
     )
     if violations:
         return [], violations
-    written = [message for group in groups for message in write_group(group, profile, joiner)]
+    written = _write_groups(groups, profile, joiner)
     if messages and not written:
         return [], [Violation(path, "no message has content for the model: add a message with text or media")]
     return written, []
+
+
+def write_beginning(
+    messages: Sequence[Message], profile: Profile, joiner: str, calls: CallState = NO_CALLS
+) -> tuple[list[dict[str, Any]], CallState] | None:
+    """Write messages without media after which the conversation goes on. Return (messages, the calls with theirs); None
+    if there are violations."""
+    grouped = group_beginning(messages, calls)
+    return None if grouped is None else (_write_groups(grouped[0], profile, joiner), grouped[1])
+
+
+def _write_groups(groups: Sequence[MessageGroup], profile: Profile, joiner: str) -> list[dict[str, Any]]:
+    return [message for group in groups for message in write_group(group, profile, joiner)]
 
 
 def _sort_key(path: str) -> tuple[int, str]:

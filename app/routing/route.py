@@ -116,6 +116,8 @@ class PreparedRequest(Struct, frozen=True):
     """Which of the bodies are the client's own, so that the reply is the server's own, too; empty: none."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers of the client that belong to its own body."""
+    beginnings: tuple[bytes, ...] = ()
+    """Of each body, the messages at its beginning that are remembered; empty: of none."""
     keys: dict[str, str] = {}
     """What `key` has returned, by scope: at most `MAX_KEYS`."""
 
@@ -167,4 +169,6 @@ class PreparedRequest(Struct, frozen=True):
             traits,
             deployment.profile.encoded_reply_fields,
             deployment.target.variant,
+            self.beginnings[index] if self.beginnings else b"",
+            self.request.known,
         )

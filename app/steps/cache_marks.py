@@ -13,7 +13,8 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
     if not found:
         return request, []
     messages = tuple(_strip_marks(message) for message in request.messages)
-    tools = tuple(replace(tool, mark=None) for tool in request.tools)
+    marked = any(tool.mark for tool in request.tools)
+    tools = tuple(replace(tool, mark=None) for tool in request.tools) if marked else request.tools
     warnings = [f"{mark.path} was not sent: {reason}" for mark in found]
     return replace(request, messages=messages, tools=tools), warnings
 

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.events import Event, Finish, OutputOutcome, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, OutputOutcome, Passed, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
+from app.steps.json_format import is_enforced
 from app.steps.json_schema import Unchecked, is_prepared, prepare_schema, validate
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
@@ -156,7 +157,7 @@ def name_demand(schema: Mapping[str, Any] | bool, path: str) -> str:
 def describe_check(check: OutputCheck, demand: str) -> str:
     """Return a sentence about a text that is not simply valid. `demand`: see `name_demand`."""
     if check.outcome == "mended":
-        return f"the reply is valid against {demand} only without its fence, or with mended commas or quotes"
+        return f"the reply is valid against {demand} only without its fence, or with mended commas, quotes or line ends"
     if check.outcome == "unchecked":
         return f"the reply was not checked against {demand}: {check.problems[0]}"
     more = f" (and {len(check.problems) - 1} more)" if len(check.problems) > 1 else ""
@@ -166,9 +167,12 @@ def describe_check(check: OutputCheck, demand: str) -> str:
 class OutputCheckStage:
     """Checks the text at the end of the reply. One that is invalid gets a warning, and is not cached."""
 
-    def __init__(self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool) -> None:
+    def __init__(
+        self, schema: Mapping[str, Any] | bool, path: str, *, warns: bool, valid: OutputOutcome = "valid"
+    ) -> None:
         """`path` is that of the response format in the request. Without `warns`, another part of the gateway acts on
-        an invalid text."""
+        an invalid text. `valid` is the outcome of a valid one."""
+        self._valid = valid
         self._schema = schema
         self._demand = name_demand(schema, path)
         self._warns = warns
@@ -178,6 +182,8 @@ class OutputCheckStage:
         """As long as there is no text."""
         self._reasoning_length = 0
         self._has_calls = False
+        self._passes = False
+        """The client gets the server's own events, to which no text can be added."""
 
     def feed(self, events: list[Event]) -> list[Event]:
         for event in events:
@@ -187,6 +193,8 @@ class OutputCheckStage:
                 self._add_reasoning(event.text)
             elif type(event) is ToolCallDelta:
                 self._has_calls = True
+            elif type(event) is Passed:
+                self._passes = True
         last = events[-1] if events else None
         if type(last) is not Finish or self._has_calls:
             return events
@@ -215,7 +223,7 @@ class OutputCheckStage:
 
     def _find_reasoned_output(self) -> str | None:
         """Return the reasoning of a reply without text, if it is valid JSON as it is."""
-        if not self._reasoning or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
+        if self._passes or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
             return None
         text = "".join(self._reasoning).strip()
         if not text.startswith(("{", "[")) or check_output(text, self._schema, MAX_WORK).outcome != "valid":
@@ -229,7 +237,7 @@ class OutputCheckStage:
     def _check_cut(self, finish: Finish) -> Finish:
         """Check a reply that has reached its limit of tokens, perhaps behind its JSON."""
         if self._check_text().outcome == "valid":
-            return replace(finish, output="valid")
+            return replace(finish, output=self._valid)
         text = (
             f"the reply reached its limit of tokens before its JSON was complete for {self._demand}; raise max_tokens"
         )
@@ -241,9 +249,9 @@ class OutputCheckStage:
 
     def _check(self, finish: Finish) -> Finish:
         check = self._check_text()
-        finish = replace(finish, output=check.outcome)
         if check.outcome == "valid":
-            return finish
+            return replace(finish, output=self._valid)
+        finish = replace(finish, output=check.outcome)
         if self._warns:
             finish = replace(finish, warnings=(*finish.warnings, describe_check(check, self._demand)))
         return replace(finish, cacheable=False) if check.outcome == "invalid" else finish
@@ -253,4 +261,5 @@ def make_output_stage(request: ChatRequest, profile: Profile) -> OutputCheckStag
     schema = None if profile.check_output == "off" else find_output_schema(request)
     if schema is None:
         return None
-    return OutputCheckStage(schema, request.paths.param("response_format"), warns=profile.check_output == "warn")
+    path, warns = request.paths.param("response_format"), profile.check_output == "warn"
+    return OutputCheckStage(schema, path, warns=warns, valid="valid" if is_enforced(request, profile) else "explained")

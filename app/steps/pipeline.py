@@ -12,7 +12,7 @@ from app.chat.attachments import Attachment
 from app.chat.messages import ChatRequest, TokenCounter, Tool
 from app.chat.stage import Stage
 from app.errors import InvalidInput
-from app.openai_messages.grouping import find_call_violations
+from app.openai_messages.grouping import NO_CALLS, find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
@@ -42,6 +42,7 @@ __all__ = [
     "accepts_uploads",
     "check_request",
     "find_translating_step",
+    "passed_reply_stages",
     "has_media",
     "prepare_request",
     "reply_stages",
@@ -59,7 +60,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = find_call_violations(request.messages)
+    violations = find_call_violations(request.messages, NO_CALLS if request.before is None else request.before.calls)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
@@ -127,7 +128,8 @@ def prepare_request(
     if has_media(request):
         request, unsent_media = rewrite_media(request, profile, media, choose_gateway_language(request, lang))
         warnings += unsent_media
-    request = add_default_system(request, profile, lang)
+    if request.before is None:
+        request = add_default_system(request, profile, lang)
     if writes_calls_as_text(request, profile):
         request = replace(request, tools=())  # the tools are not sent, so they do not count as tokens
     request, asked = adapt_response_format(request, profile, lang)
@@ -180,6 +182,13 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     if request.params:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
+    """Return the stages for the reply to a client's own body, whose events are passed on: they change nothing but its
+    end."""
+    stage = make_output_stage(request, profile) if request.params else None
+    return [] if stage is None else [stage]
 
 
 def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from app.chat.messages import Text
 from app.chat.server_tools import ListedServer, OfferedTool, ToolAnswer, ToolBounds, refuse_call
 from app.chat.tool_asks import ServerAsk, make_tool_name
 from app.errors import Busy, Forbidden, InvalidInput, Violation
+from app.limits.values import describe_caller
 from app.tools.process.client import ConnectionEvents, ProcessFailed, ToolProcessClient
 from app.tools.process.protocol import ListedTool, ServerSpec, State, StateChanged
 from app.upstream.redaction import Redactor
@@ -204,7 +205,7 @@ class McpServers:
         """Raises Forbidden, and InvalidInput for an address that is not the configured one."""
         configured = self._servers[ask.server].configured
         if not configured.keys.match(key):
-            who = f"the API key {key!r}" if key else "a request without an API key"
+            who = describe_caller(key) if key else "a request without an API key"
             raise Forbidden(f"{who} may not use the server of tools {ask.server!r}", ask.path or None)
         if not configured.models.match(model):
             raise Forbidden(

@@ -55,6 +55,8 @@ class Api(Struct, frozen=True):
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_max_tokens: bool = False
     """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
+    takes_beginning: bool = False
+    """`build` takes a request whose beginning is written already (`ChatRequest.before`)."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
 

@@ -151,6 +151,7 @@ def test_the_model_is_told_what_is_wrong_and_asked_once_more() -> None:
     second = json.loads(models.requests[1].content)["messages"]
     assert [message["role"] for message in second] == ["user", "assistant", "user"]
     assert second[1]["content"] == BAD and "the text is not JSON" in second[2]["content"]
+    assert json.dumps(SCHEMA).replace(" ", "") in second[2]["content"]
     assert any("is not valid against the schema" in line and "asked once more" in line for line in warnings(answer))
     assert 'parley_output_checks_total{model="m",outcome="asked_again"} 1.0' in metrics
     assert 'parley_tokens_total{key="",kind="output",model="m"} 10.0' in metrics
@@ -326,3 +327,57 @@ def test_a_new_schema_is_read_in_a_thread_once(stream: bool, monkeypatch: pytest
         for _ in range(2):
             assert ask(gateway, CHAT, body(CHAT, schema, stream=stream)).status == 200
     assert threads == [False]
+
+
+@each_case(
+    ("mode", "formats", "outcome", "told"),
+    [
+        ("warn", ["json_schema"], "valid", ""),
+        ("warn", ["json_object"], "explained", "was sent as json_object"),
+        ("warn", [], "explained", "was not sent"),
+        ("enforce", ["json_schema"], "valid", ""),
+        ("enforce", [], "explained", "was not sent"),
+    ],
+)
+def test_the_metric_says_whether_the_format_was_sent_or_explained(
+    mode: str, formats: list[str], outcome: str, told: str
+) -> None:
+    tree = settings(mode)
+    tree["models"]["m"]["profile"] = {"check_output": mode, "response_formats": formats}
+    with Running(tree, ModelServer(say(GOOD))) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT))
+        metrics = gateway.get("/metrics").body.decode()
+    assert f'parley_output_checks_total{{model="m",outcome="{outcome}"}} 1.0' in metrics
+    assert [told in line for line in warnings(answer)] == ([True] if told else [])
+
+
+def answer_as_messages(request: httpx.Request) -> httpx.Response:
+    """Answer with prose over the Messages API."""
+    message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": BAD}]}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    if not json.loads(request.content).get("stream"):
+        return httpx.Response(200, json={**message, "id": "m", "model": "m", "stop_reason": "end_turn", "usage": usage})
+    start = {**message, "id": "m", "model": "m", "content": [], "stop_reason": None, "usage": usage}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": BAD}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+    return streamed(*[f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events])
+
+
+@each_case(("mode", "told"), [("warn", True), ("off", False)])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_reply_to_a_body_that_is_passed_on_is_checked(mode: str, told: bool, stream: bool) -> None:
+    tree = settings(mode)
+    tree["upstreams"]["local"] = {"base_url": "http://model.test", "api": "messages"}
+    with Running(tree, ModelServer(answer_as_messages)) as gateway:
+        answer = ask(gateway, MESSAGES, body(MESSAGES, stream=stream))
+        metrics = gateway.get("/metrics").body.decode()
+    text = answer.body.decode()
+    assert BAD in text and "was translated" not in text
+    assert ("is not valid against the schema of output_config.format" in text) is told
+    assert ('parley_output_checks_total{model="m",outcome="invalid"} 1.0' in metrics) is told

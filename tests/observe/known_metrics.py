@@ -11,6 +11,7 @@ SETTINGS = {
     "upstreams": {"local": {"base_url": "http://model.test/v1"}},
     "cache": {"url": "redis://127.0.0.1:1"},
     "mcp_servers": {"wx": {"command": "wx"}},
+    "jwt": {"corp": {"issuer": "https://idp.test", "audience": "parley"}},
 }
 
 

@@ -4,4 +4,4 @@ from app.upstream.api import Api
 from app.upstream.chat_completions.reader import make_reader
 from app.upstream.chat_completions.request import build
 
-API = Api("/chat/completions", build, make_reader)
+API = Api("/chat/completions", build, make_reader, takes_beginning=True)

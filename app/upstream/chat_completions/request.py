@@ -8,8 +8,11 @@ does not undo the thinking switch.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
+from app.openai_messages.grouping import NO_CALLS
 from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
@@ -55,9 +58,13 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     `model` is the server's own name of the model. Raises InvalidInput with every violation: messages and options
     that this server cannot be sent.
     """
+    before, paths = request.before, request.paths
+    messages: list[Any]
     messages, violations = write_openai_messages(
-        request.messages, profile, request.text_joiner, request.paths.conversation
+        request.messages, profile, request.text_joiner, paths.conversation, NO_CALLS if before is None else before.calls
     )
+    if before is not None:
+        messages = [msgspec.Raw(before.written), *messages]
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []

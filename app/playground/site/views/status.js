@@ -136,7 +136,7 @@ function ToolServers({ rows }) {
 
 /** @param {string} owner `the gateway`, `the model 'qwen3'` or `the API key 'alice'` */
 function limitOwner(owner) {
-  const [, kind, name] = /^the (gateway|model|team|API key)(?: '(.*)')?$/s.exec(owner) ?? [];
+  const [, kind, name] = /^the (gateway|model|team|API key|JWT caller)(?: '(.*)')?$/s.exec(owner) ?? [];
   return kind ? t(`owner_${kind.replace(" ", "")}`, { name: name ?? "" }) : owner;
 }
 

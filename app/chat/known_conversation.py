@@ -1,0 +1,27 @@
+"""`KnownConversation`: what was made of the beginning of a conversation that a client sends again with each request."""
+
+from collections.abc import Sequence
+from typing import Any
+
+MAX_KEPT = 16
+"""How many things are kept of a conversation: several servers may be sent it."""
+
+
+class KnownConversation:
+    """The requests of one conversation share it."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[Any, tuple[Sequence[Any], Any]] = {}
+
+    def find(self, what: Any, given: Sequence[Any]) -> Any:
+        """Return what was kept for `what`, if it was made of the first ones of those given; else None."""
+        kept = self._kept.get(what)
+        return None if kept is None or kept[0] != given[: len(kept[0])] else kept[1]
+
+    def keep(self, what: Any, given: Sequence[Any], value: Any) -> None:
+        """Keep what was made of a beginning, which must not be changed. It replaces what was kept for the same."""
+        if len(self._kept) >= MAX_KEPT and what not in self._kept:
+            self._kept.clear()
+        self._kept[what] = (given, value)

@@ -1,0 +1,134 @@
+"""Divides a conversation into a beginning, which is prepared and written once, and the rest, because an agent sends its
+conversation again with each request.
+
+Preparing the two parts one after the other gives what preparing the whole gives. This holds where no step looks at
+both: the conversation is not truncated, has no media, gets no text of the gateway, and its beginning ends between two
+turns and causes no warning.
+"""
+
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+from msgspec.structs import replace
+
+from app.chat.messages import (
+    Beginning,
+    ChatRequest,
+    Media,
+    Message,
+    Part,
+    Text,
+    TokenCounter,
+    ToolCall,
+    ToolResult,
+)
+from app.errors import ParleyError
+from app.openai_messages.grouping import NO_CALLS
+from app.openai_messages.messages import write_beginning
+from app.profiles import Profile
+from app.steps.json_format import is_enforced
+from app.steps.pipeline import prepare_request
+from app.steps.prompted_tools import uses_prompted_tools
+from app.steps.truncation.truncate import input_limit
+
+MIN_MESSAGES = 16
+"""Shorter conversations are not divided: it would cost as much as it saves."""
+OPEN_MESSAGES = 6
+"""How many messages at the end are never part of the beginning: the next request may change them, as clients move marks
+of the prompt cache."""
+_encode = msgspec.json.Encoder().encode
+
+
+def divide(request: ChatRequest, profile: Profile, counter: TokenCounter) -> ChatRequest:
+    """Return the rest of the request's conversation after its beginning; the whole request if it cannot be divided, or
+    nothing is remembered."""
+    known, messages = request.known, request.messages
+    if known is None or len(messages) < MIN_MESSAGES or not _is_divisible(request, profile):
+        return request
+    what = (id(profile), request.text_joiner, request.policy)
+    found = known.find(what, messages)
+    before: Beginning | None = None if found is None else found[1]
+    if before is not None and not _begins_turn(messages, len(before.messages)):
+        before = None
+    start = 0 if before is None else len(before.messages)
+    end = _find_end(messages, start)
+    if end > start:
+        extended = _extend(request, profile, counter, before, end)
+        if extended is not None:
+            before = extended
+            known.keep(what, before.messages, (profile, before))
+    if before is None:
+        return request
+    rest = messages[len(before.messages) :]
+    if not _is_plain(rest, profile, before) or all(message.role == "assistant" for message in rest):
+        return request
+    return replace(request, messages=rest, before=before)
+
+
+def _is_divisible(request: ChatRequest, profile: Profile) -> bool:
+    """Whether no step for this server looks at the whole conversation."""
+    return (
+        uses_prompted_tools(request, profile) is None
+        and input_limit(request.params, profile) is None
+        and profile.system != "then_user"
+        and is_enforced(request, profile)
+        and (not profile.default_system or request.messages[0].role == "system")
+    )
+
+
+def _find_end(messages: Sequence[Message], start: int) -> int:
+    """Return the last place after `start` at which the conversation can be divided, else `start`."""
+    places = range(len(messages) - OPEN_MESSAGES, start, -1)
+    return next((place for place in places if _begins_turn(messages, place)), start)
+
+
+def _begins_turn(messages: Sequence[Message], place: int) -> bool:
+    """Whether messages of the assistant begin at this place, after others, and say something."""
+    if place >= len(messages) or messages[place - 1].role not in ("user", "tool"):
+        return False
+    turn = takewhile(lambda message: message.role == "assistant", messages[place:])
+    return any(_is_said(part) for message in turn for part in message.parts)
+
+
+def _is_said(part: Part) -> bool:
+    return type(part) is ToolCall or (type(part) is Text and bool(part.text.strip()))
+
+
+def _extend(
+    request: ChatRequest, profile: Profile, counter: TokenCounter, before: Beginning | None, end: int
+) -> Beginning | None:
+    """Return the beginning up to this place; None if it does not end between turns, or needs more than its messages."""
+    part = request.messages[0 if before is None else len(before.messages) : end]
+    if not _is_plain(part, profile, before):
+        return None
+    try:
+        prepared, warnings = prepare_request(replace(request, messages=part, before=before), profile, counter, {})
+    except ParleyError:
+        return None
+    calls = NO_CALLS if before is None else before.calls
+    found = None if warnings else write_beginning(prepared.messages, profile, request.text_joiner, calls)
+    if found is None or not found[0]:
+        return None
+    written, calls = found
+    text = _encode(written)[1:-1]
+    if before is not None:
+        return Beginning(request.messages[:end], calls, b"%b,%b" % (before.written, text), before.head)
+    first = next((number for number, message in enumerate(written) if message["role"] == "user"), None)
+    if first is None:
+        return None
+    return Beginning(request.messages[:end], calls, text, tuple(written[: first + 1]))
+
+
+def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning | None) -> bool:
+    """Whether the messages have no media, and no system message that is sent at another place than its own."""
+    moves_system = before is not None and profile.system != "anywhere"
+    for message in messages:
+        if moves_system and message.role == "system":
+            return False
+        for part in message.parts:
+            if type(part) is Media:
+                return False
+            if type(part) is ToolResult and any(type(one) is Media for one in part.content):
+                return False
+    return True

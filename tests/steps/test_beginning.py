@@ -1,0 +1,246 @@
+"""A conversation whose beginning was written for an earlier request is sent as one that is new."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from app.chat.known_conversation import KnownConversation
+from app.chat.messages import (
+    CacheMark,
+    ChatRequest,
+    Media,
+    Message,
+    Part,
+    PromptPolicy,
+    Reasoning,
+    Role,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from app.errors import ParleyError
+from app.profiles import Profile
+from app.steps import beginning
+from app.steps.beginning import divide
+from app.steps.pipeline import prepare_request
+from app.upstream.chat_completions.request import build
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.effort import examples
+from tests.steps.word_counter import Words
+
+PROFILES = [
+    Profile(**fields)
+    for fields in (
+        {},
+        {"alternate": True, "system": "merged", "replay_reasoning": "none"},
+        {"alternate": True, "assistant_after_tool": True, "system": "none", "continuation": "partial"},
+        {"assistant_after_tool": True, "system": "leading", "continuation": "refuse"},
+        {"system": "then_user", "continuation": "continue_final_message", "assistant_last": False},
+        {"thought_only_turns": False, "replay_turns": "tool_turns", "replay_blank_reasoning": "all"},
+        {"replay_reasoning": "think_tags", "call_ids": "alphanumeric9", "names": "all", "tool_names": True},
+        {"cache_control": True, "text_parts": True, "empty_content": "omit", "continuation": "send"},
+        {"default_system": {"en": "Be brief.", "zh": "简短。"}, "replay_extra_content": False},
+        {"native_tools": False},
+        {"max_input_tokens": 30},
+        {"response_formats": (), "tool_media": True},
+        {"replay_details": True, "valid_arguments": False},
+    )
+]
+POLICIES = [
+    PromptPolicy(),
+    PromptPolicy(name_media="with_tools", localized=True, folds_last=True),
+    PromptPolicy(optional_marks=True),
+]
+PARAMS: list[dict[str, Any]] = [
+    {},
+    {"stop": ["x"], "temperature": 0},
+    {"response_format": {"type": "json_object"}},
+    {"use_raw_api": True},
+    {"function_choice": "none"},
+    {"max_input_tokens": 20},
+    {"stop": [""] * 40},
+]
+IDS = st.sampled_from([None, "a", "b", "c", "a_1"])
+TEXTS = st.sampled_from(["", " ", "yes", "何故", "go on"])
+EXTRAS = st.sampled_from([{}, {}, {}, {"extra_content": {"google": {"thought_signature": "s"}}}, {"developer": True}])
+MARKS = st.sampled_from([None, None, None, CacheMark({"type": "ephemeral"}, "p")])
+TEXT = st.builds(Text, TEXTS, MARKS)
+CALL = st.builds(ToolCall, st.sampled_from("fg"), st.sampled_from(["{}", "", "{"]), IDS, EXTRAS)
+PARTS = {
+    "system": st.lists(TEXT, max_size=2),
+    "user": st.lists(st.one_of(TEXT, TEXT, TEXT, st.just(Media("image", ("https://x.test/i.png",)))), max_size=2),
+    "assistant": st.lists(st.one_of(TEXT, CALL, st.builds(Reasoning, TEXTS)), max_size=3),
+    "tool": st.builds(
+        lambda content, name, id_: [ToolResult(tuple(content), name, id_)],
+        st.lists(TEXT, max_size=1),
+        st.sampled_from([None, "f", "g"]),
+        IDS,
+    ),
+}
+
+
+def _message(role: Role, parts: Any, turn: str | None, extra: Any) -> Message:
+    return Message(role, tuple(parts), turn=turn if role == "assistant" else None, extra=extra)
+
+
+ANY = st.sampled_from(["user", "assistant", "tool", "assistant", "tool", "user", "system"]).flatmap(
+    lambda role: st.builds(_message, st.just(role), PARTS[role], st.sampled_from([None, None, "t"]), EXTRAS)
+)
+
+
+@st.composite
+def rounds(draw: st.DrawFn) -> list[Message]:
+    """Return a round of an agent: what it thinks and says, its calls, and their results."""
+    number = draw(st.integers(0, 5))
+    calls = [ToolCall("f", "{}", f"call_{number}_{place}") for place in range(draw(st.integers(1, 2)))]
+    thought = draw(st.sampled_from([(), (Reasoning("hm"),)]))
+    said = draw(st.sampled_from([(), (Text("so"),)]))
+    apart = draw(st.booleans())
+    parts: list[Part] = [*thought, *said, *calls]
+    turn = [Message("assistant", tuple(parts))]
+    if apart:
+        turn = [Message("assistant", (one,), turn="same") for one in parts]
+    return [*turn, *[Message("tool", (ToolResult((Text("ok"),), None, call.id),)) for call in calls]]
+
+
+SYSTEM, USER = Message("system", (Text("s"),)), Message("user", (Text("u"),))
+CONVERSATIONS = st.builds(
+    lambda first, parts: [*first, *(message for part in parts for message in part)],
+    st.one_of(st.lists(ANY, min_size=1, max_size=2), st.just([SYSTEM, USER]), st.just([SYSTEM, USER]), st.just([USER])),
+    st.lists(
+        st.one_of(rounds(), rounds(), rounds(), st.sampled_from([[SYSTEM], [USER]]), st.lists(ANY, max_size=2)),
+        max_size=8,
+    ),
+)
+
+
+def send(request: ChatRequest, profile: Profile) -> Any:
+    """Return the body and the warnings, or the error."""
+    counter = Words()
+    try:
+        rest = divide(request, profile, counter)
+        prepared, warnings = prepare_request(rest, profile, counter, {})
+        body, more = build(prepared, "m", profile)
+    except ParleyError as error:
+        return error.to_dict("r"), str(error)
+    return msgspec.json.encode(body), [*warnings, *more]
+
+
+def _with_paths(messages: list[Message]) -> list[Message]:
+    return [replace(message, path=f"messages[{number}]") for number, message in enumerate(messages)]
+
+
+@pytest.mark.parametrize("number", range(len(PROFILES)))
+@given(
+    messages=CONVERSATIONS,
+    cuts=st.lists(st.integers(1, 30), max_size=4),
+    other=st.tuples(st.integers(0, 30), ANY),
+    policy=st.sampled_from(POLICIES),
+    params=st.lists(st.sampled_from(PARAMS), min_size=1, max_size=6),
+    tools=st.booleans(),
+)
+@examples(60)
+def test_a_divided_conversation_is_sent_like_the_whole(
+    number: int,
+    messages: list[Message],
+    cuts: list[int],
+    other: tuple[int, Message],
+    policy: PromptPolicy,
+    params: list[dict[str, Any]],
+    tools: bool,
+) -> None:
+    known, profile = KnownConversation(), PROFILES[number]
+    offered = (Tool("f", {"name": "f"}), Tool("g", {"name": "g"})) if tools else ()
+    messages = _with_paths(messages)
+    changed = [*messages]
+    changed[other[0] % len(messages)] = replace(other[1], path="changed")
+    conversations = [messages[:cut] for cut in sorted(cuts)] + [messages, changed]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beginning, "MIN_MESSAGES", 2)
+        patch.setattr(beginning, "OPEN_MESSAGES", 1)
+        for place, conversation in enumerate(conversations):
+            request = ChatRequest("m", tuple(conversation), offered, params[place % len(params)], policy=policy)
+            assert send(replace(request, known=known), profile) == send(request, profile)
+
+
+def _make_session(count: int) -> tuple[Message, ...]:
+    messages = [Message("system", (Text("s"),)), Message("user", (Text("u"),))]
+    for number in range(count):
+        call = ToolCall("f", "{}", f"c{number}")
+        messages.append(Message("assistant", (Reasoning("hm"), Text("so"), call)))
+        messages.append(Message("tool", (ToolResult((Text("ok"),), None, call.id),)))
+    return tuple(_with_paths(messages))
+
+
+@pytest.mark.parametrize("profile", [PROFILES[number] for number in (0, 1, 2, 3, 5, 6, 7, 8)])
+def test_only_the_end_of_a_continued_session_is_prepared(profile: Profile) -> None:
+    known = KnownConversation()
+    for count in range(20, 30):
+        rest = divide(ChatRequest("m", _make_session(count), known=known), profile, Words())
+        assert rest.before is not None
+        assert len(rest.messages) <= beginning.OPEN_MESSAGES + 1
+        assert rest.before.messages + rest.messages == _make_session(count)
+
+
+@pytest.mark.parametrize("profile", [PROFILES[number] for number in (4, 9, 10)])
+def test_a_conversation_at_which_a_step_looks_as_a_whole_is_not_divided(profile: Profile) -> None:
+    request = ChatRequest("m", _make_session(30), known=KnownConversation())
+    assert divide(request, profile, Words()) is request
+
+
+def test_nothing_is_divided_where_nothing_is_remembered() -> None:
+    request = ChatRequest("m", _make_session(30))
+    assert divide(request, PROFILES[0], Words()) is request
+
+
+def _replace_message(session: tuple[Message, ...], number: int, message: Message) -> tuple[Message, ...]:
+    return (*session[:number], replace(message, path=f"messages[{number}]"), *session[number + 1 :])
+
+
+_IMAGE = Media("image", ("https://x.test/i.png",))
+_UNANSWERED = Message("assistant", (ToolCall("f", "{}", "other"),))
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (1, Message("user", (_IMAGE,))),
+        (3, Message("tool", (ToolResult((_IMAGE,), None, "c0"),))),
+        (1, Message("system", (Text("no user"),))),
+        (2, _UNANSWERED),
+        (61, Message("user", (_IMAGE,))),
+    ],
+)
+def test_a_conversation_is_sent_whole_where_its_beginning_needs_more_than_its_messages(
+    place: int, message: Message
+) -> None:
+    request = ChatRequest("m", _replace_message(_make_session(30), place, message), known=KnownConversation())
+    assert divide(request, PROFILES[0], Words()) is request
+
+
+def test_a_beginning_that_is_warned_of_is_prepared_each_time() -> None:
+    call = ToolCall("f", "{}", "c0", {"extra_content": {"google": 1}})
+    session = _replace_message(_make_session(30), 2, Message("assistant", (call,)))
+    request = ChatRequest("m", session, known=KnownConversation())
+    assert divide(request, PROFILES[8], Words()) is request
+    assert divide(request, PROFILES[0], Words()) is not request
+
+
+def test_a_system_message_after_the_beginning_is_moved_by_preparing_the_whole() -> None:
+    known = KnownConversation()
+    divide(ChatRequest("m", _make_session(30), known=known), PROFILES[3], Words())
+    later = ChatRequest("m", _replace_message(_make_session(40), 63, SYSTEM), known=known)
+    assert divide(later, PROFILES[3], Words()) is later
+
+
+def test_the_beginning_of_another_profile_is_not_used() -> None:
+    known = KnownConversation()
+    session = ChatRequest("m", _make_session(30), known=known)
+    first, second = (divide(session, profile, Words()) for profile in (PROFILES[0], PROFILES[6]))
+    assert first.before is not None
+    assert second.before is not None
+    assert first.before.written != second.before.written
