@@ -30,6 +30,9 @@ HELD_FOR_OBJECT = 250
 """How many bytes are counted in addition for each object and list in a request."""
 MAX_STATES = 4
 """How many states of one kind are kept of a conversation."""
+_LEAST_PART = 4
+"""A request is read as a whole if it begins like an earlier one for less than this part: two conversations of a client
+often have their first messages in common."""
 _MAX_COMPARED = 64
 """With how many requests of its caller a request is compared, the most recent ones first."""
 _LARGEST_SHARE = 4
@@ -239,7 +242,7 @@ class CallerMemory:
         if self._compared is not raw:
             self._compared, self._earlier = raw, None
             found, common = self._memory.find(self._scope, bytes(raw)) if len(raw) >= MIN_BYTES else (None, 0)
-            if found is not None:
+            if found is not None and common * _LEAST_PART > len(raw):
                 found.find_places()
                 self._known = found.count_common_entries(common)
                 self._earlier = found if self._known else None
