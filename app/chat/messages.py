@@ -226,6 +226,8 @@ class ChatRequest(Struct, frozen=True):
     """What the client calls itself and the conversation, for servers whose profile names the field: `CallerField`."""
     server_tools: ServerTools | None = None
     """The tools that the gateway runs; None if the request names none."""
+    reasoning_summary: str | None = None
+    """The kind of summary of its reasoning that the caller asks the model for, in the words of the Responses API."""
     passed: PassedBody | None = None
     """The body for servers of the client's own API; None if there are none."""
     refusal: Exception | None = None

@@ -283,6 +283,7 @@ class _BodyReader:
                 stream=stream,
                 caller_fields={name: body[name] for name in _CALLER_FIELDS if isinstance(body.get(name), str)},
                 paths=RequestPaths("", "", "input", self._param_names),
+                reasoning_summary=_read_summary(self._body),
                 passed=None
                 if listed or _lists_own_tools(input_items)
                 else make_passed_body(self._body, input_items, stream=stream),
@@ -600,6 +601,13 @@ def _drop_summarized(items: list[Any]) -> list[Any]:
     settings stay."""
     last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
     return [item for item in items[:last] if _outlives_summary(item)] + items[last:]
+
+
+def _read_summary(body: Json) -> str | None:
+    """Return the kind of summary of the reasoning that the caller asks for; `generate_summary` is its old name."""
+    reasoning = _as_object(body.get("reasoning"))
+    summary = reasoning.get("summary") or reasoning.get("generate_summary")
+    return summary if isinstance(summary, str) else None
 
 
 def _is_summary(item: Any) -> bool:

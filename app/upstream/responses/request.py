@@ -88,6 +88,7 @@ class _Options:
         self._params = request.params
         self._paths = request.paths
         self._profile = profile
+        self._summary = request.reasoning_summary or profile.reasoning_summary
         self.fields: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
@@ -183,8 +184,8 @@ class _Options:
         effort = self._choose_effort()
         if effort is not None:
             reasoning["effort"] = effort
-        if self._profile.reasoning_summary is not None and effort != "none":
-            reasoning["summary"] = self._profile.reasoning_summary
+        if self._summary is not None and effort != "none":
+            reasoning["summary"] = self._summary
         if reasoning:
             self.fields["reasoning"] = reasoning
         budget = self._params.get("thinking_budget")
