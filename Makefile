@@ -75,7 +75,7 @@ chaos: ## let servers and gateways fail at random and check every reply (ARGS="-
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python bench/chaos $(ARGS)
 
-try-scale: ## run two gateways, nginx, Redis and Prometheus as Compose does, and check that they work together
+try-scale: ## run two gateways, nginx, Redis, PostgreSQL and Prometheus as Compose does, and check that they work together
 	@scripts/bootstrap runtime
 	@exec .venv/bin/python deploy/try-scale
 

@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,10 @@ ENDPOINTS = ("/v1/messages", "/v1/responses", "/v1/chat/completions")
 TITLES = {"gateway": "**Parley**", "gateway, hits": "Parley, from its cache", "nginx": "nginx"} | {
     peer.name: peer.title for peer in peer_servers.PEERS
 }
+AGENTS = "agents"
+"""The scenario of `bench/agents`."""
+AGENT_REQUESTS, AGENT_LAST_KB = "requests", "last request, KB"
+AGENT_REMEMBERED, AGENT_LAST = "remembered of all requests but the first, %", "remembered of the last one, %"
 README_SERVERS = ("gateway", "litellm", "portkey", "claude-code-router")
 README_ROW = "| CPU of an agent's [next request](docs/evidence/performance.md), half a megabyte |"
 """How the row of the README's table begins."""
@@ -68,9 +73,22 @@ def results_text(measured: Measured) -> str:
         if any(row for rows in found for row in rows):
             cells = [_cell(rows, notes) for rows in found]
             lines.append(f"| {title}{_version(measured, server)} | " + " | ".join(cells) + " |")
-    lines += ["", agent_turn_report.targets_table(turns(measured)), ""]
+    lines += ["", agent_turn_report.targets_table(turns(measured)), "", *_agents_table(measured, notes)]
     lines += [f"{number + 1}. {describe(run)}" for number, run in enumerate(measured.runs)]
     return "\n".join(lines)
+
+
+def _agents_table(measured: Measured, notes: dict[int, str]) -> list[str]:
+    """What the gateway remembered of the requests of real agents."""
+    figures = (AGENT_REQUESTS, AGENT_LAST_KB, AGENT_REMEMBERED, AGENT_LAST)
+    agents = dict.fromkeys((row.server, row.endpoint) for row in measured.rows if row.scenario == AGENTS)
+    if not agents:
+        return []
+    lines = ["| a session of | " + " | ".join(figures) + " |", "|---|" + "---|" * len(figures)]
+    for name, endpoint in agents:
+        cells = [_cell([measured.find(AGENTS, name, figure, endpoint)], notes) for figure in figures]
+        lines.append(f"| {name}{_version(measured, name)}, `{endpoint}` | " + " | ".join(cells) + " |")
+    return [*lines, ""]
 
 
 def _version(measured: Measured, server: str) -> str:
@@ -139,6 +157,11 @@ def _median(measured: Measured, scenario: str, server: str, figure: str, endpoin
     if found is None:
         raise ValueError(f"there is no {figure} of {scenario} for {server}")
     return short(found.median)
+
+
+def commit() -> str | None:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or None
 
 
 def machine(python: str | None) -> str:

@@ -22,6 +22,7 @@ from app.formats.base import Format, Options
 from app.formats.detect import detect
 from app.formats.json_object import invalid_json
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.served_calls import add_notes
 from app.validation.violations import to_violations
 
 router = APIRouter()
@@ -90,7 +91,7 @@ def convert_conversation(conversion: Conversion) -> dict[str, Any]:
     if violations or parsed.violations:
         raise InvalidInput([*violations, *parsed.violations])
     messages = tuple(replace(message, path=message.path or "messages") for message in parsed.messages)
-    written = target.write(messages, options)
+    written = target.write(messages if target.keeps_served_calls else add_notes(messages), options)
     losses = [*written.losses, *_find_lost_marks(messages, target)]
     if conversion.strict and losses:
         raise InvalidInput([Violation(loss.path, f"to {conversion.target}: {loss.message}") for loss in losses])

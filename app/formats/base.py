@@ -231,6 +231,8 @@ class Format(Struct, frozen=True):
     """Joins the text items of one message if the server wants a string."""
     keeps_marks: bool = False
     """Content parts of this format can have `cache_control`."""
+    keeps_served_calls: bool = False
+    """This format tells the calls that a gateway ran from others. Elsewhere a note does (`served_calls`)."""
     policy: PromptPolicy = PLAIN
     """The changes that the framework of this format makes to a conversation."""
     tells_approval: bool = True

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer
+from tests.tool_loop.golden_cases import join_deltas
 
 Json = dict[str, Any]
 CHAT: Json = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}], "stream": False}
@@ -362,6 +364,92 @@ def test_models_that_write_calls_as_text_run_the_same_loop(profile: Json, text: 
     assert reply["messages"][0]["function_call"]["name"] == tool.name
     assert json.loads(reply["messages"][0]["function_call"]["arguments"]) == {"a": 1}
     assert (reply["messages"][1]["content"], reply["messages"][2]["content"]) == ("ok", "Sunny.")
+
+
+PARALLEL_CALLS: list[tuple[Json, str]] = [
+    (
+        {"native_tools": False},
+        '<tool_call>\n{"name": "wx-now", "arguments": {"a": 1}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "wx-rain", "arguments": {"a": 2}}\n</tool_call>',
+    ),
+    (
+        {"native_tools": False, "fncall_prompt_type": "qwen"},
+        '✿FUNCTION✿: wx-now\n✿ARGS✿: {"a": 1}\n✿FUNCTION✿: wx-rain\n✿ARGS✿: {"a": 2}\n',
+    ),
+    (
+        {"text_tools": "hermes"},
+        '<tool_call>\n{"name": "wx-now", "arguments": {"a": 1}}\n</tool_call>\n'
+        '<tool_call>\n{"name": "wx-rain", "arguments": {"a": 2}}\n</tool_call>',
+    ),
+    ({"text_tools": "pythonic"}, "[wx-now(a=1), wx-rain(a=2)]"),
+    (
+        {"text_tools": "qwen3_coder"},
+        "<tool_call>\n<function=wx-now>\n<parameter=a>\n1\n</parameter>\n</function>\n</tool_call>\n"
+        "<tool_call>\n<function=wx-rain>\n<parameter=a>\n2\n</parameter>\n</function>\n</tool_call>",
+    ),
+    (
+        {"text_tools": "glm45"},
+        "<tool_call>wx-now\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>\n"
+        "<tool_call>wx-rain\n<arg_key>a</arg_key>\n<arg_value>2</arg_value>\n</tool_call>",
+    ),
+    (
+        {"text_tools": "mistral_json"},
+        '[TOOL_CALLS][{"name": "wx-now", "arguments": {"a": 1}}, {"name": "wx-rain", "arguments": {"a": 2}}]',
+    ),
+]
+BLOCKS = [{"name": "user", "role": "user", "content": [{"type": "text", "text": "Weather?"}]}]
+FACES: list[tuple[str, Json]] = [
+    ("/v1/chat", CHAT),
+    ("/v1/chat", CHAT | {"format": "agentscope2", "messages": BLOCKS}),
+    ("/v1/chat/completions", CHAT),
+    ("/v1/messages", CHAT | {"max_tokens": 100}),
+    ("/v1/responses", {"model": "m", "input": "Weather?", "store": False, "stream": False}),
+]
+_DIFFERS = re.compile(r'"(id|\w*_?id|function_id|created\w*|completed_at|ms|obfuscation)": ("[^"]*"|[\d.]+)')
+"""What is not the same in two equal replies."""
+
+
+def read_parallel(profile: Json, turn: bytes, path: str, body: Json) -> str:
+    """Return what a client gets of a reply with two calls, without what is not the same in two equal ones."""
+    end = chunk({}, "stop") + b"data: [DONE]\n\n"
+    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
+    tools = [replace(make_tool("wx", name), parameters=parameters) for name in ("now", "rain")]
+    servers = FakeServers(tools, {"wx-now": text_answer("12"), "wx-rain": text_answer("no")})
+    turns = [streamed(turn + end), streamed(chunk({"content": "Sunny."}) + end)]
+    model = {"upstreams": ["local"], "profile": profile, "defaults": {"parallel_function_calls": True}}
+    with gateway(ModelServer(lambda _: turns.pop(0)), servers, models={"m": model}) as running:
+        answer = running.post(path, body).body.decode()
+    assert servers.calls == [("wx-now", {"a": 1}), ("wx-rain", {"a": 2})]
+    assert servers.most_running == 2
+    if body["stream"]:
+        lines = [line.removeprefix("data: ") for line in answer.split("\n") if line.startswith("data: {")]
+        answer = json.dumps(join_deltas([json.loads(line) for line in lines]))
+    return _DIFFERS.sub("", json.dumps(json.loads(answer)))
+
+
+@pytest.mark.parametrize(("path", "body"), FACES)
+def test_parallel_calls_in_text_give_the_reply_of_native_ones(path: str, body: Json) -> None:
+    called = [
+        {"index": at, "id": f"c{at}", "type": "function", "function": {"name": name, "arguments": f'{{"a": {at + 1}}}'}}
+        for at, name in enumerate(("wx-now", "wx-rain"))
+    ]
+    for stream in (False, True):
+        asked = body | {"stream": stream}
+        native = read_parallel({}, chunk({"tool_calls": called}), path, asked)
+        for profile, text in PARALLEL_CALLS:
+            assert read_parallel(profile, chunk({"content": text}), path, asked) == native, profile
+
+
+def test_a_stored_call_of_a_tool_can_be_referred_to() -> None:
+    model, question = Model(), {"role": "user", "content": "Weather?"}
+    servers = FakeServers([NOW], {"wx-now": text_answer("12")})
+    with gateway(model, servers, responses={"store_seconds": 3600}) as running:
+        output = running.post("/v1/responses", {"model": "m", "input": [question]}).json["output"]
+        named = [{"type": "item_reference", "id": item["id"]} for item in output]
+        running.post("/v1/responses", {"model": "m", "input": [question, *named, question]})
+    [_, first, again] = [json.loads(request.content)["messages"] for request in model.requests]
+    assert again == [*first, {"role": "assistant", "content": "Sunny."}, question]
+    assert [message["role"] for message in first] == ["user", "assistant", "tool"]
 
 
 def test_snapshots_have_the_results_too() -> None:

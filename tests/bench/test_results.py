@@ -56,6 +56,15 @@ def test_the_table_has_medians_their_runs_and_a_number_for_each_endpoint() -> No
     assert "\n1. 2026-01-01, commit aaa, 3 rounds, a machine\n2. 2026-02-02, commit bbb, one round, another" in text
 
 
+def test_what_was_remembered_of_the_sessions_of_agents_is_a_table_of_its_own() -> None:
+    rows = [
+        ResultRow(page.AGENTS, "Codex", "0.1", "/v1/responses", figure, (value,))
+        for figure, value in ((page.AGENT_REQUESTS, 20.0), (page.AGENT_REMEMBERED, 93.25))
+    ]
+    text = page.results_text(FIRST.add(NEW, rows))
+    assert "| Codex 0.1, `/v1/responses` | 20<sup>2</sup> | – | 93.2<sup>2</sup> | – |" in text
+
+
 def test_the_page_and_the_readme_say_what_was_measured() -> None:
     measured = results.load()
     text = page.PAGE.read_text("utf-8")

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from app.chat.messages import Media, Message, Part, Role, Text, ToolCall, ToolResult
 from app.chat.turns import normalize_piece, to_model_view
 from app.formats.agentscope.sidecar import AgentScopeSidecar, MediaNote, PieceNote
+from app.formats.served_calls import read_note
 
 Json = dict[str, Any]
 ContentParts = tuple[Text | Media, ...]
@@ -165,10 +166,11 @@ def _apply_media_notes(content: ContentParts, media: Sequence[MediaNote]) -> Con
 
 
 def _restore_ids(piece: Message, note: PieceNote) -> Message:
-    """Remove derived ids and names."""
+    """Remove derived ids and names, and read what says that a gateway ran the call."""
     part = (piece.parts or (None,))[0]
-    if isinstance(part, ToolCall) and "id" in note.model_fields_set:
-        return replace(piece, parts=(replace(part, id=note.id),))
+    if isinstance(part, ToolCall):
+        id_ = note.id if "id" in note.model_fields_set else part.id
+        return replace(piece, parts=(read_note(replace(part, id=id_)),))
     if isinstance(part, ToolResult):
         id_ = note.id if "id" in note.model_fields_set else part.id
         name = note.tool if "tool" in note.model_fields_set else part.name

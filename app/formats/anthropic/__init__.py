@@ -64,6 +64,7 @@ ANTHROPIC = Format(
     _recognizes,
     error=WRITE_ERROR,
     keeps_marks=True,
+    keeps_served_calls=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
     tells_approval=False,
     reply_stage=_ReplyStage,

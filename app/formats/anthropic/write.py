@@ -14,10 +14,11 @@ import msgspec
 from app.chat import datauri
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
-from app.formats.anthropic.parse import ERROR_TEXT
+from app.formats.anthropic.parse import ERROR_TEXT, INVALID_ARGUMENTS
 from app.formats.base import Options, WrittenMessages
 from app.formats.losses import find_extra_losses, find_moved_results
 from app.formats.seal import Seal, write_seal
+from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result
 from app.openai_messages.grouping import MessageGroup, group_messages
 
 Json = dict[str, Any]
@@ -30,8 +31,24 @@ _MEDIA_TYPES = {"image": "image/png", "file": "application/octet-stream"}
 def write_messages(messages: Sequence[Message], options: Options) -> WrittenMessages:
     groups, losses = group_messages(messages)
     losses = [*losses, *_find_losses(messages), *_find_merged_turns(groups), *find_moved_results(messages)]
-    written = [item for group in groups for item in _write_group(group)]
+    written: list[Json] = []
+    goes_on = False
+    for group in groups:
+        messages_ = list(_write_group(group))
+        if goes_on and group.role == "assistant" and messages_:
+            written[-1]["content"] += _list_blocks(messages_.pop(0)["content"])
+        written += messages_
+        goes_on = bool(_find_served(group)) and written[-1]["role"] == "assistant"
     return WrittenMessages(written, list(dict.fromkeys(losses)))
+
+
+def _list_blocks(content: Any) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _find_served(group: MessageGroup) -> set[str]:
+    """Return the ids of the calls that a gateway ran: their results are in the same message."""
+    return {grouped.id for grouped in group.calls if is_served(grouped.call)}
 
 
 def parse_input(arguments: str) -> Json | None:
@@ -46,12 +63,15 @@ def parse_input(arguments: str) -> Json | None:
 
 
 def _write_group(group: MessageGroup) -> Iterator[Json]:
+    served = _find_served(group)
     blocks = _write_assistant(group) if group.role == "assistant" else _write_texts(group)
+    blocks += [_write_served_result(id_, result) for id_, result in group.results if id_ in served]
+    results = [_write_result(id_, result) for id_, result in group.results if id_ not in served]
     if blocks:
         plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"}
         yield {"role": group.role, "content": blocks[0]["text"] if plain else blocks}
-    if group.results:
-        yield {"role": "user", "content": [_write_result(id_, result) for id_, result in group.results]}
+    if results:
+        yield {"role": "user", "content": results}
 
 
 def _write_texts(group: MessageGroup) -> list[Json]:
@@ -76,15 +96,22 @@ def _write_assistant(group: MessageGroup) -> list[Json]:
                 grouped = next(calls)
                 if part.extra.get("extra_content") is not None:
                     thoughts.add_call(grouped.id, part.extra["extra_content"])
-                arguments = parse_input(part.arguments)
-                found = {"_raw": part.arguments} if arguments is None else arguments
-                blocks.append({"type": "tool_use", "id": grouped.id, "name": part.name, "input": found})
+                blocks.append(_write_call(grouped.id, part))
             elif isinstance(part, Text | Media):
                 if fields is not None and isinstance(part, Text) and part.text:
                     thoughts.add_text(fields)
                     fields = None
                 blocks += _write_part(part)
     return blocks
+
+
+def _write_call(id_: str, call: ToolCall) -> Json:
+    arguments = parse_input(call.arguments)
+    if call.server is None or call.awaits_approval:
+        found = {"_raw": call.arguments} if arguments is None else arguments
+        return {"type": "tool_use", "id": id_, "name": call.name, "input": found}
+    found = {INVALID_ARGUMENTS: call.arguments} if arguments is None else arguments
+    return {"type": "mcp_tool_use", "id": id_, "name": call.tool, "server_name": call.server, "input": found}
 
 
 class _Thoughts:
@@ -162,7 +189,13 @@ def _write_result(id_: str, result: ToolResult) -> Json:
     return {"type": "tool_result", "tool_use_id": id_, "content": content, **error}
 
 
+def _write_served_result(id_: str, result: ToolResult) -> Json:
+    content = [{"type": "text", "text": join_result(result)}]
+    return {"type": "mcp_tool_result", "tool_use_id": id_, "is_error": bool(result.is_error), "content": content}
+
+
 def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
+    served = find_served_ids(messages)
     for message in messages:
         yield from find_extra_losses(message, _WRITTEN_KEYS, _NO_FIELD)
         if message.name and message.role != "tool":
@@ -170,9 +203,10 @@ def _find_losses(messages: Sequence[Message]) -> Iterator[Violation]:
         if not any(_says_something(part) for part in message.parts) and not message.extra.get("reasoning_details"):
             yield Violation(message.path, "has no content, and is left out")
         for part in message.parts:
+            yield from find_served_losses(part, message.path, served)
             if isinstance(part, ToolCall):
                 yield from _find_call_losses(part, part.path or message.path)
-            elif isinstance(part, ToolResult):
+            elif isinstance(part, ToolResult) and part.id not in served:
                 if part.is_error and not part.content:
                     yield Violation(message.path, f"the result is written with the text {ERROR_TEXT!r}")
                 yield from (loss for item in part.content for loss in _find_media_losses(item, message.path))
@@ -186,6 +220,10 @@ def _says_something(part: Any) -> bool:
 
 def _find_call_losses(call: ToolCall, path: str) -> Iterator[Violation]:
     arguments = parse_input(call.arguments)
+    if call.awaits_approval:
+        yield Violation(path, "the call waits for approval, which this format cannot say")
+    if arguments is None and is_served(call):
+        return
     if arguments is None:
         yield Violation(path, "the arguments are not a JSON object, and are written as {'_raw': …}")
     elif json.dumps(arguments, ensure_ascii=False) != call.arguments:

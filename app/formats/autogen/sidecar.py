@@ -22,6 +22,7 @@ from app.formats.autogen.schema import (
     ToolCallRequestEvent,
 )
 from app.formats.autogen.value_types import dump_json
+from app.formats.served_calls import read_note
 from app.formats.sidecar import ID_HEAD, digest, read_notes, with_notes, without_notes
 
 OWN_KEYS = ("autogen", "autogen_before", "autogen_after")
@@ -104,7 +105,10 @@ def _apply_change(base: Sequence[Message], index: int, change: _Change, path: st
     message = base[index] if index < len(base) else Message("user", ())
     fields: dict[str, Any] = dict(change)
     changed = replace(message, **fields)
-    return replace(changed, path=path, parts=tuple(_set_path(part, path) for part in changed.parts))
+    parts = (_set_path(part, path) for part in changed.parts)
+    return replace(
+        changed, path=path, parts=tuple(read_note(part) if isinstance(part, ToolCall) else part for part in parts)
+    )
 
 
 def _set_path(part: Part, path: str) -> Part:

@@ -69,4 +69,5 @@ OPENAI = Format(
     lambda message: "text" in message.kinds,
     error=error_body,
     keeps_marks=True,
+    keeps_served_calls=True,
 )

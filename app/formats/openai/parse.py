@@ -9,6 +9,7 @@ from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, 
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
 from app.formats.request_memory import keep, list_places, resume
+from app.formats.served_calls import guess_tool, read_note
 from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
@@ -97,6 +98,7 @@ class _OpenAIParser:
         texts = [_join_text(entry.content) for entry in turns]
         content, has_texts = _cut_start(message.parts, Text, "".join(texts))
         rest, has_thoughts = _cut_start(content, Reasoning, "".join([turn.reasoning_content or "" for turn in turns]))
+        own = {part.id for part in message.parts if isinstance(part, ToolCall)}
         known = {call.id for entry in turns for call in entry.tool_calls or ()}
         rest = tuple(part for part in rest if not isinstance(part, ToolCall) or part.id not in known)
         extra, has_details = _cut_details(
@@ -108,7 +110,9 @@ class _OpenAIParser:
                 result = ToolResult(_parse_parts(entry.content, path), None, entry.tool_call_id, entry.is_error)
                 yield Message("tool", (result,), path=path)
                 continue
-            calls = _read_calls(entry.tool_calls, path)
+            calls = [
+                call if call.id in own else _read_served_call(call) for call in _read_calls(entry.tool_calls, path)
+            ]
             self.has_waiting = self.has_waiting or any(call.awaits_approval for call in calls)
             is_last = not rest and entry is turns[-1]
             yield Message(
@@ -158,6 +162,11 @@ def _read_calls(calls: "Sequence[wire.ToolCallWire] | None", path: str) -> list[
         )
         for place, call in enumerate(calls or ())
     ]
+
+
+def _read_served_call(call: ToolCall) -> ToolCall:
+    noted = read_note(call)
+    return guess_tool(noted) if noted.server is None else noted
 
 
 def _join_text(content: Any) -> str:

@@ -5,15 +5,18 @@ changed. This one keeps everything that the format can hold: reasoning, names, `
 as they are, empty texts, and files without a name.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, assert_never
+
+from msgspec.structs import replace
 
 from app.chat import datauri
 from app.chat.messages import Media, Message, Text, ToolResult
 from app.errors import Violation
 from app.formats.losses import find_extra_losses, find_moved_results
+from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result, write_note
 from app.openai_messages.content_parts import add_mark, write_text, write_video
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import GroupedCall, MessageGroup, group_messages
 from app.openai_messages.messages import split_results, write_call
 
 _WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})
@@ -22,12 +25,15 @@ _NO_FIELD = "cannot be written in OpenAI's format"
 
 def find_losses(messages: Sequence[Message]) -> list[Violation]:
     """Return one violation for each loss, with the path of its message."""
-    return [*(loss for message in messages for loss in _find_message_losses(message)), *find_moved_results(messages)]
+    served = find_served_ids(messages)
+    found = (loss for message in messages for loss in _find_message_losses(message, served))
+    return [*found, *find_moved_results(messages)]
 
 
-def _find_message_losses(message: Message) -> Iterator[Violation]:
+def _find_message_losses(message: Message, served: Collection[str | None]) -> Iterator[Violation]:
     for part in message.parts:
-        if isinstance(part, ToolResult):
+        yield from find_served_losses(part, message.path, served)
+        if isinstance(part, ToolResult) and part.id not in served:
             if part.is_error:
                 yield Violation(message.path, f"is_error {_NO_FIELD}")
             if any(isinstance(item, Media) for item in part.content):
@@ -39,7 +45,80 @@ def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], l
     """Return (messages, losses)."""
     groups, losses = group_messages(messages)
     losses = [*losses, *find_losses(messages)]
-    return [item for group in groups for item in _write_group(group)], list(dict.fromkeys(losses))
+    served = _ServedTurns()
+    written = [item for group in groups for item in served.write(group)]
+    return [*written, *served.finish()], list(dict.fromkeys(losses))
+
+
+class _ServedTurns:
+    """Turns with calls that a gateway ran stand in `server_messages` of the message that ends their reply, which has
+    the texts of all of them."""
+
+    def __init__(self) -> None:
+        self._entries: list[dict[str, Any]] = []
+
+    def write(self, group: MessageGroup) -> Iterator[dict[str, Any]]:
+        if not any(grouped.call.server is not None for grouped in group.calls):
+            if self._entries and group.role == "assistant":
+                message, *results = _write_group(group)
+                yield self._end(message)
+                yield from results
+            else:
+                yield from self.finish()
+                yield from _write_group(group)
+            return
+        if self._entries and group.role != "assistant":
+            yield from self.finish()
+        own = [grouped for grouped in group.calls if grouped.call.server is None]
+        ids = {grouped.id for grouped in group.calls if is_served(grouped.call)}
+        entry = {"content": _join_text(group), "tool_calls": [_write_served_call(grouped) for grouped in group.calls]}
+        if group.reasonings:
+            entry["reasoning_content"] = "\n".join(group.reasonings)
+        if group.details:
+            entry["reasoning_details"] = group.details
+        self._add("assistant", entry)
+        for id_, result in group.results:
+            if id_ in ids:
+                failed = {"is_error": True} if result.is_error else {}
+                self._add("tool", {"tool_call_id": id_, "content": join_result(result), **failed})
+        if own:
+            calls = [write_call(one.id, one.call.name, one.call.arguments, one.call.extra) for one in own]
+            yield self._end({"role": "assistant", "content": "", "tool_calls": calls})
+            yield from _results(replace(group, results=[row for row in group.results if row[0] not in ids]))
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Yield the message that ends a reply whose last turn was not followed by another."""
+        if self._entries:
+            yield self._end({"role": "assistant", "content": ""})
+
+    def _add(self, role: str, entry: dict[str, Any]) -> None:
+        self._entries.append({"index": len(self._entries), "role": role, **entry})
+
+    def _end(self, message: dict[str, Any]) -> dict[str, Any]:
+        turns = [entry for entry in self._entries if entry["role"] == "assistant"]
+        content = "".join(turn["content"] for turn in turns)
+        if isinstance(message.get("content"), list):
+            message["content"] = [*([write_text(content)] if content else []), *message["content"]]
+        else:
+            message["content"] = content + (message.get("content") or "")
+        reasoning = "".join(turn.get("reasoning_content", "") for turn in turns) + message.get("reasoning_content", "")
+        if reasoning:
+            message["reasoning_content"] = reasoning
+        details = [one for turn in turns for one in turn.get("reasoning_details", ())]
+        if details:
+            message["reasoning_details"] = [*details, *message.get("reasoning_details", ())]
+        message["server_messages"], self._entries = self._entries, []
+        return message
+
+
+def _join_text(group: MessageGroup) -> str:
+    return "".join(part.text for run in group.texts for part in run if isinstance(part, Text))
+
+
+def _write_served_call(grouped: GroupedCall) -> dict[str, Any]:
+    call = grouped.call
+    written = write_call(grouped.id, call.name, call.arguments, call.extra if call.server is None else write_note(call))
+    return written | {"approval": "required"} if call.awaits_approval else written
 
 
 def _write_group(group: MessageGroup) -> list[dict[str, Any]]:

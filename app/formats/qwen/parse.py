@@ -10,6 +10,7 @@ from app.formats.base import ParsedMessages
 from app.formats.qwen.schema import OPENAI_CALLS, ContentItem, QwenMessage
 from app.formats.qwen.sidecar import EMPTY_SIDECAR, EXTRA_CONTENT, QwenSidecar, apply_notes, read_sidecar
 from app.formats.request_memory import keep, list_places, resume
+from app.formats.served_calls import read_note
 from app.validation.violations import json_path
 
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "function": "tool"}
@@ -118,8 +119,9 @@ class _MessageParser:
         extra = item.extra or {}
         opaque = sidecar.call | ({EXTRA_CONTENT: extra[EXTRA_CONTENT]} if EXTRA_CONTENT in extra else {})
         waits = extra.get("approval") == "required"
-        self.has_waiting = self.has_waiting or waits
-        return ToolCall(call.name, call.arguments, id_, opaque, awaits_approval=waits)
+        call_ = read_note(ToolCall(call.name, call.arguments, id_, opaque, awaits_approval=waits))
+        self.has_waiting = self.has_waiting or call_.awaits_approval
+        return call_
 
     def check_order(self, wire: Sequence[QwenMessage | None]) -> None:
         """Check Qwen-Agent's rules: at most one system message, and a user message directly after it."""

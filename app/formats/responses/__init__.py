@@ -51,4 +51,8 @@ def _recognizes(message: GivenMessage) -> bool:
     return (isinstance(kind, str) and kind in _ITEMS) or not message.kinds.isdisjoint(_PARTS)
 
 
-RESPONSES = Format("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, _recognizes, error=_ERROR)
+RESPONSES = Format(
+    *("responses", _parse, _write, _reply_encoder, ResponsesItems, __name__, _recognizes),
+    error=_ERROR,
+    keeps_served_calls=True,
+)

@@ -5,7 +5,7 @@ content, so that identical conversations give identical items. What a model's se
 call is in `encrypted_content` of a reasoning item.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -16,18 +16,24 @@ from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.call_ids import fill_ids
 from app.formats.losses import find_extra_losses
+from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX
 from app.formats.seal import Seal, write_seal
+from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result
 from app.formats.sidecar import digest
 
 _NO_FIELD = "cannot be written as items of the Responses API"
 _WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})
 _ID_DIGITS = 32
+_NUMBERED = ("msg", "rs")
+"""The beginnings of ids that are made from the content of their items."""
 
 
 def write_items(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], list[Violation]]:
     """Return (items, losses)."""
-    items = [item for message in _fill_ids(messages) for item in _write_message(message)]
-    losses = [loss for message in messages for loss in _find_losses(message)]
+    filled = _fill_ids(messages)
+    served = _ServedCalls(filled)
+    items = [item for message in filled for item in _write_message(message, served)]
+    losses = [loss for message in messages for loss in _find_losses(message, served.ids)]
     return _number_ids(items), list(dict.fromkeys([*losses, *_find_joined_turns(messages)]))
 
 
@@ -40,23 +46,68 @@ def _fill_ids(messages: Sequence[Message]) -> list[Message]:
 def _number_ids(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Add ids to the items that need one: identical items at different places get different ids."""
     return [
-        {"id": f"{item.pop('id')}_{digest([number, item], _ID_DIGITS)}", **item} if "id" in item else item
+        {"id": f"{item.pop('id')}_{digest([number, item], _ID_DIGITS)}", **item}
+        if item.get("id") in _NUMBERED
+        else item
         for number, item in enumerate(items)
     ]
 
 
-def _write_message(message: Message) -> list[dict[str, Any]]:
+class _ServedCalls:
+    """The calls that a gateway ran. Each is one item with its result."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.ids = find_served_ids(messages)
+        self._results: dict[str | None, ToolResult] = {
+            part.id: part for message in messages for part in message.parts if isinstance(part, ToolResult)
+        }
+        self._last = set(_find_ends(messages))
+        """The ids of the last calls of turns."""
+
+    def write(self, call: ToolCall) -> dict[str, Any]:
+        item = {"server_label": call.server, "name": call.tool, "arguments": call.arguments}
+        if call.awaits_approval:
+            return {"id": f"{REQUEST_PREFIX}{call.id}", "type": "mcp_approval_request", **item}
+        result = self._results.get(call.id)
+        text = None if result is None else join_result(result)
+        failed = result is not None and bool(result.is_error)
+        content = [{"type": "text", "text": text or ""}]
+        return {
+            "id": f"{CALL_PREFIX}{call.id}",
+            "type": "mcp_call",
+            **item,
+            "status": "failed" if failed else "incomplete" if result is None else "completed",
+            "approval_request_id": None,
+            "output": None if failed else text,
+            "error": {"type": "mcp_tool_execution_error", "content": content} if failed else None,
+            **({"parley": {"ends_turn": True}} if call.id in self._last else {}),
+        }
+
+
+def _find_ends(messages: Sequence[Message]) -> Iterator[str | None]:
+    """Find the last call of each turn whose calls a gateway ran. One with other calls ends with their results."""
+    calls: list[ToolCall] = []
+    for message in messages:
+        if message.role == "assistant":
+            calls += (part for part in message.parts if isinstance(part, ToolCall))
+            continue
+        if calls and all(map(is_served, calls)):
+            yield calls[-1].id
+        calls = []
+
+
+def _write_message(message: Message, served: _ServedCalls) -> list[dict[str, Any]]:
     if message.role == "assistant":
-        return _write_assistant(message)
+        return _write_assistant(message, served)
     results = [part for part in message.parts if isinstance(part, ToolResult)]
     if results or message.role == "tool":
-        return list(map(_write_result, results))
+        return [_write_result(result) for result in results if result.id not in served.ids]
     role = "developer" if message.extra.get("developer") is True and message.role == "system" else message.role
     content = [part for part in message.parts if isinstance(part, Text | Media)]
     return [{"type": "message", "role": role, "content": _write_content(content)}]
 
 
-def _write_assistant(message: Message) -> list[dict[str, Any]]:
+def _write_assistant(message: Message, served: _ServedCalls) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     run: list[Text | Media] = []
     refusal = message.extra.get("refusal") is True
@@ -68,6 +119,8 @@ def _write_assistant(message: Message) -> list[dict[str, Any]]:
         run = []
         if isinstance(part, Reasoning):
             items.append(_make_reasoning([{"type": "reasoning_text", "text": part.text}]))
+        elif isinstance(part, ToolCall) and part.server is not None:
+            items.append(served.write(part))
         elif isinstance(part, ToolCall):
             call = {"type": "function_call", "call_id": part.id, "name": part.name, "arguments": part.arguments}
             items.append(call)
@@ -172,11 +225,12 @@ def _write_audio(part: Media) -> dict[str, Any]:
     return {"data": url} | ({"format": format_} if format_ else {})
 
 
-def _find_losses(message: Message) -> Iterator[Violation]:
+def _find_losses(message: Message, served: Collection[str | None]) -> Iterator[Violation]:
     if message.name and message.name != message.role and message.role != "tool":
         yield Violation(message.path, f"the name {message.name!r} {_NO_FIELD}")
     for part in message.parts:
-        if isinstance(part, ToolResult) and part.is_error:
+        yield from find_served_losses(part, message.path, served)
+        if isinstance(part, ToolResult) and part.is_error and part.id not in served:
             yield Violation(message.path, f"is_error {_NO_FIELD}")
         for one in part.content if isinstance(part, ToolResult) else (part,):
             if isinstance(one, Media) and one.frames:
