@@ -148,6 +148,9 @@ class ResponsesBody(BaseModel):
     """An extension of Parley: how to use the cache."""
 
 
+_CALLER_FIELDS = ("prompt_cache_key", "safety_identifier", "user")
+
+
 def _find_session(extra: Mapping[str, Any]) -> str | None:
     """Return what the client calls the conversation."""
     return next((value for name in ("prompt_cache_key", "user") if isinstance(value := extra.get(name), str)), None)
@@ -254,6 +257,7 @@ class _BodyReader:
             if tools.tools and not parsed.violations:
                 self._violations += find_call_violations(parsed.messages)
             raise InvalidInput(self._violations)
+        body = self._body
         background, streamed, store = head.background is True, head.stream is True, head.store is not False
         stream, input_items = streamed or background, [*context, *items]
         listed = _find_listed(input_items) if tools.asks else ()
@@ -277,6 +281,7 @@ class _BodyReader:
                 text_joiner=RESPONSES.text_joiner,
                 policy=RESPONSES.policy,
                 stream=stream,
+                caller_fields={name: body[name] for name in _CALLER_FIELDS if isinstance(body.get(name), str)},
                 paths=RequestPaths("", "", "input", self._param_names),
                 reasoning_summary=_read_summary(self._body),
                 passed=None

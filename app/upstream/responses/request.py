@@ -67,6 +67,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     fields["store"], fields["stream"] = False, should_stream(request, profile)
     if fields["stream"] and profile.obfuscation_option:
         fields["stream_options"] = {"include_obfuscation": False}
+    fields |= {name: request.caller_fields[name] for name in profile.caller_fields if name in request.caller_fields}
     options.add_extra_body()
     if options.violations:
         raise InvalidInput(options.violations)
