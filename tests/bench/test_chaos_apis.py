@@ -18,7 +18,7 @@ REPLIES = [answer(PROMPT, "0" * 8), answer_turn(LOOP, 0, ())]
 
 
 def read(api: str, data: bytes) -> list[Event]:
-    reader, assembler = find_api(api).make_reader("r")  # type: ignore[arg-type]  # a name of APIS
+    reader, assembler = find_api(api).make_reader("r")
     events = assembler.feed(reader.feed(data))
     if not assembler.ended:
         events += assembler.feed(reader.close(clean=True))
