@@ -132,7 +132,7 @@ def test_a_key_that_was_revoked_is_listed_where_that_is_asked_for(gateway: Runni
     assert (alice["state"], alice["note"]) == ("revoked", "the second one")
 
 
-def test_after_the_last_key_was_revoked_nobody_may_call_without_one(tmp_path: Path) -> None:
+def test_after_the_last_key_was_revoked_a_key_is_still_required(tmp_path: Path) -> None:
     own = settings(tmp_path, server={"admin_key": "sk-admin", "host": "127.0.0.1"})
     with Running(own, ModelServer()) as gateway:
         assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 200
