@@ -20,11 +20,11 @@ PRICE = Price(0.0, 1_000_000 / TOKENS, 0.0, 0.0)
 """A reply costs 1."""
 LIMIT = 5
 STREAMS = 3
-COUNTS = st.one_of(
+COUNTS: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([10**12, 2**64 - 1, -1, 0, None, "20", "many", True, 1.5, float(TOKENS), float("nan"), [], {}]),
     st.just(TOKENS),
 )
-USAGES = st.one_of(
+USAGES: st.SearchStrategy[Any] = st.one_of(
     st.sampled_from([None, "usage", [1], 5]),
     st.dictionaries(
         st.sampled_from(
