@@ -145,12 +145,8 @@ def _find_step(request: DemoRequest, asked: DemoMessage) -> str:
     """The part of the question that is not answered yet: "…, then …" asks for one call after the other. Empty: all of
     it has been answered."""
     steps = _THEN.split(asked.text[:_MAX_ASKED])
-    done = 0
-    for before, message in itertools.pairwise(reversed(request.messages)):
-        if before.is_result and not message.is_result:
-            done += 1
-        if message is asked:
-            break
+    since = itertools.takewhile(lambda message: message is not asked, reversed(request.messages))
+    done = sum(is_result for is_result, _ in itertools.groupby(message.is_result for message in since))
     if done < len(steps):
         return steps[done] if len(steps) > 1 else asked.text
     return ""
