@@ -147,9 +147,9 @@ def _find_step(request: DemoRequest, asked: DemoMessage) -> str:
     steps = _THEN.split(asked.text[:_MAX_ASKED])
     since = itertools.takewhile(lambda message: message is not asked, reversed(request.messages))
     done = sum(is_result for is_result, _ in itertools.groupby(message.is_result for message in since))
-    if done < len(steps):
-        return steps[done] if len(steps) > 1 else asked.text
-    return ""
+    if asked.is_result or done >= len(steps):
+        return ""
+    return steps[done] if len(steps) > 1 else asked.text
 
 
 def _format_answer(wanted: AnswerFormat, answer: str, question: str) -> str:
