@@ -63,8 +63,6 @@ _T = TypeVar("_T")
 
 _encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
-_NOT_COUNTED = frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences"))
-"""Fields of a request for a reply that a request for the number of its input tokens does not have."""
 
 
 class ReplyOptions:
@@ -230,7 +228,8 @@ class Gateway:
 
         Raises ParleyError as a request for a reply does."""
         deployment = route.deployments[0]
-        target, path = deployment.target, find_api(deployment.target.api).count_path
+        target, api = deployment.target, find_api(deployment.target.api)
+        path = api.count_path
         server = (target.name, target.base_url)
         if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
             return None
@@ -242,10 +241,11 @@ class Gateway:
         wanted = await asyncio.to_thread(self.find_media_requests, only, request)
         media = await self.load_media(only, request, wanted, take_memory, caller)
         prepared = await asyncio.to_thread(self.prepare, only, request, media)
-        list_headers = None if prepared.is_passed(0) else find_api(target.api).list_headers
+        list_headers = None if prepared.is_passed(0) else api.list_headers
         headers = prepared.headers if list_headers is None else list_headers(deployment.profile)
         fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
-        body = msgspec.json.encode({name: value for name, value in fields.items() if name not in _NOT_COUNTED})
+        counted = fields.keys() - api.not_counted if api.counted is None else api.counted
+        body = msgspec.json.encode({name: value for name, value in fields.items() if name in counted})
         try:
             return await self._client.count_tokens(target, path, body, headers)
         except UpstreamFailed as failure:

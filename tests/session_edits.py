@@ -2,8 +2,10 @@
 
 import copy
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from agent_bodies import WRITERS, make_conversation
 from app.formats.request_memory import MIN_BYTES
 from hypothesis import strategies as st
@@ -49,6 +51,45 @@ EDITS: st.SearchStrategy[list[Edit]] = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 30)), max_size=4
 )
 MARK = {"type": "ephemeral"}
+
+
+def _double(body: Json) -> bytes:
+    """With the list of the conversation twice: the last one counts."""
+    name, first = _list_name(body), msgspec.json.encode(find_entries(body)[:2])
+    return b'{"%b":%b,%b' % (name, first, msgspec.json.encode(body)[1:])
+
+
+def _nest(body: Json) -> bytes:
+    """With the same list within another field, before it."""
+    name, entries = _list_name(body), msgspec.json.encode(find_entries(body))
+    return b'{"x":{"%b":%b},%b' % (name, entries, msgspec.json.encode(body)[1:])
+
+
+def _escape_name(body: Json) -> bytes:
+    name = _list_name(body)
+    return msgspec.json.encode(body).replace(b'"%b":[' % name, b'"%b\\u%04x":[' % (name[:-1], name[-1]), 1)
+
+
+def _list_name(body: Json) -> bytes:
+    return b"messages" if "messages" in body else b"input"
+
+
+FORMS: dict[str, Callable[[Json], bytes]] = {
+    "compact": msgspec.json.encode,
+    "spaced": lambda body: json.dumps(body).encode(),
+    "indented": lambda body: json.dumps(body, indent=1, ensure_ascii=False).encode(),
+    "reversed": lambda body: msgspec.json.encode(dict(reversed(body.items()))),
+    "sorted": lambda body: json.dumps(body, sort_keys=True).encode(),
+    "spaces around": lambda body: b" \n" + msgspec.json.encode(body) + b"\r\n ",
+    "two lists": _double,
+    "two places": _nest,
+    "escaped name": _escape_name,
+    "cut": lambda body: msgspec.json.encode(body)[:-7],
+    "too long": lambda body: msgspec.json.encode(body) + b"x",
+    "surrogate": lambda body: msgspec.json.encode(body).replace(b"word", b"\\ud800", 1),
+    "not UTF-8": lambda body: msgspec.json.encode(body).replace(b"word", b"\xff", 1),
+}
+"""How a body may be written; not all of them are valid."""
 
 
 def write_body(path: str, rounds: int, functions: int, seed: int = 0) -> Json:

@@ -179,10 +179,6 @@ class JwksSource:
         if self._repeating is None:
             self._repeating = asyncio.get_running_loop().create_task(self._repeat())
 
-    @property
-    def is_started(self) -> bool:
-        return self._repeating is not None
-
     async def refresh(self) -> bool:
         version = self.version
         if self._fetching is None:
@@ -248,33 +244,36 @@ class JwksSources:
         self._transport = transport
         self._clock = clock
         self._sources: dict[JwksLocation, JwksSource] = {}
+        self._kept: tuple[JwksSource, ...] = ()
+        """Those that are fetched. The others belong to a configuration that is not applied yet, or was refused."""
         self._started = False
         self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, location: JwksLocation) -> JwksSource:
-        """Return the keys at a location. They are fetched once `keep` was called with it."""
+        """Return the keys at a location. They are fetched once `keep` was called with it. It may be called in any
+        thread."""
         found = self._sources.get(location)
         return found or self._sources.setdefault(location, JwksSource(location, self._transport, self._clock))
 
     def __iter__(self) -> Iterator[JwksSource]:
-        return iter(self._sources.values())
+        return iter(self._kept)
 
     def start(self) -> None:
         self._started = True
-        for source in self._sources.values():
+        for source in self._kept:
             source.start()
 
     def keep(self, locations: Iterable[JwksLocation]) -> None:
         """Fetch the keys at these locations from now on, and no others."""
         kept = {location: self.get(location) for location in locations}
-        for location, source in self._sources.items():
-            if location not in kept and source.is_started:
+        for source in self._kept:
+            if source.location not in kept:
                 task = asyncio.get_running_loop().create_task(source.aclose())
                 self._closing.add(task)
                 task.add_done_callback(self._closing.discard)
-        self._sources = kept
+        self._sources, self._kept = kept, (*kept.values(),)
         if self._started:
             self.start()
 
     async def aclose(self) -> None:
-        await asyncio.gather(*(source.aclose() for source in self._sources.values()), *self._closing)
+        await asyncio.gather(*(source.aclose() for source in self._kept), *self._closing)

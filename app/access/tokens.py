@@ -27,6 +27,8 @@ from app.errors import InvalidToken, StoreDown
 MAX_TOKEN_BYTES = 16 * 1024
 """A longer one is refused before it is parsed. Tokens with 200 groups have about 10 KB."""
 MAX_REMEMBERED = 10_000
+MAX_LISTED = 100
+"""Of so many tokens the callers are listed."""
 _MAX_TRIED = 8
 """With how many keys a token is tried that does not name its key."""
 _verify = PyJWS().decode_complete
@@ -70,8 +72,9 @@ class TokenVerifier:
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
 
     def callers(self) -> list[Caller]:
-        """Return the callers of the remembered tokens."""
-        return list({row.caller.name: row.caller for row in self._verified.values()}.values())
+        """Return the callers of the tokens that were verified last."""
+        rows = [*self._verified.values()][-MAX_LISTED:]
+        return list({row.caller.name: row.caller for row in rows}.values())
 
     def authenticate(self, token: bytes, digest: bytes) -> Caller:
         """Return the caller of a token. `digest` is its hash.

@@ -41,10 +41,12 @@ class KeyWatcher:
         """The keys of the configuration."""
         return self._settings.keys
 
-    def merge(self, settings: Settings) -> Settings:
-        """Take other settings of the file, and return them with the stored keys."""
-        self._settings = settings
-        return with_stored_keys(settings, self._rows or [])
+    async def apply_file(self, settings: Settings) -> None:
+        """Apply other settings of the file, with the stored keys. If `apply` raises, the settings before stay. A change
+        of the keys at the same time waits, so that it does not bring them back."""
+        async with self._lock:
+            await self._apply(with_stored_keys(settings, self._rows or []))
+            self._settings = settings
 
     async def start(self) -> None:
         await self.refresh()

@@ -72,7 +72,7 @@ def make_context(
         await _apply(changed, context, resources, spans)
 
     async def reload(changed: Settings) -> None:
-        await apply(changed if context.key_watcher is None else context.key_watcher.merge(changed))
+        await (apply if context.key_watcher is None else context.key_watcher.apply_file)(changed)
 
     state, restores = resources.storage.state, settings.reasoning.restore and keeps_state(settings)
     replies = OpenReplies(

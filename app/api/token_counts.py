@@ -1,4 +1,4 @@
-"""The endpoints that count the input tokens of a request. Only a server of the Messages API is asked for a number.
+"""The endpoints that count the input tokens of a request. A server of the client's own API is asked for a number.
 
 `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
 """

@@ -5,6 +5,8 @@ from typing import Any
 
 MAX_KEPT = 16
 """How many things are kept of a conversation: several servers may be sent it."""
+CHANGED_MESSAGES = 8
+"""How many messages at the end the next request may change: clients move marks of the prompt cache."""
 
 
 class KnownConversation:

@@ -222,8 +222,12 @@ class ChatRequest(Struct, frozen=True):
     """How long files are searched; None: each is put in from its beginning, up to a limit."""
     session: bytes = b""
     """A hash of the session's id, 16 bytes; empty if it has none or the model's servers do not need it."""
+    caller_fields: Mapping[str, str] = {}
+    """What the client calls itself and the conversation, for servers whose profile names the field: `CallerField`."""
     server_tools: ServerTools | None = None
     """The tools that the gateway runs; None if the request names none."""
+    reasoning_summary: str | None = None
+    """The kind of summary of its reasoning that the caller asks the model for, in the words of the Responses API."""
     passed: PassedBody | None = None
     """The body for servers of the client's own API; None if there are none."""
     refusal: Exception | None = None

@@ -12,7 +12,15 @@ from app.access.stored_keys import KeyRow, StoredKeys
 from app.config.settings import JwtIssuer, Key, LimitSettings, Settings, find_answering
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
-from app.limits.values import Rule, Team, make_caller_rules, make_gateway_rules, make_model_rules, make_team_rules
+from app.limits.values import (
+    Rule,
+    Team,
+    make_caller_rules,
+    make_gateway_rules,
+    make_model_rules,
+    make_team_rules,
+    name_any_caller,
+)
 from app.state import Database
 from app.usage.meter import Price, find_highest
 
@@ -186,7 +194,9 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
     for name, row in settings.keys.items():
         team = None if row.team is None else Team(row.team, make_limits(settings.teams[row.team].limits))
         rules += make_caller_rules(name, make_limits(row.limits), team)
-    if settings.jwt:  # their callers are not known, but the teams are
+    for name, issuer in settings.jwt.items():
+        rules += make_caller_rules(name_any_caller(name), make_limits(issuer.limits))
+    if settings.jwt:  # their callers may be of any team
         rules += itertools.chain.from_iterable(
             make_team_rules(Team(name, make_limits(row.limits))) for name, row in settings.teams.items()
         )

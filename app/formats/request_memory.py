@@ -17,7 +17,7 @@ from msgspec import Struct
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from app.chat.known_conversation import KnownConversation
+from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
 from app.runtime.value_count import max_values
 
 T = TypeVar("T")
@@ -28,11 +28,11 @@ HELD_FOR_BYTE = 5
 """How many bytes are counted for each byte of a request: its bytes, its JSON value, and what was made of it."""
 HELD_FOR_OBJECT = 250
 """How many bytes are counted in addition for each object and list in a request."""
-CHANGED_ENTRIES = 8
-"""How many entries at the end of a conversation the next request may change: clients move marks of the prompt cache. A
-request that repeats all others is remembered instead of the earlier one."""
 MAX_STATES = 4
 """How many states of one kind are kept of a conversation."""
+_LEAST_PART = 4
+"""A request is read as a whole if it begins like an earlier one for less than this part: two conversations of a client
+often have their first messages in common."""
 _MAX_COMPARED = 64
 """With how many requests of its caller a request is compared, the most recent ones first."""
 _LARGEST_SHARE = 4
@@ -58,7 +58,7 @@ class Entry(dict[str, Any]):
 class RememberedRequest:
     """The bytes of a request, its lists, and where the entries of its conversation are."""
 
-    __slots__ = ("bounds", "conversation", "ends", "entries", "field", "lists", "raw", "raw_lists", "start")
+    __slots__ = ("bounds", "conversation", "ends", "entries", "field", "lists", "raw", "raw_lists", "sizes", "start")
 
     def __init__(self, raw: bytes, field: str, body: Mapping[str, Any]) -> None:
         """`field` is the name of the conversation in the `body`."""
@@ -72,9 +72,17 @@ class RememberedRequest:
         self.ends: list[int] = []
         """Where each entry ends in `raw`; empty: not known, or not to be found."""
         self.bounds: list[int] = []
-        """`max_values` of `raw` up to the end of each entry."""
+        """`max_values` of `raw` up to the first entry, and up to the end of each one."""
+        self.sizes: list[int] = []
+        """What is counted for `raw` up to these places."""
         self.conversation = KnownConversation()
         """What was made of the conversation; requests that go on with it have the same one."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        end, before = (self.ends[-1], self.sizes[-1]) if self.ends else (0, 0)
+        return before + _count_held(self.raw, end, len(self.raw))
 
     def find_places(self) -> None:
         """Find where the entries are."""
@@ -85,7 +93,7 @@ class RememberedRequest:
         start = self._find_list(listed)
         if start is not None:
             self.raw_lists = {name: bytes(fields[name]) for name in self.lists}
-            self.bounds = [max_values(self.raw, 0, start)]
+            self.bounds, self.sizes = [max_values(self.raw, 0, start)], [_count_held(self.raw, 0, start)]
             self.ends = self._find_ends(start, _read_entries(listed))
         self.start = start or -1
 
@@ -106,6 +114,7 @@ class RememberedRequest:
             begin = _GAP.match(self.raw, place).end()  # type: ignore[union-attr]  # it matches nothing, too
             end = begin + memoryview(entry).nbytes
             self.bounds.append(self.bounds[-1] + max_values(self.raw, place, end))
+            self.sizes.append(self.sizes[-1] + _count_held(self.raw, place, end))
             ends.append(end)
             place = end
         return ends
@@ -148,7 +157,7 @@ class RememberedRequest:
             raise ValueError("the list is not the conversation")
         request = RememberedRequest(raw, self.field, body)
         request.raw_lists = {name: bytes(fields[name]) for name in request.lists}
-        request.bounds = self.bounds[: count + 1]
+        request.bounds, request.sizes = self.bounds[: count + 1], self.sizes[: count + 1]
         request.ends = self.ends[:count]
         request.ends += request._find_ends(end, new[1:])
         request.start, request.conversation = self.start, self.conversation
@@ -188,7 +197,7 @@ class RequestMemory:
 
     def add(self, scope: str, request: RememberedRequest, instead_of: RememberedRequest | None = None) -> None:
         """Remember a request of a caller, `instead_of` another one that it repeats."""
-        size = len(request.raw) * HELD_FOR_BYTE + _count_objects(request.raw) * HELD_FOR_OBJECT
+        size = request.size
         if size > self._max_bytes // _LARGEST_SHARE:
             return
         with self._lock:
@@ -233,7 +242,7 @@ class CallerMemory:
         if self._compared is not raw:
             self._compared, self._earlier = raw, None
             found, common = self._memory.find(self._scope, bytes(raw)) if len(raw) >= MIN_BYTES else (None, 0)
-            if found is not None:
+            if found is not None and common * _LEAST_PART > len(raw):
                 found.find_places()
                 self._known = found.count_common_entries(common)
                 self._earlier = found if self._known else None
@@ -269,7 +278,7 @@ class CallerMemory:
                 return None
             body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
             request = RememberedRequest(data, field, body)
-        repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_ENTRIES
+        repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_MESSAGES
         self._memory.add(self._scope, request, earlier if repeated else None)
         self._memory.count(remembered, len(raw) - remembered)
         self.conversation = request.conversation
@@ -302,9 +311,10 @@ _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def _count_objects(raw: bytes) -> int:
-    """Return at least the number of objects and lists of a JSON value."""
-    return raw.count(b"{") + raw.count(b"[")
+def _count_held(raw: bytes, start: int, end: int) -> int:
+    """Return what is counted for a part of a request: it has at most so many objects and lists."""
+    objects = raw.count(b"{", start, end) + raw.count(b"[", start, end)
+    return (end - start) * HELD_FOR_BYTE + objects * HELD_FOR_OBJECT
 
 
 def _read_entry(raw: bytes) -> Any:
@@ -331,20 +341,17 @@ class _KeptState(Struct, frozen=True):
 def resume(entries: Sequence[Any], what: Any) -> tuple[int, Any]:
     """Return (a number of entries at the beginning of a conversation, the state after them) that was kept for `what`:
     that of the most entries. (0, None) if there is none."""
-    for number in range(len(entries), 0, -1):
-        kept = _find_state(entries, number, what)
-        if kept is not None:
-            return number, kept.state
-    return 0, None
+    kept = _find_state(entries, len(entries), what)
+    return (0, None) if kept is None else (len(kept.entries), kept.state)
 
 
 def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
     """Keep the state after the first `number` entries of a conversation, which depends on nothing else and must not be
     changed. Nothing is kept if the last of them is no `Entry`."""
     entry = entries[number - 1] if number else None
-    if type(entry) is not Entry or _find_state(entries, number, what) is not None:
+    last = _find_state(entries, number, what)
+    if type(entry) is not Entry or (last is not None and len(last.entries) == number):
         return
-    last = next((kept for end in range(number - 1, 0, -1) if (kept := _find_state(entries, end, what))), None)
     holders = (*(last.holders if last is not None else ()), entry)
     for old in holders[:-MAX_STATES]:
         old.found.pop(what, None)
@@ -352,17 +359,20 @@ def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
 
 
 def _find_state(entries: Sequence[Any], number: int, what: Any) -> _KeptState | None:
-    entry = entries[number - 1]
-    kept: _KeptState | None = entry.found.get(what) if type(entry) is Entry else None
-    if kept is None or len(kept.entries) != number or not all(map(is_, kept.entries, entries)):
-        return None
-    return kept
+    """Return what was kept for `what` after the most of the first `number` entries."""
+    for place in range(number - 1, -1, -1):
+        entry = entries[place]
+        if type(entry) is Entry and what in entry.found:
+            kept: _KeptState | None = entry.found.get(what)  # another thread may have dropped it
+            if kept is not None and len(kept.entries) == place + 1 and all(map(is_, kept.entries, entries)):
+                return kept
+    return None
 
 
 def list_places(entries: Sequence[Any], known: int) -> Iterator[int]:
     """Yield the numbers of entries after which a state is worth keeping, if it is known after `known` of them: the next
-    request begins with them, perhaps without the last ones."""
-    for number in (len(entries) - CHANGED_ENTRIES, len(entries)):
+    request begins with all of them, or with all that are not among the last ones."""
+    for number in (len(entries) - CHANGED_MESSAGES, len(entries)):
         if number > known:
             yield number
 

@@ -5,13 +5,15 @@ its whole money again, counting goes on from these sums.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 
-from app.limits.values import Kind, Rule
+from app.limits.values import Kind, Rule, describe_caller, make_rule, name_any_caller
+from app.observe.request_record import ISSUER_SEPARATOR
 from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, name_day
-from app.usage.totals import GroupBy, UsageQuery
+from app.usage.totals import UsageQuery
 
 log = logging.getLogger("parley.limits")
 
@@ -35,17 +37,28 @@ def _read_spending(
     ledger: UsageLedger, rules: Mapping[str, Rule], today: str, teams: Mapping[str, str]
 ) -> Iterator[tuple[Rule, float]]:
     """`rules` are by the names of their counters."""
-    groups: tuple[GroupBy, GroupBy] = ("key", "model")
     periods: tuple[tuple[Kind, str], ...] = (("spend_per_day", today), ("spend_per_month", f"{today[:8]}01"))
     for kind, first_day in periods:
-        for group in groups:
-            rows = ledger.read(UsageQuery(first_day, today, (group,)), _MAX_ROWS)
-            spent = {row.key.key if group == "key" else row.key.model: row.totals.cost for row in rows}
-            counters = {f"{group}:{name}:{kind}": cost for name, cost in spent.items()}
-            if group == "key":
-                counters[f"all:{kind}"] = sum(spent.values())
-                for name, cost in spent.items():
-                    if name in teams:
-                        counter = f"team:{teams[name]}:{kind}"
-                        counters[counter] = counters.get(counter, 0.0) + cost
-            yield from ((rules[counter], cost) for counter, cost in counters.items() if counter in rules)
+        spent: defaultdict[str, float] = defaultdict(float)
+        for row in ledger.read(UsageQuery(first_day, today, ("key", "team")), _MAX_ROWS):
+            name, cost = row.key.key, row.totals.cost
+            # A key has the team of the configuration; that of a JWT caller is known only from its tokens.
+            team = row.key.team if ISSUER_SEPARATOR in name else teams.get(name)
+            for owner in ("all", f"key:{name}", *([f"team:{team}"] if team else [])):
+                spent[owner] += cost
+        for row in ledger.read(UsageQuery(first_day, today, ("model",)), _MAX_ROWS):
+            spent[f"model:{row.key.model}"] += row.totals.cost
+        for owner, cost in spent.items():
+            rule = _find_rule(rules, owner, kind)
+            if rule is not None:
+                yield rule, cost
+
+
+def _find_rule(rules: Mapping[str, Rule], owner: str, kind: Kind) -> Rule | None:
+    """Return the rule of an owner; for a JWT caller, that which stands for all callers of its issuer."""
+    found = rules.get(f"{owner}:{kind}")
+    name = owner.removeprefix("key:")
+    if found is not None or name == owner or ISSUER_SEPARATOR not in name:
+        return found
+    of_issuer = rules.get(f"key:{name_any_caller(name.partition(ISSUER_SEPARATOR)[0])}:{kind}")
+    return None if of_issuer is None else make_rule(describe_caller(name), owner, kind, of_issuer.limit)

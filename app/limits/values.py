@@ -19,6 +19,11 @@ def describe_caller(name: str) -> str:
     return f"{'the JWT caller' if ISSUER_SEPARATOR in name else 'the API key'} {name!r}"
 
 
+def name_any_caller(issuer: str) -> str:
+    """Return the name that stands for all callers of an issuer of JWTs. None of them has it: their own is not empty."""
+    return issuer + ISSUER_SEPARATOR
+
+
 class Limits(Struct, frozen=True):
     """None: no limit."""
 

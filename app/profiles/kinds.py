@@ -328,6 +328,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         parallel_tool_calls=Fact(False, "the request has no such field", _DEEPSEEK_API),
     ),
     "moonshot": _make_facts(
+        caller_fields=Fact(
+            ("prompt_cache_key", "safety_identifier"),
+            "parameters of the request",
+            "platform.moonshot.ai/docs/api/chat; MoonshotAI/kimi-cli PR 12",
+        ),
         thinking_switch=Fact("thinking_type", '`thinking: {"type": "enabled"}` or `"disabled"`', _KIMI_API),
         thinks_by_default=Fact(
             True, "K2.5 and later think by default, K3 always", f"{_KIMI_API}; docs.rs/synaps-engine, catalog/kimi.rs"
@@ -583,6 +588,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
     ),
     "openai": _make_facts(
+        caller_fields=Fact(
+            ("prompt_cache_key", "safety_identifier", "user"),
+            "parameters of the request",
+            "openai 3.57.0, types/chat/completion_create_params.py, types/responses/response_create_params.py",
+        ),
         caches_prefixes=Fact(
             True, "prompts from 1024 tokens are cached", "platform.openai.com/docs/guides/prompt-caching"
         ),

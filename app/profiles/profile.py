@@ -41,6 +41,9 @@ def _check_formats(value: tuple[ImageFormat, ...]) -> tuple[ImageFormat, ...]:
     return value
 
 
+CallerField: TypeAlias = Literal["prompt_cache_key", "safety_identifier", "user"]
+
+
 class Profile(BaseModel):
     """What a model and its server support. All fields have defaults; unknown fields are refused."""
 
@@ -285,6 +288,9 @@ class Profile(BaseModel):
     caches_prefixes: bool = False
     """The server keeps the beginnings of conversations that it has read, so the next turn is cheaper there. With
     several upstreams a session then stays at one, unless the model has another `strategy`."""
+    caller_fields: tuple[CallerField, ...] = ()
+    """The fields with which a client names itself and the conversation that the server knows. Those of a Responses
+    request are sent to no other server. Clients of chat completions choose what their server gets."""
     session_header: str | None = None
     """The header that tells the server a hash of the session's id, so that it finds the session in its cache."""
     cache_control: bool = False
@@ -391,6 +397,7 @@ SHAPES_REQUESTS = frozenset(
         "call_ids",
         "valid_arguments",
         "caches_prefixes",
+        "caller_fields",
         "session_header",
         "cache_control",
         "stream",

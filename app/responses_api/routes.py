@@ -77,7 +77,8 @@ def make_endpoint(context: AppContext, stored: StoredResponses, background: Back
 
 def _make_token_count(context: AppContext, stored: StoredResponses) -> TokenCountEndpoint[ResponsesRequest]:
     lookup = partial(_find_stored, context, stored)
-    return TokenCountEndpoint(context, parse_responses_body, lookup, {"object": "response.input_tokens"})
+    fields = {"object": "response.input_tokens"}
+    return TokenCountEndpoint(context, parse_responses_body, lookup, fields, asks_api="responses")
 
 
 def _new_response_id() -> str:

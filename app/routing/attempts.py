@@ -361,7 +361,8 @@ class UpstreamCaller:
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
         passed = prepared.is_passed(index)
-        stages = [] if passed else pipeline.reply_stages(prepared.request, profile, reply_id)
+        list_stages = pipeline.passed_reply_stages if passed else pipeline.reply_stages
+        stages = list_stages(prepared.request, profile, reply_id)
         api = find_api(target.api)
         if passed:
             headers += prepared.headers

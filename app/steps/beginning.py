@@ -12,6 +12,7 @@ from itertools import takewhile
 import msgspec
 from msgspec.structs import replace
 
+from app.chat.known_conversation import CHANGED_MESSAGES
 from app.chat.messages import (
     Beginning,
     ChatRequest,
@@ -34,9 +35,6 @@ from app.steps.truncation.truncate import input_limit
 
 MIN_MESSAGES = 16
 """Shorter conversations are not divided: it would cost as much as it saves."""
-OPEN_MESSAGES = 6
-"""How many messages at the end are never part of the beginning: the next request may change them, as clients move marks
-of the prompt cache."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -79,7 +77,7 @@ def _is_divisible(request: ChatRequest, profile: Profile) -> bool:
 
 def _find_end(messages: Sequence[Message], start: int) -> int:
     """Return the last place after `start` at which the conversation can be divided, else `start`."""
-    places = range(len(messages) - OPEN_MESSAGES, start, -1)
+    places = range(len(messages) - CHANGED_MESSAGES, start, -1)
     return next((place for place in places if _begins_turn(messages, place)), start)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.events import Event, Finish, OutputOutcome, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Finish, OutputOutcome, Passed, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
@@ -157,7 +157,7 @@ def name_demand(schema: Mapping[str, Any] | bool, path: str) -> str:
 def describe_check(check: OutputCheck, demand: str) -> str:
     """Return a sentence about a text that is not simply valid. `demand`: see `name_demand`."""
     if check.outcome == "mended":
-        return f"the reply is valid against {demand} only without its fence, or with mended commas or quotes"
+        return f"the reply is valid against {demand} only without its fence, or with mended commas, quotes or line ends"
     if check.outcome == "unchecked":
         return f"the reply was not checked against {demand}: {check.problems[0]}"
     more = f" (and {len(check.problems) - 1} more)" if len(check.problems) > 1 else ""
@@ -182,6 +182,8 @@ class OutputCheckStage:
         """As long as there is no text."""
         self._reasoning_length = 0
         self._has_calls = False
+        self._passes = False
+        """The client gets the server's own events, to which no text can be added."""
 
     def feed(self, events: list[Event]) -> list[Event]:
         for event in events:
@@ -191,6 +193,8 @@ class OutputCheckStage:
                 self._add_reasoning(event.text)
             elif type(event) is ToolCallDelta:
                 self._has_calls = True
+            elif type(event) is Passed:
+                self._passes = True
         last = events[-1] if events else None
         if type(last) is not Finish or self._has_calls:
             return events
@@ -219,7 +223,7 @@ class OutputCheckStage:
 
     def _find_reasoned_output(self) -> str | None:
         """Return the reasoning of a reply without text, if it is valid JSON as it is."""
-        if not self._reasoning or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
+        if self._passes or self._reasoning_length > MAX_TEXT_CHARACTERS or "".join(self._texts).strip():
             return None
         text = "".join(self._reasoning).strip()
         if not text.startswith(("{", "[")) or check_output(text, self._schema, MAX_WORK).outcome != "valid":

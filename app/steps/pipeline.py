@@ -42,6 +42,7 @@ __all__ = [
     "accepts_uploads",
     "check_request",
     "find_translating_step",
+    "passed_reply_stages",
     "has_media",
     "prepare_request",
     "reply_stages",
@@ -181,6 +182,13 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     if request.params:
         stages.append(make_output_stage(request, profile))
     return [stage for stage in stages if stage is not None]
+
+
+def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
+    """Return the stages for the reply to a client's own body, whose events are passed on: they change nothing but its
+    end."""
+    stage = make_output_stage(request, profile) if request.params else None
+    return [] if stage is None else [stage]
 
 
 def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:

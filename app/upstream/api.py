@@ -37,6 +37,9 @@ class Api(Struct, frozen=True):
     """The field of the body with the system's text, if it has a field of its own."""
     count_path: str | None = None
     """Of requests for the number of a request's input tokens."""
+    counted: frozenset[str] | None = None
+    """The fields of a body that such a request may have; None: all but those that are in `not_counted`."""
+    not_counted: frozenset[str] = frozenset()
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""

@@ -111,11 +111,12 @@ def write_csv(query: UsageQuery, rows: Sequence[UsageRow]) -> str:
     return text.getvalue()
 
 
-_FORMULA_BEGINS = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = re.compile(r"^(?=[=+\-@＝＋－＠\t\r\n])|(?<=[;,\t\r\n])(?=[=+\-@＝＋－＠])")
+"""Where a formula could begin: in the cell, or after a character at which a program with other rules would split it."""
 
 
 def _escape_formula(cell: str) -> str:
-    return f"'{cell}" if cell.startswith(_FORMULA_BEGINS) else cell
+    return _FORMULA.sub("'", cell)
 
 
 def format_table(query: UsageQuery, rows: Sequence[UsageRow]) -> str:

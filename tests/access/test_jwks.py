@@ -228,7 +228,7 @@ async def test_keys_are_fetched_at_intervals_from_the_start_on(tmp_path: Path, m
     source = sources.get(location)
     sources.keep([location])
     await asyncio.sleep(0)
-    assert not source.is_started
+    assert (source.version, [*sources]) == (0, [source])
     sources.start()
     async with asyncio.timeout(5):
         while source.version != 1:
@@ -238,6 +238,19 @@ async def test_keys_are_fetched_at_intervals_from_the_start_on(tmp_path: Path, m
             await asyncio.sleep(0.001)
     sources.keep([location])
     assert sources.get(location) is source
+    await sources.aclose()
+
+
+async def test_the_keys_of_a_configuration_that_was_refused_are_not_fetched() -> None:
+    provider = IdentityProvider()
+    sources = JwksSources(transport(provider))
+    sources.keep([NAMED])
+    sources.start()
+    sources.get(JwksLocation("refused", "https://refused.test"))
+    assert [source.location for source in sources] == [NAMED]
+    sources.keep([NAMED])
+    await sources.get(NAMED).refresh()
+    assert provider.requests == [KEYS_URL]
     await sources.aclose()
 
 

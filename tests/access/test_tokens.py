@@ -348,6 +348,7 @@ def test_what_is_remembered_is_bounded() -> None:
     tokens.authenticate(sign(claims(sub="last")).encode(), b"last")
     assert len(tokens._verified) == MAX_REMEMBERED
     assert b"first" not in tokens._verified
+    assert [caller.name for caller in tokens.callers()] == ["kc:first", "kc:last"]
     assert tokens.authenticate(first, b"first").name == "kc:first"
 
 

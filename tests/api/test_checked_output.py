@@ -349,3 +349,35 @@ def test_the_metric_says_whether_the_format_was_sent_or_explained(
         metrics = gateway.get("/metrics").body.decode()
     assert f'parley_output_checks_total{{model="m",outcome="{outcome}"}} 1.0' in metrics
     assert [told in line for line in warnings(answer)] == ([True] if told else [])
+
+
+def answer_as_messages(request: httpx.Request) -> httpx.Response:
+    """Answer with prose over the Messages API."""
+    message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": BAD}]}
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    if not json.loads(request.content).get("stream"):
+        return httpx.Response(200, json={**message, "id": "m", "model": "m", "stop_reason": "end_turn", "usage": usage})
+    start = {**message, "id": "m", "model": "m", "content": [], "stop_reason": None, "usage": usage}
+    events: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": BAD}},
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}},
+        {"type": "message_stop"},
+    ]
+    return streamed(*[f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode() for event in events])
+
+
+@each_case(("mode", "told"), [("warn", True), ("off", False)])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_reply_to_a_body_that_is_passed_on_is_checked(mode: str, told: bool, stream: bool) -> None:
+    tree = settings(mode)
+    tree["upstreams"]["local"] = {"base_url": "http://model.test", "api": "messages"}
+    with Running(tree, ModelServer(answer_as_messages)) as gateway:
+        answer = ask(gateway, MESSAGES, body(MESSAGES, stream=stream))
+        metrics = gateway.get("/metrics").body.decode()
+    text = answer.body.decode()
+    assert BAD in text and "was translated" not in text
+    assert ("is not valid against the schema of output_config.format" in text) is told
+    assert ('parley_output_checks_total{model="m",outcome="invalid"} 1.0' in metrics) is told

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
-import msgspec
 import pytest
 from agent_bodies import WRITERS, make_conversation
 from app.formats.request_memory import RequestMemory
@@ -22,7 +21,7 @@ from hypothesis import strategies as st
 from tests.each_case import each_case
 from tests.effort import examples
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
-from tests.session_edits import EDITS, Edit, Json, edit, find_entries, write_body
+from tests.session_edits import EDITS, FORMS, Edit, Json, edit, find_entries, write_body
 from tests.upstream.messages.replies import start, stop, text, write_stream
 from tests.upstream.responses.reader import write_stream as write_events
 
@@ -60,10 +59,14 @@ CHANGING_FIELDS = {"id", "created", "created_at", "completed_at", "response_id",
 HEADERS = {b"content-type", b"x-parley-cache", b"x-parley-warnings"}
 """Headers that say something of the request; the others have ids and times."""
 CACHE_MODES = ("refresh", "on", "off")
+FORM = st.sampled_from(list(FORMS))
 STEPS = st.lists(
-    st.tuples(EDITS, st.booleans(), st.sampled_from(CACHE_MODES), st.sampled_from("ab")), min_size=2, max_size=5
+    st.tuples(EDITS, st.booleans(), st.none() | FORM, st.sampled_from(CACHE_MODES), st.sampled_from("ab")),
+    min_size=2,
+    max_size=5,
 )
-"""What is changed before each request, whether it stays changed, the mode of the cache and the caller."""
+"""What is changed before each request, whether it stays changed, another form of the body than that of the session, the
+mode of the cache, and the caller."""
 
 
 class Outcome(NamedTuple):
@@ -112,7 +115,8 @@ class Observed:
         """Return the keys of the cache."""
         self.running.loop.run_until_complete(self._wait_until_stored())
         with closing(sqlite3.connect(self._file)) as connection:
-            return {key for (key,) in connection.execute("SELECT key FROM entries")}
+            made = connection.execute("SELECT name FROM sqlite_master WHERE name = 'entries'").fetchall()
+            return {key for (key,) in connection.execute("SELECT key FROM entries")} if made else set()
 
 
 def _read_body(answered: Answer) -> Any:
@@ -138,26 +142,27 @@ NUMBERS = count()
 
 
 @pytest.mark.parametrize("path", PATHS)
-@given(model=st.integers(0, len(MODELS) - 1), steps=STEPS, without_memory=st.booleans())
+@given(model=st.integers(0, len(MODELS) - 1), form=FORM, steps=STEPS, without_memory=st.booleans())
 @examples(20)
 def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
     gateways: tuple[Observed, Observed],
     path: str,
     model: int,
-    steps: list[tuple[list[Edit], bool, str, str]],
+    form: str,
+    steps: list[tuple[list[Edit], bool, str | None, str, str]],
     without_memory: bool,
 ) -> None:
     continued, fresh = gateways
     body, whole = write_body(path, 4, 3), write_body(path, 8, 3)
     body["model"] = f"m{model}"
     find_entries(body)[0]["content"] += str(next(NUMBERS))  # no reply of another example is found in the caches
-    for edits, stays, mode, caller in steps:
+    for edits, stays, other_form, mode, caller in steps:
         changed = copy.deepcopy(body)
         for kind, first, second in edits:
             edit(changed, whole, kind, first, second)
         body = changed if stays else body
         headers = {"authorization": f"Bearer {caller}", "x-parley-cache": mode}
-        raw = msgspec.json.encode(changed)
+        raw = FORMS[other_form or form](changed)
         if without_memory:
             fresh.remember_nothing()
         else:

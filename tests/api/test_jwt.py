@@ -81,6 +81,22 @@ def test_each_refusal_is_a_401_that_says_why_in_the_shape_of_its_path(gateway: R
     assert "an API key or a JWT is required" in missing.json["error"]["message"]
 
 
+def test_the_models_of_a_token_and_its_team_hold_at_each_endpoint() -> None:
+    tree = settings({"team_claim": "groups"}, teams={"a": {"models": ["m"]}, "b": {"models": ["other"]}})
+    with serve(IdentityProvider(), tree) as gateway:
+        for team, status in (("a", 200), ("b", 403)):
+            headers = {"authorization": f"Bearer {sign(make_claims(groups=['x', team]))}"}
+            for path, body in (
+                ("/v1/chat", CHAT),
+                ("/v1/chat/completions", CHAT),
+                ("/v1/messages", {**CHAT, "max_tokens": 9}),
+                ("/v1/responses", {"model": "m", "input": "x"}),
+            ):
+                assert gateway.post(path, body, headers).status == status, (path, team)
+            listed = gateway.get("/v1/models", headers).json["data"]
+            assert [row["id"] for row in listed] == (["m"] if status == 200 else [])
+
+
 def test_of_a_token_and_a_key_the_first_that_is_accepted_counts(gateway: Running) -> None:
     bad, good = sign(make_claims(exp=1)), sign(make_claims())
     for bearer, key, name in [

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.access.stored_keys import StoredKeys
+from app.access.stored_keys import KeyRow, StoredKeys
+from app.api.key_watcher import KeyWatcher
+from app.config.settings import Settings, SettingsError
 from app.state import StateError
+from app.state.sqlite import SqliteDatabase
 
 from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
@@ -251,3 +254,28 @@ def test_a_change_that_could_not_be_applied_is_applied_later(tmp_path: Path, mon
         key = create(one)
         two.loop.run_until_complete(asyncio.sleep(0.3))
         assert not failures and chat(two, key).status == 200
+
+
+def test_a_reload_and_a_changed_key_at_the_same_time_do_not_undo_each_other() -> None:
+    async def scenario() -> None:
+        before, after, refused = (Settings(default_model=name) for name in ("before", "after", "refused"))
+        applied: list[tuple[str | None, list[str]]] = []
+        keys = StoredKeys(SqliteDatabase(""))
+
+        async def apply(changed: Settings) -> None:
+            await asyncio.sleep(0)
+            if changed.default_model == "refused":
+                raise SettingsError(["a mistake"])
+            applied.append((changed.default_model, [*changed.keys]))
+
+        watcher = KeyWatcher(keys, before, apply)
+        keys.add(KeyRow("alice", "0" * 64, {}, "", 0.0, ""))
+        await asyncio.gather(watcher.refresh(), watcher.apply_file(after))
+        assert applied == [("before", ["alice"]), ("after", ["alice"])]
+        with pytest.raises(SettingsError):
+            await watcher.apply_file(refused)
+        keys.add(KeyRow("bob", "1" * 64, {}, "", 0.0, ""))
+        await watcher.refresh()
+        assert applied[-1] == ("after", ["alice", "bob"])
+
+    asyncio.run(scenario())

@@ -304,6 +304,25 @@ def test_a_pdf_keeps_its_name_in_each_format(gateway: PageGateway, open_page: Op
         page.get_by_role("button", name="Clear").last.click()
 
 
+def test_a_conversation_that_is_cleared_while_it_is_converted_stays_empty(
+    gateway: PageGateway, open_page: OpenPage
+) -> None:
+    page = open_page(gateway.url)
+    choose_model(page, "demo")
+    ask(page, "Hello")
+    expect(page.locator(".rows")).to_contain_text("complete")
+    held: list[Any] = []
+    page.route("**/v1/convert", lambda route: held.append(route))
+    with page.expect_request("**/v1/convert"):
+        page.get_by_label("Format").select_option("openai")
+    page.get_by_role("button", name="Clear").last.click()
+    expect(page.locator(".message")).to_have_count(0)
+    with page.expect_response("**/v1/convert"):
+        held[0].continue_()
+    expect(page.get_by_label("Format")).to_have_value("openai")
+    expect(page.locator(".message")).to_have_count(0)
+
+
 def test_an_image_and_a_pdf_are_sent(gateway: PageGateway, open_page: OpenPage) -> None:
     page = open_page(gateway.url)
     choose_model(page, "demo")

@@ -90,6 +90,25 @@ def test_what_its_keys_spent_before_counts_for_the_team() -> None:
     ledger.close()
 
 
+def test_what_callers_with_tokens_spent_before_counts_for_them_and_for_their_teams() -> None:
+    limits = {"spend_per_day": 4}
+    corp = {"issuer": "https://idp.test", "audience": "x", "team_claim": "team", "limits": limits}
+    free = {"issuer": "https://free.test", "audience": "x"}
+    settings = make_settings(jwt={"corp": corp, "free": free})
+    ledger = UsageLedger(UsageStore(SqliteDatabase("")), LedgerRules(clock=lambda: 1_795_305_600.0))
+    for name, team in (("corp:a", "search"), ("corp:a", "search"), ("corp:b", "gone"), ("free:c", "search"), ("a", "")):
+        ledger.add(name, "qwen", Totals(requests=1, cost=0.5), team)
+    rules = [*list_spending_rules(settings).values()]
+    spent = read_spending(ledger, rules, 1_795_305_600.0, settings.usage.zone, {"a": "search"})
+    found = {(rule.owner, rule.counter, rule.limit): money for rule, money in spent}
+    assert found == {
+        ("the JWT caller 'corp:a'", "key:corp:a:spend_per_day", 4_000_000_000): 1.0,
+        ("the JWT caller 'corp:b'", "key:corp:b:spend_per_day", 4_000_000_000): 0.5,
+        ("the team 'search'", "team:search:spend_per_day", 2_000_000_000): 2.0,
+    }
+    ledger.close()
+
+
 def test_mistakes_in_teams_are_named() -> None:
     keys = {"a": {"sha256": "a" * 64, "team": "serch"}}
     (mistake,) = find_mistakes(make_settings(keys=keys))

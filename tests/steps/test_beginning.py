@@ -161,7 +161,7 @@ def test_a_divided_conversation_is_sent_like_the_whole(
     conversations = [messages[:cut] for cut in sorted(cuts)] + [messages, changed]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(beginning, "MIN_MESSAGES", 2)
-        patch.setattr(beginning, "OPEN_MESSAGES", 1)
+        patch.setattr(beginning, "CHANGED_MESSAGES", 1)
         for place, conversation in enumerate(conversations):
             request = ChatRequest("m", tuple(conversation), offered, params[place % len(params)], policy=policy)
             assert send(replace(request, known=known), profile) == send(request, profile)
@@ -182,7 +182,7 @@ def test_only_the_end_of_a_continued_session_is_prepared(profile: Profile) -> No
     for count in range(20, 30):
         rest = divide(ChatRequest("m", _make_session(count), known=known), profile, Words())
         assert rest.before is not None
-        assert len(rest.messages) <= beginning.OPEN_MESSAGES + 1
+        assert len(rest.messages) <= 9
         assert rest.before.messages + rest.messages == _make_session(count)
 
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from app.chat.events import Event, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Failed, Fault, Finish, Passed, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest, Message, Text
 from app.profiles import Profile
 from app.steps.output_check import (
@@ -204,3 +204,10 @@ def test_a_reply_that_is_cut_behind_its_json_is_valid() -> None:
 )
 def test_without_a_schema_a_reply_must_be_an_object_or_an_array(given: str, outcome: str) -> None:
     assert check_output(given, ANY_JSON, 1000).outcome == outcome
+
+
+def test_no_text_is_added_to_events_that_are_passed_on() -> None:
+    events: list[Event] = [Passed("message_start", "{}"), ReasoningDelta('{"a": 1}')]
+    *before, end = run([*events, Finish("stop")])
+    assert before == events
+    assert isinstance(end, Finish) and end.output == "invalid"

@@ -10,6 +10,8 @@ from app.errors import InvalidInput
 from app.usage.report import format_table, parse_query, report_usage, write_csv
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow
 
+from tests.each_case import each_case
+
 ROWS = [
     UsageRow(RowKey("2026-11-21", "", "m"), Totals(requests=1200, input_tokens=5, cost=0.1)),
     UsageRow(RowKey("2026-11-22", "team", "m"), Totals(requests=1, errors=1, cost=0.2)),
@@ -54,11 +56,27 @@ def test_csv_has_the_names_of_its_columns_and_a_line_for_each_entry() -> None:
     assert lines[1:] == ["2026-11-21,,1200,0,0,0,5,0,0,0,0,0.1", "2026-11-22,,1,1,0,0,0,0,0,0,0,0.2", ""]
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
-def test_a_name_that_begins_like_a_formula_is_text_in_csv(name: str) -> None:
+@each_case(
+    ("name", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("+1", "'+1"),
+        ("-1", "'-1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("＝1", "'＝1"),
+        ("\t=1", "'\t'=1"),
+        ("\r1", "'\r1"),
+        ("\n-1", "'\n'-1"),
+        ("a;=1", "a;'=1"),
+        ("a,@b", "a,'@b"),
+        ("gpt-4o+x=@y", "gpt-4o+x=@y"),
+        ('say "=1"', 'say "=1"'),
+    ],
+)
+def test_a_name_that_a_spreadsheet_program_could_run_as_a_formula_is_text(name: str, cell: str) -> None:
     text = write_csv(UsageQuery("2026-11-01", "2026-11-22", ("model",)), [UsageRow(RowKey("", "", name), Totals())])
-    ((cell, *_),) = list(csv.reader(io.StringIO(text, newline="")))[1:]
-    assert cell == f"'{name}"
+    ((written, *_),) = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert written == cell
 
 
 def test_a_table_has_a_row_for_each_entry_and_the_total() -> None:

@@ -148,6 +148,9 @@ class ResponsesBody(BaseModel):
     """An extension of Parley: how to use the cache."""
 
 
+_CALLER_FIELDS = ("prompt_cache_key", "safety_identifier", "user")
+
+
 def _find_session(extra: Mapping[str, Any]) -> str | None:
     """Return what the client calls the conversation."""
     return next((value for name in ("prompt_cache_key", "user") if isinstance(value := extra.get(name), str)), None)
@@ -254,6 +257,7 @@ class _BodyReader:
             if tools.tools and not parsed.violations:
                 self._violations += find_call_violations(parsed.messages)
             raise InvalidInput(self._violations)
+        body = self._body
         background, streamed, store = head.background is True, head.stream is True, head.store is not False
         stream, input_items = streamed or background, [*context, *items]
         listed = _find_listed(input_items) if tools.asks else ()
@@ -277,7 +281,9 @@ class _BodyReader:
                 text_joiner=RESPONSES.text_joiner,
                 policy=RESPONSES.policy,
                 stream=stream,
+                caller_fields={name: body[name] for name in _CALLER_FIELDS if isinstance(body.get(name), str)},
                 paths=RequestPaths("", "", "input", self._param_names),
+                reasoning_summary=_read_summary(self._body),
                 passed=None
                 if listed or _lists_own_tools(input_items)
                 else make_passed_body(self._body, input_items, stream=stream),
@@ -595,6 +601,13 @@ def _drop_summarized(items: list[Any]) -> list[Any]:
     settings stay."""
     last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
     return [item for item in items[:last] if _outlives_summary(item)] + items[last:]
+
+
+def _read_summary(body: Json) -> str | None:
+    """Return the kind of summary of the reasoning that the caller asks for; `generate_summary` is its old name."""
+    reasoning = _as_object(body.get("reasoning"))
+    summary = reasoning.get("summary") or reasoning.get("generate_summary")
+    return summary if isinstance(summary, str) else None
 
 
 def _is_summary(item: Any) -> bool:

@@ -318,7 +318,7 @@ export async function findViolations(messages) {
   }
 }
 
-/** Write the conversation in another format. @param {string} format */
+/** Write the conversation in another format. @param {string} format @returns {Promise<void>} */
 export async function changeFormat(format) {
   const { messages, options } = get();
   if (!messages.length) {
@@ -329,6 +329,7 @@ export async function changeFormat(format) {
     const body = { from: options.format, to: format, messages };
     const converted = await sendJson("POST", "v1/convert", body);
     const { losses, notices } = await placeLosses(body, converted.warnings);
+    if (get().messages !== messages) return changeFormat(format); // the reader has changed or cleared the conversation
     store.set({ messages: converted.messages, losses, notices, mistakes: {}, problem: null, run: null });
     setOptions({ format });
   } catch (error) {

@@ -74,6 +74,9 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
         body["stream_options"] = {"include_usage": True}
     if violations:
         raise InvalidInput(violations)
+    for name in profile.caller_fields:
+        if name in request.caller_fields:
+            body.setdefault(name, request.caller_fields[name])
     if request.continue_last:
         _mark_continuation(profile, body)
     return body, warnings

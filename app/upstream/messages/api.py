@@ -30,6 +30,7 @@ API = Api(
     make_reader,
     system="system",
     count_path="/messages/count_tokens",
+    not_counted=frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")),
     key_header="x-api-key",
     key_prefix="",
     # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).

@@ -23,14 +23,8 @@ from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, P
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
-from app.upstream.messages.decoder import (
-    KeptObject,
-    RaggedObject,
-    TextPart,
-    decode_object,
-    keep,
-    write_line,
-)
+from app.upstream.messages.decoder import decode_object, keep, write_line
+from app.upstream.messages.objects import KeptObject, RaggedObject, TextPart
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone

@@ -4,37 +4,15 @@ Nearly all of them are deltas with one text, which become a `TextPart`. Every ot
 """
 
 import json
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
+from app.upstream.messages.objects import KeptObject, RaggedObject, TextPart
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-
-
-class PartDelta(Struct, gc=False):
-    type: Literal["text_delta", "thinking_delta", "input_json_delta"]
-    text: str = ""
-    thinking: str = ""
-    partial_json: str = ""
-
-
-class TextPart(Struct, gc=False):
-    """A delta of a block that adds to its text, its thinking or its input."""
-
-    type: Literal["content_block_delta"]
-    index: int
-    delta: PartDelta
-    data: bytes = b""
-    """What it was decoded from."""
-
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_text_part = msgspec.json.Decoder(TextPart).decode
-
-
-class RaggedObject(dict[str, Any]):
-    """An object whose texts may begin or end with half a character: servers cut UTF-16 between two deltas."""
 
 
 def decode(data: bytes) -> TextPart | dict[str, Any]:
@@ -60,12 +38,6 @@ def decode_object(data: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("not an object")
     return RaggedObject(value)
-
-
-class KeptObject(RaggedObject):
-    """An object with the text that it was decoded from."""
-
-    text: str
 
 
 def decode_kept(data: bytes) -> TextPart | KeptObject:

@@ -4,7 +4,7 @@ from app.upstream.api import Api
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
-from app.upstream.responses.event import decode, decode_kept
+from app.upstream.responses.decoder import decode, decode_kept
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
@@ -26,5 +26,11 @@ API = Api(
     system="instructions",
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
+    count_path="/responses/input_tokens",
+    counted=frozenset(
+        # platform.openai.com/docs/api-reference/responses/input-tokens: any other field is refused
+        ("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text")
+        + ("truncation", "personality")
+    ),
     strip_reasoning=strip_reasoning,
 )

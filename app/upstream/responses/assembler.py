@@ -34,7 +34,8 @@ from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
-from app.upstream.responses.event import KeptEvent, ResponseEvent, decode, decode_kept
+from app.upstream.responses.decoder import decode, decode_kept
+from app.upstream.responses.event import KeptEvent, ResponseEvent
 from app.upstream.responses.items import (
     CALLS,
     PartKey,

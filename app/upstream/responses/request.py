@@ -67,6 +67,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     fields["store"], fields["stream"] = False, should_stream(request, profile)
     if fields["stream"] and profile.obfuscation_option:
         fields["stream_options"] = {"include_obfuscation": False}
+    fields |= {name: request.caller_fields[name] for name in profile.caller_fields if name in request.caller_fields}
     options.add_extra_body()
     if options.violations:
         raise InvalidInput(options.violations)
@@ -87,6 +88,7 @@ class _Options:
         self._params = request.params
         self._paths = request.paths
         self._profile = profile
+        self._summary = request.reasoning_summary or profile.reasoning_summary
         self.fields: dict[str, Any] = {}
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
@@ -182,8 +184,8 @@ class _Options:
         effort = self._choose_effort()
         if effort is not None:
             reasoning["effort"] = effort
-        if self._profile.reasoning_summary is not None and effort != "none":
-            reasoning["summary"] = self._profile.reasoning_summary
+        if self._summary is not None and effort != "none":
+            reasoning["summary"] = self._summary
         if reasoning:
             self.fields["reasoning"] = reasoning
         budget = self._params.get("thinking_budget")

@@ -248,3 +248,11 @@ def test_calls_that_the_gateway_ran_are_translated_for_servers_which_do_not_know
     stored = StoredItems({"resp_1": [QUESTION, listed, called]})
     request = accept({"previous_response_id": "resp_1", "input": "And now?"}, stored).request
     assert (request.passed is not None) is passes
+
+
+def test_what_the_client_calls_itself_and_the_conversation_is_kept_for_the_server() -> None:
+    named = {"prompt_cache_key": "session", "safety_identifier": "someone", "user": None}
+    assert accept({"input": "Hi", **named}).request.caller_fields == {
+        "prompt_cache_key": "session",
+        "safety_identifier": "someone",
+    }

@@ -10,7 +10,7 @@ from app.formats.body import ParsedRequest
 from app.formats.chat_body import parse_chat_body
 from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
-from app.profiles import KINDS, Profile
+from app.profiles import KINDS, Profile, find_profile
 from app.upstream.api import is_deterministic
 from app.upstream.chat_completions.request import build
 from msgspec.structs import replace
@@ -391,3 +391,16 @@ def test_the_servers_names_of_temperature_and_seed_count() -> None:
     assert is_deterministic({"heat": 0}, profile)
     assert is_deterministic({"random_seed": 1}, profile)
     assert not is_deterministic({"temperature": 0, "seed": 1}, profile)
+
+
+def test_what_a_client_calls_itself_is_sent_where_the_server_knows_the_field() -> None:
+    named = {"prompt_cache_key": "session", "safety_identifier": "someone", "user": "u"}
+    asked = replace(request(), caller_fields=named)
+    sent = {
+        kind: build(asked, "m", find_profile(kind, "chat_completions"))[0] for kind in ("openai", "moonshot", "vllm")
+    }
+    assert {name: sent["openai"].get(name) for name in named} == named
+    assert [name for name in named if name in sent["moonshot"]] == ["prompt_cache_key", "safety_identifier"]
+    assert not named.keys() & sent["vllm"].keys()
+    own = replace(request(extra_body={"user": "own"}), caller_fields=named)
+    assert build(own, "m", find_profile("openai", "chat_completions"))[0]["user"] == "own"

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from app.upstream.messages.assembler import MessageAssembler
-from app.upstream.messages.decoder import TextPart, decode, decode_kept, decode_object
+from app.upstream.messages.decoder import decode, decode_kept, decode_object
+from app.upstream.messages.objects import TextPart
 from hypothesis import given
 from hypothesis import strategies as st
 

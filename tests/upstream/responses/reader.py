@@ -8,7 +8,7 @@ from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Failed, Finish
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import ResponsesAssembler
-from app.upstream.responses.event import decode
+from app.upstream.responses.decoder import decode
 
 Json = dict[str, Any]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.upstream.responses.assembler import ResponsesAssembler
-from app.upstream.responses.event import decode
+from app.upstream.responses.decoder import decode
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -126,3 +126,11 @@ def test_a_choice_of_an_unknown_function_is_refused() -> None:
 def test_the_format_of_the_text_is_in_text(given: dict[str, Any], format_: Any) -> None:
     body, _ = build_body({"response_format": given})
     assert body.get("text", {}).get("format") == format_
+
+
+def test_what_a_client_calls_itself_is_sent_where_the_server_knows_the_field() -> None:
+    named = {"prompt_cache_key": "session", "safety_identifier": "someone", "user": "u"}
+    asked = ChatRequest("m", (USER,), params={"extra_body": {"user": "own"}}, caller_fields=named)
+    body, _ = build(asked, "up", OPENAI)
+    assert {name: body[name] for name in named} == {**named, "user": "own"}
+    assert not named.keys() & build(ChatRequest("m", (USER,), caller_fields=named), "up", OTHER)[0].keys()

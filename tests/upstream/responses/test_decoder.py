@@ -1,7 +1,8 @@
 """Decoding one event of a Responses server."""
 
 import pytest
-from app.upstream.responses.event import ResponseEvent, decode
+from app.upstream.responses.decoder import decode
+from app.upstream.responses.event import ResponseEvent
 
 from tests.each_case import each_case
 

@@ -1,0 +1,64 @@
+"""Two turns with tools through every client format: the server gets back what it sent."""
+
+import json
+from typing import Any
+
+import httpx
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running
+from tests.upstream.client_turns import FORMATS, read_turn, results, user
+
+Json = dict[str, Any]
+SETTINGS: Json = {
+    "upstreams": {"s": {"base_url": "http://model.test/v1", "kind": "openrouter"}},
+    "models": {"m": {"upstreams": ["s"], "profile": {"replay_extra_content": True}}},
+}
+FUNCTIONS = [{"name": name, "parameters": {"type": "object", "properties": {}}} for name in ("look", "shell")]
+FIRST: Json = {
+    "role": "assistant",
+    "content": "I look.",
+    "reasoning_details": [
+        {
+            "type": "reasoning.text",
+            "text": "Hm.",
+            "signature": "S1" * 4000,
+            "format": "anthropic-claude-v1",
+            "index": 0,
+        },
+        {"type": "reasoning.encrypted", "data": "R1" * 4000, "id": "rs_1", "format": "openai-responses-v1", "index": 1},
+    ],
+    "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": '{"a": 1}'}},
+        {"id": "call_2", "type": "function", "function": {"name": "shell", "arguments": '{"b": "x"}'}}
+        | {"extra_content": {"google": {"thought_signature": "G" * 4000}}},
+    ],
+}
+SECOND: Json = {
+    "role": "assistant",
+    "content": "Done.",
+    "reasoning_details": [{"type": "reasoning.encrypted", "data": "R2", "format": "google-gemini-v1", "index": 0}],
+}
+
+
+def answer(message: Json) -> httpx.Response:
+    reason = "tool_calls" if message is FIRST else "stop"
+    return httpx.Response(200, json={"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
+
+
+@each_case("format_", FORMATS)
+def test_what_a_server_sent_comes_back(format_: str) -> None:
+    replies = [FIRST, SECOND, SECOND]
+    server = ModelServer(lambda _: answer(replies.pop(0)))
+    history = [user(format_, "Hi")]
+    body = {"model": "m", "format": format_, "stream": False, "functions": FUNCTIONS}
+    with Running(SETTINGS, server) as gateway:
+        for more in (results(format_), [user(format_, "More")], []):
+            reply = gateway.post("/v1/chat", body | {"messages": history})
+            assert reply.status == 200, reply.body
+            history += read_turn(format_, reply.json) + more
+    sent = json.loads(server.requests[2].content)["messages"]
+    assert [message["role"] for message in sent] == ["user", "assistant", "tool", "tool", "assistant", "user"]
+    for turn, expected in ((sent[1], FIRST), (sent[4], SECOND)):
+        for name, value in expected.items():
+            assert turn[name] == value, (format_, name)
