@@ -14,8 +14,9 @@ import time
 from typing import Any
 
 import uvloop
+from chaos_apis import Api, find_api
 from chaos_loops import answer_conversation
-from chaos_replies import SAME, Answer, answer, read_prompt
+from chaos_replies import SAME, answer, read_prompt
 
 PERIOD_SECONDS = 10.0
 FAILING = (0.02, 0.05, 0.15, 0.5)
@@ -46,12 +47,15 @@ class ModelServer:
                 )
                 body = await reader.readexactly(length)
                 if head.startswith(b"POST"):
-                    await self._reply(json.loads(body), reader, writer)
+                    path = head.split(b" ", 2)[1].decode()
+                    await self._reply(find_api(path), json.loads(body), reader, writer)
                 else:
                     writer.write(_head(200, {"content-length": "2"}) + b"{}")
         writer.close()
 
-    async def _reply(self, request: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _reply(
+        self, api: Api, request: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._count += 1
         pick = random.Random(f"{self._seed} {self._name} {self._count}")
         period = int(time.time() / PERIOD_SECONDS)
@@ -59,22 +63,23 @@ class ModelServer:
         fault = ""
         if pick.random() < failing:
             fault = pick.choice([f"head {name}" for name in HEAD_FAULTS] + [f"body {name}" for name in BODY_FAULTS])
-        prompt = request["messages"][0]["content"]
+        messages = api.read_messages(request)
+        prompt = messages[0]["content"]
         question = read_prompt(prompt)
         mark = f"{pick.getrandbits(32):08x}" if question.kind == "varying" else SAME
         loops = question.kind == "loop"
-        reply = answer_conversation(request["messages"]) if loops else answer(prompt, mark)
+        reply = answer_conversation(messages) if loops else answer(prompt, mark)
         if fault.startswith("head "):
             await _fail_head(fault.removeprefix("head "), pick, reader, writer)
-        pieces = list(_stream(reply, request["model"], pick))
+        pieces = _split(list(api.write_events(reply, request["model"], pick)), pick)
         if not request.get("stream"):
             await asyncio.sleep(len(pieces) * question.pace_ms / 1000)
-            body = _whole(reply, request["model"])
+            body = json.dumps(api.write_whole(reply, request["model"])).encode()
             writer.write(_head(200, {"content-type": "application/json", "content-length": str(len(body))}))
             if fault.startswith("body "):
                 half = pick.randrange(len(body))
                 writer.write(body[:half])
-                await _fail_body("pause" if fault == "body pause" else "close", b"", pick, reader, writer)
+                await _fail_body("pause" if fault == "body pause" else "close", b"", api, pick, reader, writer)
                 body = body[half:]
             writer.write(body)
             await writer.drain()
@@ -83,7 +88,7 @@ class ModelServer:
         broken_at = pick.randrange(len(pieces)) if fault else -1
         for place, piece in enumerate(pieces):
             if place == broken_at:
-                await _fail_body(fault.removeprefix("body "), piece, pick, reader, writer)
+                await _fail_body(fault.removeprefix("body "), piece, api, pick, reader, writer)
             writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
             if question.pace_ms:
                 await asyncio.sleep(question.pace_ms / 1000)
@@ -121,7 +126,7 @@ async def _fail_head(
 
 
 async def _fail_body(
-    fault: str, piece: bytes, pick: random.Random, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    fault: str, piece: bytes, api: Api, pick: random.Random, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     """Fail within the body; after a pause it goes on."""
     if fault == "pause":
@@ -132,7 +137,7 @@ async def _fail_body(
     elif fault == "garbage":
         writer.write(b"9\r\ndata: \xff{\n\r\n3\r\n}\n\n\r\n" if pick.random() < 0.5 else b"zz\r\nno chunk\r\n")
     elif fault == "error":
-        error = b'data: {"error": {"message": "out of memory on purpose", "code": 500}}\n\n'
+        error = api.write_error("out of memory on purpose")
         writer.write(b"%x\r\n%b\r\n" % (len(error), error))
     elif fault == "half a chunk":
         writer.write(b"%x\r\n%b" % (len(piece), piece[: pick.randrange(len(piece))]))
@@ -142,61 +147,13 @@ async def _fail_body(
     raise BrokenOffError
 
 
-def _whole(reply: Answer, model: str) -> bytes:
-    message: dict[str, Any] = {"role": "assistant", "content": reply.content, "reasoning_content": reply.reasoning}
-    if reply.calls:
-        message["tool_calls"] = [
-            {"id": id_, "type": "function", "function": {"name": name, "arguments": arguments}}
-            for id_, name, arguments in reply.calls
-        ]
-    choice = {"index": 0, "message": message, "finish_reason": reply.finish_reason}
-    whole = {"id": "x", "object": "chat.completion", "model": model, "choices": [choice], "usage": _usage(reply)}
-    return json.dumps(whole).encode()
-
-
-def _stream(reply: Answer, model: str, pick: random.Random) -> list[bytes]:
+def _split(events: list[bytes], pick: random.Random) -> list[bytes]:
     """The reads of a stream: each holds one event or several, and sometimes ends within one."""
-    events = [_event({"role": "assistant", "content": ""}, model)]
-    events += [_event({"reasoning_content": text}, model) for text in _pieces(reply.reasoning, pick)]
-    events += [_event({"content": text}, model) for text in _pieces(reply.content, pick)]
-    for index, (id_, name, arguments) in enumerate(reply.calls):
-        call = {"index": index, "id": id_, "type": "function", "function": {"name": name, "arguments": ""}}
-        events.append(_event({"tool_calls": [call]}, model))
-        for text in _pieces(arguments, pick):
-            events.append(_event({"tool_calls": [{"index": index, "function": {"arguments": text}}]}, model))
-    events.append(_event({}, model, reply.finish_reason))
-    usage = {"id": "x", "object": "chat.completion.chunk", "model": model, "choices": [], "usage": _usage(reply)}
-    events.append(b"data: " + json.dumps(usage).encode() + b"\n\n")
-    events.append(b"data: [DONE]\n\n")
     if pick.random() < 0.5:
         return events
     data = b"".join(events)
     size = len(data) // len(events) + pick.randrange(200)
     return [data[at : at + size] for at in range(0, len(data), size)]
-
-
-def _pieces(text: str, pick: random.Random) -> list[str]:
-    pieces, at = [], 0
-    while at < len(text):
-        size = pick.randrange(1, 60)
-        pieces.append(text[at : at + size])
-        at += size
-    return pieces
-
-
-def _event(delta: dict[str, Any], model: str, finish: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": finish}
-    chunk = {"id": "x", "object": "chat.completion.chunk", "created": 1, "model": model, "choices": [choice]}
-    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
-
-
-def _usage(reply: Answer) -> dict[str, int]:
-    total = reply.prompt_tokens + reply.completion_tokens
-    return {
-        "prompt_tokens": reply.prompt_tokens,
-        "completion_tokens": reply.completion_tokens,
-        "total_tokens": total,
-    }
 
 
 async def _stall(reader: asyncio.StreamReader) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from chaos_apis import APIS
 from chaos_loops import MAX_RESULT_BYTES
 from processes import ROOT, RigError, clean_environment, compiled_environment, ending_signals, find_nginx
 
@@ -229,7 +230,8 @@ def nginx_conf(folder: Path, port: int, gateways: list[int]) -> str:
 
 
 def gateway_config(rig: Rig, version: int) -> str:
-    """The configuration; each version has other weights, retries and limits, and every fifth one more upstream."""
+    """The configuration; each version has other weights, retries and limits, and every fifth one more upstream. Each
+    upstream speaks another API, so that a retry, a hedge or a fallback goes to a server of another one."""
     lines = [
         "[server]",
         'log_level = "info"',
@@ -252,11 +254,12 @@ def gateway_config(rig: Rig, version: int) -> str:
         lines += [f"[keys.{name}]", f'sha256 = "{digest}"', f'cache_scope = "{scope}"']
     lines += ["[keys.limited.limits]", "concurrent_streams = 8", f"requests_per_minute = {600 + version % 3}"]
     upstreams = [model.name[-1] for model in rig.models]
-    for model in rig.models:
-        lines += _upstream(model.name[-1], model.port)
+    apis = list(APIS)
+    for model, api in zip(rig.models, apis, strict=True):
+        lines += _upstream(model.name[-1], model.port, api)
     if version % 5 == 4:
         upstreams.append("again")
-        lines += _upstream("again", rig.models[version % 3].port)
+        lines += _upstream("again", rig.models[version % 3].port, apis[version // 5 % 3])
     named = ", ".join(f'{{name = "{name}", weight = {(version + at) % 3 + 1}}}' for at, name in enumerate(upstreams))
     for model_name, more in {
         "plain": [f"max_retries = {version % 3}", 'fallbacks = ["prefix"]'],
@@ -283,9 +286,10 @@ def _tool_servers(rig: Rig, version: int) -> list[str]:
     return lines
 
 
-def _upstream(name: str, port: int) -> list[str]:
+def _upstream(name: str, port: int, api: str) -> list[str]:
     return [
         f"[upstreams.{name}]",
+        f'api = "{api}"',
         f'base_url = "http://127.0.0.1:{port}/v1"',
         "connect_seconds = 1",
         "first_token_seconds = 2",

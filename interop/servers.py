@@ -59,6 +59,19 @@ def prompted(body: dict[str, Any]) -> Reply:
     return Reply([chunk({"content": content}), chunk({}, "stop")])
 
 
+UNGUIDED = ("prose", "fenced")
+"""Models without grammars, whose replies the gateway holds back until they are valid."""
+WEATHER_JSON = '{"city": "Paris", "degrees": 21}'
+
+
+def unguided(body: dict[str, Any]) -> Reply:
+    """Prose where JSON is demanded, until the gateway wants another reply; or JSON in a fence."""
+    again = "Reply again with" in _texts(body["messages"][-1]["content"])
+    fenced = f"```json\n{WEATHER_JSON}\n```"
+    content = WEATHER_JSON if again else fenced if body["model"] == "fenced" else "It is warm in Paris."
+    return Reply([chunk({"content": content}), chunk({}, "stop"), USAGE])
+
+
 FROM, ALSO, TO = "FROM:", "ALSO:", "TO:"
 """Before the paths of the files in the task of a coding agent, each on a line of its own."""
 SECRET, SECOND = "the secret is 4711", "the second file"
@@ -169,6 +182,8 @@ class Misbehaving(ScriptedServer):
         model = body["model"]
         if model in CODERS:
             return coding(body)
+        if model in UNGUIDED:
+            return unguided(body)
         if model == "silent":
             return Reply(ALL_WELL, hold=_pass_after(SILENT_SECONDS))
         if model in ONCE:
@@ -187,9 +202,11 @@ def _pass_after(seconds: float) -> asyncio.Event:
 
 def settings(url: str) -> dict[str, Any]:
     """The demo model, and one model for each script."""
+    plain = {name: {"upstreams": ["scripted"]} for name in [*REPLIES, *ONCE, *CODERS, "prompted", "silent"]}
+    checked = {"upstreams": ["scripted"], "profile": {"check_output": "enforce"}}
     return {
         "demo": True,
         "server": {"log_level": "error", "heartbeat_seconds": 1},
         "upstreams": {"scripted": {"base_url": f"{url}/v1"}},
-        "models": {name: {"upstreams": ["scripted"]} for name in [*REPLIES, *ONCE, *CODERS, "prompted", "silent"]},
+        "models": plain | dict.fromkeys(UNGUIDED, checked),
     }

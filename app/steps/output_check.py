@@ -1,5 +1,8 @@
 """Checks the text of a reply against the request's `response_format`: its JSON schema, or that it is JSON.
 
+Servers that enforce a schema may let the model go on with white space behind its JSON up to the limit of tokens
+(vllm-project/vllm issues 8020, 55313; ollama/ollama issues 2577, 4446): the reply is ended there.
+
 Servers that enforce a schema from the first token on, while the prompt has already opened the model's reasoning, send
 the JSON as reasoning, and no text (vllm-project/vllm issues 19222, 41132; lmstudio-ai/lmstudio-bug-tracker issue 1773).
 It becomes the text as well.
@@ -26,6 +29,9 @@ MAX_WORK = 5_000
 """The work of a check in the event loop, and the length of a text for that, in characters divided by 20: at most some
 50 ms. See `json_schema.validate`."""
 MAX_WORK_IN_THREAD = 200_000
+
+MAX_TRAILING_SPACE = 1000
+"""The white space behind valid JSON, in characters, with which the reply is ended."""
 
 MAX_MENDED_DEPTH = 50
 """json_repair takes the square of a row of opening brackets, which a model may repeat without end."""
@@ -181,11 +187,18 @@ class OutputCheckStage:
         self._reasoning: list[str] = []
         """As long as there is no text."""
         self._reasoning_length = 0
+        self._space = 0
+        """White space at the end of the text so far, in characters."""
+        self._looks_left = 3
+        """How often the text may be checked before the reply ends."""
+        self._ended = False
         self._has_calls = False
         self._passes = False
         """The client gets the server's own events, to which no text can be added."""
 
     def feed(self, events: list[Event]) -> list[Event]:
+        if self._ended:
+            return []
         for event in events:
             if type(event) is TextDelta:
                 self._add(event)
@@ -196,6 +209,9 @@ class OutputCheckStage:
             elif type(event) is Passed:
                 self._passes = True
         last = events[-1] if events else None
+        if type(last) is not Finish and self._is_complete():
+            self._ended = True
+            return [*events, self._warn_ended()]
         if type(last) is not Finish or self._has_calls:
             return events
         if last.reason == "length":
@@ -210,11 +226,25 @@ class OutputCheckStage:
     def _add(self, event: TextDelta) -> None:
         if event.refusal:
             self._has_calls = True  # a refusal is no attempt at the output
+        text = event.text.rstrip()
+        self._space = len(event.text) - len(text) + (0 if text else self._space)
         self._length += len(event.text)
         if self._length <= MAX_TEXT_CHARACTERS:
             self._texts.append(event.text)
         if self._reasoning and not event.text.isspace():
             self._reasoning = []
+
+    def _is_complete(self) -> bool:
+        """Whether the text is valid JSON with much white space behind it."""
+        if self._space <= MAX_TRAILING_SPACE or not self._looks_left or self._has_calls or self._passes:
+            return False
+        self._space = -MAX_TEXT_CHARACTERS  # the same space is looked at once
+        self._looks_left -= 1
+        return self._check_text().outcome == "valid"
+
+    def _warn_ended(self) -> Finish:
+        text = f"the model went on with white space behind its JSON for {self._demand}, so the reply was ended there"
+        return Finish("stop", warnings=(text,), output=self._valid)
 
     def _add_reasoning(self, text: str) -> None:
         self._reasoning_length += len(text)

@@ -3,7 +3,7 @@
 from typing import Any
 
 import anthropic
-from checks import DOT, KEY, PARLEY, QUESTION, check, equal, holds, raises, run, weather
+from checks import DOT, KEY, MODELS_OF_JSON, PARLEY, QUESTION, check, equal, holds, raises, run, weather
 from pydantic import BaseModel
 
 CLIENT = anthropic.Anthropic(base_url=PARLEY, api_key=KEY, max_retries=0)
@@ -79,8 +79,9 @@ def runner() -> None:
 @check("an answer as a class")
 def structured() -> None:
     asked = {**HELLO, "messages": [{"role": "user", "content": "What is the weather in Paris?"}]}
-    parsed = CLIENT.messages.parse(**asked, output_format=Weather)
-    holds(isinstance(parsed.parsed_output, Weather), parsed)
+    for name in MODELS_OF_JSON:
+        parsed = CLIENT.messages.parse(**{**asked, "model": name}, output_format=Weather)
+        holds(isinstance(parsed.parsed_output, Weather), parsed)
 
 
 @check("an image is accepted")

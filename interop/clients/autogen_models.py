@@ -12,7 +12,7 @@ from autogen_core import Image
 from autogen_core.models import CreateResult, UserMessage
 from autogen_core.tools import FunctionTool
 from autogen_shared import HELLO, agent, client, get_weather
-from checks import DOT, QUESTION, check, equal, holds
+from checks import DOT, MODELS_OF_JSON, QUESTION, check, equal, holds
 from pydantic import BaseModel
 
 
@@ -48,8 +48,9 @@ async def structured() -> None:
         city: str
         degrees: int
 
-    result = await client().create(HELLO, json_output=Weather)
-    holds(Weather.model_validate_json(result.content))
+    for model in MODELS_OF_JSON:
+        result = await client(model).create(HELLO, json_output=Weather)
+        holds(Weather.model_validate_json(result.content))
 
 
 @check("create: an image is accepted")

@@ -20,6 +20,9 @@ from interop.page_programs import read_programs
 PARLEY = os.environ.get("PARLEY_URL", "http://127.0.0.1:8000")
 V1 = f"{PARLEY}/v1"
 KEY = "not-needed"
+MODELS_OF_JSON = ("demo", "prose", "fenced")
+"""Models that are asked for JSON. Those after the first are of a server without grammars, and the gateway checks what
+they reply."""
 QUESTION = "What is the weather in Paris and in Tokyo?"
 """The demo model calls `get_weather` twice for it."""
 WEATHER = {

@@ -3,7 +3,7 @@
 from typing import Any
 
 import instructor
-from checks import KEY, V1, check, equal, holds, run
+from checks import KEY, MODELS_OF_JSON, V1, check, equal, holds, run
 from openai import OpenAI
 from pydantic import BaseModel
 
@@ -37,10 +37,11 @@ for _mode in MODES:
 
     @check(f"an answer as a class: {_mode}")
     def structured(mode: str = _mode) -> None:
-        answer = client(mode).chat.completions.create(
-            model="demo", response_model=Weather, messages=ASKED, max_retries=0
-        )
-        equal(answer.city, "Paris")
+        for model in MODELS_OF_JSON if mode in ("JSON", "JSON_SCHEMA") else ("demo",):
+            answer = client(mode).chat.completions.create(
+                model=model, response_model=Weather, messages=ASKED, max_retries=0
+            )
+            equal(answer.city, "Paris")
 
 
 @check("an answer as a class, streamed as it grows")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import openai
-from checks import KEY, V1, check, equal, holds, raises, run
+from checks import KEY, MODELS_OF_JSON, V1, check, equal, holds, raises, run
 from langchain_checks import ASKED, Weather, check_stream, check_tools, get_weather
 from langchain_openai import ChatOpenAI
 
@@ -30,6 +30,8 @@ def structured() -> None:
     for method in ("function_calling", "json_schema"):
         answer = model().with_structured_output(Weather, method=method).invoke("The weather in Paris, please")
         holds(isinstance(answer, Weather), answer)
+    for name in MODELS_OF_JSON:
+        holds(isinstance(model(name).with_structured_output(Weather, method="json_schema").invoke("Paris?"), Weather))
 
 
 @check("`use_previous_response_id`: continued, or refused by a gateway that stores nothing")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import openai
-from checks import DOT, KEY, V1, check, equal, holds, raises, run
+from checks import DOT, KEY, MODELS_OF_JSON, V1, check, equal, holds, raises, run
 from langchain_checks import Weather, check_stream, check_tools
 from langchain_core.messages import HumanMessage
 from langchain_openai import ChatOpenAI
@@ -42,6 +42,8 @@ def structured() -> None:
     for method in ("json_schema", "function_calling"):
         answer = model().with_structured_output(Weather, method=method).invoke("The weather in Paris, please")
         holds(isinstance(answer, Weather), answer)
+    for name in MODELS_OF_JSON:
+        holds(isinstance(model(name).with_structured_output(Weather, method="json_schema").invoke("Paris?"), Weather))
     holds(isinstance(model().with_structured_output(None, method="json_mode").invoke("Hello there"), dict))
 
 

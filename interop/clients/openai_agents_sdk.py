@@ -3,7 +3,7 @@
 from typing import Any
 
 from agents import Agent, ModelSettings, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
-from checks import KEY, QUESTION, V1, check, equal, holds, run, weather
+from checks import KEY, MODELS_OF_JSON, QUESTION, V1, check, equal, holds, run, weather
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
@@ -21,9 +21,9 @@ def get_weather(city: str) -> str:
     return weather(city)
 
 
-def agent(**options: Any) -> Agent[Any]:
+def agent(name: str = "demo", **options: Any) -> Agent[Any]:
     client = AsyncOpenAI(base_url=V1, api_key=KEY, max_retries=0)
-    model = OpenAIChatCompletionsModel(model="demo", openai_client=client)
+    model = OpenAIChatCompletionsModel(model=name, openai_client=client)
     return Agent(name="helper", instructions="Be brief.", model=model, **options)
 
 
@@ -74,6 +74,9 @@ async def demanded() -> None:
 async def structured() -> None:
     result = await Runner.run(agent(tools=[get_weather], output_type=Weather), QUESTION)
     holds(isinstance(result.final_output, Weather), result.final_output)
+    for name in MODELS_OF_JSON:
+        result = await Runner.run(agent(name, output_type=Weather), QUESTION)
+        holds(isinstance(result.final_output, Weather), result.final_output)
 
 
 run("openai-agents")

@@ -1,7 +1,7 @@
 """Checks of OpenAI's SDK: the helpers that put a stream or an answer together."""
 
 import openai
-from checks import KEY, V1, WEATHER, check, equal, holds
+from checks import KEY, MODELS_OF_JSON, V1, WEATHER, check, equal, holds
 from openai_shared import ASKED, HELLO, chat, results
 from pydantic import BaseModel
 
@@ -32,5 +32,6 @@ def parse() -> None:
         city: str
         degrees: int
 
-    reply = chat.parse(model="demo", messages=HELLO, response_format=Weather)
-    holds(isinstance(reply.choices[0].message.parsed, Weather), reply.choices[0].message)
+    for model in MODELS_OF_JSON:
+        reply = chat.parse(model=model, messages=HELLO, response_format=Weather)
+        holds(isinstance(reply.choices[0].message.parsed, Weather), reply.choices[0].message)

@@ -1,8 +1,9 @@
 """Replies to requests with a JSON schema are checked: warned of, mended, asked for again, or refused."""
 
+import asyncio
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
@@ -381,3 +382,34 @@ def test_the_reply_to_a_body_that_is_passed_on_is_checked(mode: str, told: bool,
     assert BAD in text and "was translated" not in text
     assert ("is not valid against the schema of output_config.format" in text) is told
     assert ('parley_output_checks_total{model="m",outcome="invalid"} 1.0' in metrics) is told
+
+
+class Endless(httpx.AsyncByteStream):
+    """White space behind the JSON, without end."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        content = GOOD
+        while True:
+            yield f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': content}}]})}\n\n".encode()
+            content = " \n" * 50
+            await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("mode", ["warn", "enforce"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_white_space_without_end_ends_the_reply_and_the_call(mode: str, stream: bool) -> None:
+    endless = Endless()
+    headers = {"content-type": "text/event-stream"}
+    with Running(
+        settings(mode), ModelServer(lambda _: httpx.Response(200, headers=headers, stream=endless))
+    ) as gateway:
+        answer = ask(gateway, CHAT, body(CHAT, stream=stream))
+    text = answer.body.decode()
+    assert answer.status == 200 and '"finish_reason":"stop"' in text and "white space behind its JSON" in text
+    assert endless.closed

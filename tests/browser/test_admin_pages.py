@@ -152,6 +152,7 @@ def test_a_mistake_in_a_new_key_is_shown_at_its_field_and_escape_leaves_the_form
     expect(dialog).to_contain_text("there is a key 'old' in the configuration")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="Create a key")).to_be_focused()
 
 
 def test_a_team_has_its_keys_and_what_it_has_spent_of_its_limit(gateway: PageGateway, open_page: OpenPage) -> None:
@@ -176,6 +177,15 @@ def test_spending_is_plotted_and_listed_by_day_key_team_and_model(gateway: PageG
         page.get_by_label("Group by").select_option(group)
         expect(page.locator(".bars .name").first).to_have_text(name)
         expect(page.get_by_role("region", name="Totals").locator("tbody")).to_contain_text(name)
+    page.get_by_role("button", name="qwen3", exact=True).click()
+    page.get_by_label("Group by").select_option("by team")
+    page.get_by_role("button", name="search", exact=True).click()
+    expect(page.get_by_role("img", name="Cost, by day")).to_be_visible()
+    page.get_by_label("Group by").select_option("by key")
+    page.get_by_role("button", name="Team: search").click()
+    page.get_by_role("button", name="Model: qwen3").click()
+    expect(page.get_by_role("button", name="Model: qwen3")).to_have_count(0)
+    page.get_by_label("Group by").select_option("by model")
     page.get_by_label("Plot").select_option("Input tokens")
     expect(page.get_by_role("img", name="Input tokens, by model")).to_be_visible()
     page.get_by_label("To", exact=True).fill("2020-01-31")

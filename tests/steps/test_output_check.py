@@ -1,6 +1,7 @@
 """Texts of replies against a schema: what is valid, what can be mended without losing anything, what is neither."""
 
 import json
+from typing import Any
 
 import pytest
 from app.chat.events import Event, Failed, Fault, Finish, Passed, ReasoningDelta, TextDelta, ToolCallDelta
@@ -9,6 +10,8 @@ from app.profiles import Profile
 from app.steps.output_check import (
     ANY_JSON,
     MAX_TEXT_CHARACTERS,
+    MAX_TRAILING_SPACE,
+    OutputCheck,
     OutputCheckStage,
     check_output,
     find_output_schema,
@@ -211,3 +214,44 @@ def test_no_text_is_added_to_events_that_are_passed_on() -> None:
     *before, end = run([*events, Finish("stop")])
     assert before == events
     assert isinstance(end, Finish) and end.output == "invalid"
+
+
+def test_white_space_without_end_behind_the_json_ends_the_reply() -> None:
+    stage = OutputCheckStage(SCHEMA, "response_format", warns=True)
+    space = text(" \n" * (MAX_TRAILING_SPACE // 4))
+    assert stage.feed(text('{"a":', " 1}\n")) == text('{"a":', " 1}\n")
+    assert stage.feed(space) == space
+    *before, end = stage.feed(space)
+    assert before == space
+    assert isinstance(end, Finish) and (end.reason, end.output) == ("stop", "valid")
+    assert "white space" in end.warnings[0]
+    assert stage.feed([*space, Finish("length")]) == []
+
+
+@each_case("given", ['{"a": 1', '{"a": "x"}', "", '{"a": 1} and'])
+def test_white_space_behind_another_text_does_not_end_the_reply(given: str) -> None:
+    space: list[Event] = text(" " * (MAX_TRAILING_SPACE + 1)) * 3
+    assert run(text(given), *[[piece] for piece in space]) == [*text(given), *space]
+
+
+def test_white_space_within_the_json_does_not_end_the_reply() -> None:
+    space = " " * (MAX_TRAILING_SPACE + 1)
+    events = [*text('{"a":', space), *text(space, "1}"), Finish("stop")]
+    assert run(*[[event] for event in events])[:-1] == events[:-1]
+
+
+def test_the_white_space_of_a_whole_reply_is_no_reason_to_end_it() -> None:
+    events = [*text('{"a": 1}' + " " * (MAX_TRAILING_SPACE + 1)), Finish("length")]
+    assert run(events) == [events[0], Finish("length", output="valid")]
+
+
+def test_the_text_is_looked_at_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def watch(text: str, schema: Any, max_work: int) -> OutputCheck:
+        looks.append(text)
+        return check_output(text, schema, max_work)
+
+    monkeypatch.setattr("app.steps.output_check.check_output", watch)
+    run(*[text("[" + " " * (MAX_TRAILING_SPACE + 1)) for _ in range(20)])
+    assert len(looks) == 3

@@ -135,7 +135,7 @@ function KeyForm({ row, teams, onDone, onClose }) {
   const [violations, setViolations] = useState(/** @type {{param: string | null, message: string}[]} */ ([]));
   const set = (/** @type {string} */ name) => (/** @type {any} */ value) => setDraft((/** @type {any} */ before) => ({ ...before, [name]: value }));
   const setLimit = (/** @type {string} */ kind) => (/** @type {string} */ value) => set("limits")({ ...draft.limits, [kind]: value });
-  const wrong = (/** @type {string} */ param) => violations.find((one) => one.param === param)?.message ?? null;
+  const wrong = (/** @type {string} */ param) => violations.find((/** @type {any} */ one) => one.param === param)?.message ?? null;
   const options = [["", t("noTeam")], ...[...new Set([...teams, ...(draft.team ? [draft.team] : [])])].map((name) => [name, name])];
   const send = () => (row ? changeKey(row, draft) : createKey(draft));
   return html`<${ActionForm} title=${row ? t("action_change", { name: row.name }) : t("createKey")} submit=${row ? t("save") : t("createKey")}

@@ -18,17 +18,20 @@ const COST_DIGITS = 6;
 /** @param {string} measure */
 const digitsOf = (measure) => (measure === "cost" ? COST_DIGITS : 0);
 
-/** @typedef {{from: string, to: string, group: string}} Query empty days are the gateway's: the last 30 */
+/**
+ * Empty days are the gateway's: the last 30. `only` are names of a key, a team or a model, which may be empty.
+ * @typedef {{from: string, to: string, group: string, only: Record<string, string>}} Query
+ */
 
 /** @param {Query} query @param {"json" | "csv"} format */
-function usagePath({ from, to, group }, format) {
+function usagePath({ from, to, group, only }, format) {
   const given = Object.entries({ from, to }).filter(([, day]) => day);
-  return `v1/usage?${new URLSearchParams([...given, ["group_by", group], ["format", format]])}`;
+  return `v1/usage?${new URLSearchParams([...given, ...Object.entries(only), ["group_by", group], ["format", format]])}`;
 }
 
 export function SpendingView() {
   const { key } = useStore(store);
-  const [query, setQuery] = useState(/** @type {Query} */ ({ from: "", to: "", group: "day" }));
+  const [query, setQuery] = useState(/** @type {Query} */ ({ from: "", to: "", group: "day", only: {} }));
   const [measure, setMeasure] = useState("cost");
   const [report, setReport] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
@@ -42,6 +45,7 @@ export function SpendingView() {
   }, [query, key]);
   const shown = { from: query.from || report?.from || "", to: query.to || report?.to || "" };
   const setDay = (/** @type {string} */ name) => (/** @type {string} */ value) => setQuery({ ...query, ...shown, [name]: value });
+  const showOnly = (/** @type {string} */ kind, /** @type {string} */ name) => setQuery({ ...query, group: "day", only: { ...query.only, [kind]: name } });
   const download = () => downloadCsv(query).catch((thrown) => setError(asGatewayError(thrown)));
   return html`
     <div class="label-row"><h1>${t("spending")}</h1>
@@ -52,12 +56,22 @@ export function SpendingView() {
       <${Select} label=${t("groupBy")} value=${query.group} options=${GROUPS.map((name) => [name, t(`group_${name}`)])} onChange=${(/** @type {string} */ group) => setQuery({ ...query, group })} />
       <${Select} label=${t("measure")} value=${measure} options=${MEASURES.map((name) => [name, t(`usage_${name}`)])} onChange=${setMeasure} />
     </div>
+    <${Only} names=${query.only} onChange=${(/** @type {Record<string, string>} */ only) => setQuery({ ...query, only })} />
     ${error && html`<${Problem} error=${error} />`}
-    ${report && html`<${Report} report=${report} measure=${measure} />`}`;
+    ${report && html`<${Report} report=${report} measure=${measure} onName=${showOnly} />`}`;
 }
 
-/** @param {{report: any, measure: string}} props */
-function Report({ report, measure }) {
+/** What the totals are limited to. @param {{names: Record<string, string>, onChange: (names: Record<string, string>) => void}} props */
+function Only({ names, onChange }) {
+  const rows = Object.entries(names);
+  if (!rows.length) return null;
+  const without = (/** @type {string} */ kind) => onChange(Object.fromEntries(rows.filter(([one]) => one !== kind)));
+  return html`<p class="buttons">${rows.map(([kind, name]) => html`<button type="button" title=${t("showAgain", { name: name || t("nameless") })}
+    onClick=${() => without(kind)}>${t(`name_${kind}`)}: ${name || t("nameless")} ✕</button>`)}</p>`;
+}
+
+/** @param {{report: any, measure: string, onName: (kind: string, name: string) => void}} props */
+function Report({ report, measure, onName }) {
   const [group] = report.group_by;
   const digits = digitsOf(measure);
   const name = (/** @type {any} */ row) => row[group] || t("nameless");
@@ -65,7 +79,12 @@ function Report({ report, measure }) {
   const title = `${t(`usage_${measure}`)}, ${t(`group_${group}`)}`;
   const head = [t(`name_${group}`), ...COLUMNS.map((column) => t(`usage_${column}`))];
   const numbers = (/** @type {any} */ row) => COLUMNS.map((column) => number(row[column], digitsOf(column)));
-  const rows = report.data.map((/** @type {any} */ row) => [html`<b>${name(row)}</b>`, ...numbers(row)]);
+  const rows = report.data.map((/** @type {any} */ row) => [
+    group === "day"
+      ? html`<b>${name(row)}</b>`
+      : html`<button type="button" class="name" title=${t("showOnly", { name: name(row) })} onClick=${() => onName(group, row[group])}>${name(row)}</button>`,
+    ...numbers(row),
+  ]);
   if (rows.length > 1) rows.push([html`<b>${t("usage_total")}</b>`, ...numbers(report.total)]);
   return html`<section class="table">
       ${group === "day"

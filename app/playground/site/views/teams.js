@@ -26,7 +26,7 @@ export function TeamsView() {
   };
   useEffect(() => void load(), [key]);
   const head = ["team", "models", "members", "usedLimits"].map((key) => t(key));
-  const cells = rows?.map((row) => [
+  const cells = rows?.map((/** @type {TeamInfo} */ row) => [
     html`<b>${row.name}</b>`,
     row.models.map((one) => html`<code class="line">${one}</code>`),
     row.keys.length ? row.keys.map((name) => html`<span class="line">${name}</span>`) : "–",
