@@ -69,8 +69,9 @@ async def fetch_jwks(location: JwksLocation, transport: UpstreamTransport) -> Fe
         async with asyncio.timeout(FETCH_SECONDS):
             url = location.url or await _discover(location, transport)
             data = await _get(url, location, transport)
-    except TimeoutError:
-        raise JwksError(f"no answer within {FETCH_SECONDS:g} s") from None
+    except (TimeoutError, httpx.TimeoutException):
+        place = location.url or location.issuer
+        raise JwksError(f"{place} gave no answer within {FETCH_SECONDS:g} s") from None
     try:
         # In a thread, because an attacker in the place of the provider could send a long document.
         return FetchedJwks(url, await asyncio.to_thread(parse_jwk_set, data))
@@ -130,6 +131,8 @@ async def _get(url: str, location: JwksLocation, transport: UpstreamTransport) -
             data = await _read(response, url)
         finally:
             await response.aclose()
+    except httpx.TimeoutException:
+        raise
     except httpx.ConnectError as error:
         cause = causes.find_connect_cause(error, tls=url.startswith("https:"))
         raise JwksError(f"{url}: {cause.text}") from None

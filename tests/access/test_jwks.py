@@ -86,6 +86,7 @@ async def test_a_request_for_keys_has_the_connection_options_of_its_issuer_and_n
         (httpx.Response(200, content=b"x" * 10_000_000), f"is larger than {MAX_DOCUMENT_BYTES} bytes"),
         (httpx.Response(200, headers={"content-encoding": "br"}, content=b"x"), "cannot be read"),
         (httpx.ConnectError("refused"), "the connection could not be made"),
+        (httpx.ConnectTimeout("late"), "gave no answer within"),
         (httpx.ReadError("reset"), "the connection broke"),
         (httpx.RemoteProtocolError("bad"), "not valid HTTP"),
     ],
@@ -134,8 +135,8 @@ async def test_a_provider_that_does_not_answer_is_left_after_some_seconds(monkey
             await asyncio.Event().wait()
             raise AssertionError
 
-    with pytest.raises(JwksError, match="no answer within"):
-        await fetch_jwks(NAMED, Silent())
+    with pytest.raises(JwksError, match="agents gave no answer within"):
+        await fetch_jwks(DISCOVERED, Silent())
 
 
 def test_a_file_that_is_missing_too_large_or_no_key_set_is_explained(tmp_path: Path) -> None:

@@ -152,6 +152,7 @@ def test_a_mistake_in_a_new_key_is_shown_at_its_field_and_escape_leaves_the_form
     expect(dialog).to_contain_text("there is a key 'old' in the configuration")
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
+    expect(page.get_by_role("button", name="Create a key")).to_be_focused()
 
 
 def test_a_team_has_its_keys_and_what_it_has_spent_of_its_limit(gateway: PageGateway, open_page: OpenPage) -> None:

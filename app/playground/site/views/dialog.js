@@ -10,7 +10,11 @@ import { useId } from "./controls.js";
 export function Dialog({ title, onClose, children }) {
   const id = useId("dialog");
   const ref = useRef(/** @type {HTMLDialogElement | null} */ (null));
-  useEffect(() => ref.current?.showModal(), []);
+  useEffect(() => {
+    const dialog = ref.current;
+    dialog?.showModal();
+    return () => dialog?.close(); // the focus goes back to what opened it
+  }, []);
   return html`<dialog ref=${ref} aria-labelledby=${id} onCancel=${(/** @type {Event} */ event) => (event.preventDefault(), onClose())}>
     <h2 id=${id}>${title}</h2>${children}
   </dialog>`;
