@@ -81,6 +81,8 @@ class StoredKeys:
         self._clock = clock
         self.was_read = False
         """Whether the keys were read since the process began."""
+        self.were_there = False
+        """Whether there was ever a key, as far as they were read."""
 
     def read_change(self) -> int:
         """Return a number that is another one after each change."""
@@ -92,7 +94,7 @@ class StoredKeys:
         with self._database.snapshot() as statements:
             rows = [_to_row(row) for row in statements.execute(f"{_READ} ORDER BY name")]
             change = _read_change(statements)
-        self.was_read = True
+        self.was_read, self.were_there = True, change > 0
         return change, rows
 
     def add(self, row: KeyRow) -> None:

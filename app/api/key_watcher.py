@@ -64,7 +64,7 @@ class KeyWatcher:
                 self._throttled_log.warn("the API keys of the state database were not read; the last ones stay", error)
                 return
             first, self._rows = self._rows is None, rows
-            if rows or not first:
+            if change or not first:
                 await self._apply(with_stored_keys(self._settings, rows))
             self._change = change
 

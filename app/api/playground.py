@@ -70,7 +70,7 @@ async def _send_file(name: str, request: Request, more: dict[str, str]) -> Respo
 def _describe_gateway(context: AppContext) -> dict[str, object]:
     """Return what the page must know before it has an API key; nothing that only callers may know."""
     settings = context.settings
-    needs_key = settings.names_callers and not settings.server.allow_anonymous
+    needs_key = context.live.rules.keys is not None and not settings.server.allow_anonymous
     return {
         "version": __version__,
         "demo": settings.demo and not settings.upstreams,

@@ -39,8 +39,8 @@ def make_key_ring(
     """Return the API keys and the issuers of JWTs of the settings; None if there are none and everyone may call.
     `server.admin_key` is then one of them that may use no model. `stored` may have further keys, until they were read.
     `jwks` has the keys of issuers."""
-    if not settings.requires_keys:
-        return None
+    if not settings.requires_keys and not (stored is not None and stored.were_there):
+        return None  # after the last stored key was revoked, one is still required
     server = settings.server
     keys: list[StoredKey] = []
     for name, row in settings.keys.items():

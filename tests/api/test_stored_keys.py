@@ -132,6 +132,18 @@ def test_a_key_that_was_revoked_is_listed_where_that_is_asked_for(gateway: Runni
     assert (alice["state"], alice["note"]) == ("revoked", "the second one")
 
 
+def test_after_the_last_key_was_revoked_a_key_is_still_required(tmp_path: Path) -> None:
+    own = settings(tmp_path, server={"admin_key": "sk-admin", "host": "127.0.0.1"})
+    with Running(own, ModelServer()) as gateway:
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 200
+        key = create(gateway)
+        manage(gateway, "DELETE", "/alice")
+        assert [chat(gateway, key).status, gateway.ask("POST", "/v1/chat", [CHAT]).status] == [401, 401]
+    with Running(own, ModelServer()) as gateway:
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 401
+        assert chat(gateway, create(gateway)).status == 200
+
+
 def test_a_key_that_has_expired_says_so(tmp_path: Path) -> None:
     keys = {"old": {"sha256": "a" * 64, "expires": "2020-01-01"}, "new": {"sha256": "b" * 64, "expires": "2099-01-01"}}
     with Running(settings(tmp_path, keys=keys), ModelServer()) as gateway:
