@@ -22,6 +22,7 @@ from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.output_check import find_output_schema, make_output_stage
+from app.steps.output_demands import find_demand
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,
@@ -77,7 +78,7 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         return "conversations are truncated (max_input_tokens)"
     if profile.default_system and not any(message.role == "system" for message in request.messages):
         return "a system message is added (default_system)"
-    if profile.check_output == "enforce" and find_output_schema(request) is not None:
+    if profile.check_output == "enforce" and find_demand(request) is not None:
         return "the reply must be valid (check_output)"
     if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
         return "media are converted"

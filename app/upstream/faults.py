@@ -238,11 +238,12 @@ def http_status(value: object) -> int | None:
 
 _REFUSED_REASONING = re.compile(
     r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
-    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified",
+    r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified|"
+    r"item with id .rs_\w*. not found|of type .reasoning. was provided without",
     re.IGNORECASE | re.DOTALL,
 )
-"""What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify: OpenAI, xAI,
-Anthropic, Bedrock (experientiallabs/experiential issue 965)."""
+"""What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify or do not find:
+OpenAI, xAI, Anthropic, Bedrock (experientiallabs/experiential issue 965, vercel/ai issue 7543)."""
 _REASONING_REFUSED = "reasoning_refused"
 """`causes.REASONING_REFUSED`."""
 MAX_MESSAGE = 2000
@@ -260,7 +261,7 @@ SECRET_SHAPES = re.compile(
 )
 _MESSAGES = (
     *("message", "detail", "msg", "error_msg", "error_description", "error", "errors", "title", "Message", "Msg"),
-    *("faultstring", "reason"),
+    *("faultstring", "reason", "upstream_error"),
 )
 """The fields of an error's text, the first of them before the others."""
 _TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,200}?)\s*</title", re.IGNORECASE)
@@ -504,7 +505,7 @@ def _classify(
     if kind == "permission" and "quota" in words.lower():
         kind = "insufficient_quota"
     fault = Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
-    if status == 400 and _REFUSED_REASONING.search(words[:MAX_WORDS]):
+    if status in (400, 404) and _REFUSED_REASONING.search(words[:MAX_WORDS]):
         return replace(fault, cause=_REASONING_REFUSED)
     return fault
 

@@ -8,6 +8,8 @@ from app.chat.events import MediaOutput
 
 FORMAT = "openai-responses-v1"
 """The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
+ENCRYPTED = "reasoning.encrypted_content"
+"""What `include` asks for, so that reasoning can come back to a server that stores nothing."""
 CALLS = frozenset(("function_call", "custom_tool_call"))
 
 PartKey: TypeAlias = tuple[str, int]

@@ -12,8 +12,13 @@ import msgspec
 from app.chat.messages import ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
+from app.upstream.responses.items import ENCRYPTED
 
 Json = dict[str, Any]
+_NOT_SENT = (
+    "reasoning of earlier turns was not sent, because the model server stores nothing and these items have no "
+    f"encrypted_content: set encrypted_reasoning in the model's profile, or send include: [{ENCRYPTED!r}]"
+)
 _OWN = ("temperature", "top_p", "tool_choice", "parallel_tool_calls", "max_output_tokens", "top_k", "min_p", "seed")
 _EXTENSIONS = frozenset(GenerateCfg.model_fields).difference(_OWN) | {"cache"}
 """Fields of a body that are the gateway's own: parameters that the API does not have, and the use of the cache."""
@@ -25,8 +30,14 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     given, params = request.passed.body, request.params
     body: Json = {name: value for name, value in given.items() if name not in _EXTENSIONS}
     body["model"], body["store"] = model, False
-    if isinstance(body.get("input"), list):
-        body["input"] = [item for one in body["input"] if (item := _complete_thought(one, profile)) is not None]
+    warnings: list[str] = []
+    if isinstance(given_items := body.get("input"), list):
+        items = [item for one in given_items if (item := _complete_thought(one, profile)) is not None]
+        if any(_is_unknown_thought(item, profile) for item in given_items):
+            warnings.append(_NOT_SENT)
+        body["input"] = items
+    if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
+        body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
     for name in ("temperature", "top_p"):
         if name not in body and params.get(name) is not None and name not in profile.lacks:
             body[name] = params[name]
@@ -37,14 +48,22 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     if effort is not None and (reasoning is None or (isinstance(reasoning, dict) and "effort" not in reasoning)):
         body["reasoning"] = {"effort": effort, **(reasoning or {})}
     ignored = sorted(_EXTENSIONS.intersection(given) - {"cache", "stop", "enable_thinking", "reasoning_effort"})
-    return body, [f"{name} was not sent: this model's server has no such parameter" for name in ignored]
+    warnings += [f"{name} was not sent: this model's server has no such parameter" for name in ignored]
+    return body, warnings
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:
-    """Give the text of reasoning that was sealed an id; None for a server that takes back only what it has
-    encrypted."""
-    if not isinstance(item, dict) or item.get("type") != "reasoning" or "id" in item:
+    """Give the text of reasoning that was sealed an id; None for a server that takes back only what it has encrypted:
+    it would look an item with an id up, and nothing is stored there (vercel/ai issue 7543)."""
+    if not isinstance(item, dict) or item.get("type") != "reasoning":
         return item
-    if "encrypted_content" not in item and profile.replay_reasoning != "item_text":
+    if not item.get("encrypted_content") and profile.replay_reasoning != "item_text":
         return None
+    if "id" in item:
+        return item
     return {"id": "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32], **item}
+
+
+def _is_unknown_thought(item: Any, profile: Profile) -> bool:
+    """Whether an item is reasoning with an id that its server would not find."""
+    return isinstance(item, dict) and "id" in item and _complete_thought(item, profile) is None

@@ -16,6 +16,7 @@ from app.profiles import Profile
 from app.upstream.api import should_stream
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
+from app.upstream.responses.items import ENCRYPTED
 from app.validation.violations import json_path
 
 _ORDER = (
@@ -43,7 +44,6 @@ _TRANSLATED = frozenset(
         *("enable_thinking", "thinking_budget", "reasoning_effort", PREFERRED_EFFORT),
     }
 )
-_ENCRYPTED = "reasoning.encrypted_content"
 _NO_PARAMETER = "this model's server has no such parameter"
 
 
@@ -63,7 +63,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     if conversation.instructions is not None:
         fields["instructions"] = conversation.instructions
     if profile.encrypted_reasoning:
-        fields["include"] = [_ENCRYPTED]
+        fields["include"] = [ENCRYPTED]
     fields["store"], fields["stream"] = False, should_stream(request, profile)
     if fields["stream"] and profile.obfuscation_option:
         fields["stream_options"] = {"include_obfuscation": False}

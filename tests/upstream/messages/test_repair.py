@@ -87,3 +87,16 @@ def test_thinking_that_is_bound_elsewhere_may_be_dropped_by_the_server() -> None
     binding = {"prefix_mismatch_behavior": "drop_block"}
     assert json.loads(server.requests[0].content)["thinking"] == {"type": "adaptive", "block_binding": binding}
     assert server.requests[0].headers["anthropic-beta"] == "thinking-binding-controls-2026-08-01"
+
+
+def test_a_refusal_that_a_relay_has_wrapped_is_found() -> None:
+    inner = {"type": "error", "error": {"type": "invalid_request_error", "message": REFUSALS[0]}, "request_id": "r"}
+    wrapped = {"type": "error", "error": {"type": "request_fail", "upstream_error": inner}}
+    server = ModelServer(
+        lambda request: (
+            httpx.Response(400, json=wrapped) if b"thinking" in request.content else httpx.Response(200, json=REPLY)
+        )
+    )
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/chat/completions", {"model": "anthropic", "messages": HISTORY})
+    assert (answered.status, len(server.requests)) == (200, 2)

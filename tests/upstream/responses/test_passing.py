@@ -217,3 +217,44 @@ def test_the_summary_that_the_client_asks_for_goes_before_that_of_the_profile(re
         answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "reasoning": reasoning, "store": False})
     assert answer.status == 200
     assert json.loads(server.requests[0].content)["reasoning"] == sent
+
+
+THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]}
+SAID: Json = {"type": "message", "role": "assistant", "content": "A"}
+
+
+@each_case(
+    ("kind", "item", "passes"),
+    [
+        ("openai", THOUGHT, False),
+        ("openai", THOUGHT | {"encrypted_content": None}, False),
+        ("openai", THOUGHT | {"encrypted_content": "E"}, True),
+        ("openai_compatible", THOUGHT, True),
+    ],
+)
+def test_reasoning_that_a_server_would_have_to_look_up_is_not_sent(kind: str, item: Json, passes: bool) -> None:
+    upstream = SETTINGS["upstreams"]["s"] | {"kind": kind}
+    server = serve(own_events())
+    with Running(SETTINGS | {"upstreams": {"s": upstream}}, server) as gateway:
+        given = [{"role": "user", "content": "Hi"}, item, SAID, {"role": "user", "content": "Go on"}]
+        answer = gateway.post("/v1/responses", {"model": "m", "input": given, "store": False})
+    sent = json.loads(server.requests[0].content)
+    assert (item in sent["input"]) is passes
+    assert [one for one in given if one is not item] == [one for one in sent["input"] if one != item]
+    assert ("warnings" in answer.json.get("parley", {})) is not passes
+
+
+@each_case(
+    ("include", "sent"),
+    [
+        (None, ["reasoning.encrypted_content"]),
+        (["x"], ["x", "reasoning.encrypted_content"]),
+        (["reasoning.encrypted_content"], ["reasoning.encrypted_content"]),
+    ],
+)
+def test_a_server_that_stores_nothing_is_asked_for_its_reasoning(include: Any, sent: Any) -> None:
+    model = {"upstreams": ["s"], "profile": {"encrypted_reasoning": True}}
+    server = serve(own_events())
+    with Running(SETTINGS | {"models": {"m": model}}, server) as gateway:
+        gateway.post("/v1/responses", {"model": "m", "input": "Hi", "include": include})
+    assert [json.loads(request.content)["include"] for request in server.requests] == [sent]
