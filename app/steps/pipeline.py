@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
-from app.chat.messages import ChatRequest, TokenCounter, Tool
+from app.chat.known_conversation import add_up
+from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
 from app.openai_messages.grouping import NO_CALLS, find_call_violations
@@ -95,15 +96,19 @@ def _passes_media(request: ChatRequest, profile: Profile) -> bool:
 
 
 def has_media(request: ChatRequest) -> bool:
-    """Whether there may be media in the conversation: tool results can hold them, too."""
-    for message in request.messages:
+    """Whether there are media in the conversation, or in the results of tools."""
+    return add_up(_count_media, request.messages, request.known) > 0
+
+
+def _count_media(messages: Sequence[Message]) -> int:
+    count = 0
+    for message in messages:
         for part in message.parts:
-            if part.kind in _MEDIA_KINDS:
-                return True
-    return False
-
-
-_MEDIA_KINDS = ("media", "tool_result")
+            if type(part) is ToolResult:
+                count += sum([type(one) is Media for one in part.content])
+            elif type(part) is Media:
+                count += 1
+    return count
 
 
 def prepare_request(
