@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from app import __version__
 from app.chat.server_tools import ToolAnswer
 from app.tools.process.http import BoundedHttp, HttpFailure
-from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, UNREADABLE
+from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
 from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
 from app.tools.process.results import fail, read_result
 from app.tools.process.stdio import run_child
@@ -459,10 +459,15 @@ def _find_schema_mistake(schema: dict[str, Any]) -> str | None:
 
 
 def _explain_error(error: MCPError) -> str:
-    message = error.error.message
-    if error.error.code != mcp_types.PARSE_ERROR or not message.startswith(_SDK_UNREADABLE):
-        return message
-    return TOO_DEEP if "recursion limit" in message else UNREADABLE
+    """Return what a server says, and what the SDK says of it in plain words."""
+    code, message = error.error.code, error.error.message
+    if code == mcp_types.PARSE_ERROR and message.startswith(_SDK_UNREADABLE):
+        return TOO_DEEP if "recursion limit" in message else UNREADABLE
+    if message.startswith("SSE stream ") and "byte limit" in message:
+        return TOO_LONG
+    if message.startswith("SSE stream ") or (code == CONNECTION_CLOSED and message == "Connection closed"):
+        return "the connection to the server of the tool was lost before it answered"
+    return message
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:
