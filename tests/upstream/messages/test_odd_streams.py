@@ -26,7 +26,7 @@ def summarize(events: list[Event]) -> tuple[list[tuple[str, str]], str]:
     accumulator.feed(events)
     end = events[-1]
     assert isinstance(end, Finish | Failed)
-    told = [(one.kind, one.text) for one in accumulator.messages]
+    told: list[tuple[str, str]] = [(one.kind, one.text) for one in accumulator.messages]
     return told, end.fault.code if isinstance(end, Failed) else end.reason
 
 
@@ -142,10 +142,11 @@ def test_usage_beside_the_message_is_kept() -> None:
 
 def test_a_reply_is_finishing_once_its_reason_came_and_malformed_data_end_it() -> None:
     reader, assembler = make_reader("r")
-    assembler.feed(reader.feed(write_stream([start(), *text(0, "a")])))
-    assert not assembler.finishing
-    assembler.feed(reader.feed(write_stream(stop()[:1])))
-    assert assembler.finishing
+    states = []
+    for events in ([start(), *text(0, "a")], stop()[:1]):
+        assembler.feed(reader.feed(write_stream(events)))
+        states.append(assembler.finishing)
+    assert states == [False, True]
     (end,) = assembler.feed(reader.feed(b"data: {\n\n"))
     assert isinstance(end, Finish) and not end.cacheable and end.warnings
     assert summarize(read(b"data: {\n\n"))[1] == "upstream_protocol"
