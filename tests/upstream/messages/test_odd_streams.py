@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Extra, Failed, Finish
+from app.chat.events import Event, Extra, Failed, Fault, Finish
 from app.upstream.messages.api import make_reader
 from app.upstream.messages.assembler import MAX_BLOCKS
 from app.upstream.reply.tool_calls import MAX_CALLS
@@ -156,3 +156,23 @@ def test_a_warning_is_told_once() -> None:
     changed = {**stop()[0], "input_transformations": [{"type": "dropped"}, {"type": "dropped"}, "odd"]}
     end = read(write_stream([start(), *text(0, "a"), changed, stop()[1]]))[-1]
     assert isinstance(end, Finish) and len(end.warnings) == 2
+
+
+def test_a_delta_of_a_call_that_was_not_opened_is_of_no_call_of_the_client() -> None:
+    deltas = [delta(3, type="input_json_delta", partial_json="{}"), {"type": "content_block_stop", "index": 9}]
+    assert summarize(read(write_stream([start(), *deltas, *text(0, "a"), *stop()])))[0] == [("content", "a")]
+
+
+def test_a_body_that_breaks_after_its_reason_is_whole() -> None:
+    reader, assembler = make_reader("r")
+    assembler.feed(reader.feed(write_stream([start(), *text(0, "a"), *stop()[:1]])))
+    *_, end = assembler.close(fault=Fault("upstream_incomplete", "reset", transient=True))
+    assert isinstance(end, Finish)
+    reader, assembler = make_reader("r")
+    assembler.feed(reader.feed(write_stream([start(), *text(0, "a")])))
+    *_, broken = assembler.close(fault=Fault("upstream_incomplete", "reset", transient=True))
+    assert isinstance(broken, Failed) and broken.fault.message == "reset"
+
+
+def test_an_error_without_a_type_is_one() -> None:
+    assert summarize(read(b'data: {"error": {"message": "no"}}\n\n'))[1] == "server_error"

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Extra, Failed, Finish, Passed
+from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed
 from app.upstream.reply.tool_calls import MAX_CALLS
 from app.upstream.responses.api import make_passing_reader
 
@@ -170,3 +170,93 @@ def test_a_passed_event_is_one_line_and_one_with_an_odd_name_is_left_out() -> No
     assert [event.data for event in out if isinstance(event, Passed)] == [
         '{"type": "response.output_text.delta", "delta": "a", "output_index": 0}'
     ]
+
+
+@each_case(
+    ("events", "told", "details"),
+    [
+        (
+            [done(0, type="reasoning", id=5, encrypted_content="E"), delta("output_text", "a", 1)],
+            [("content", "a")],
+            [{"type": "reasoning.encrypted", "data": "E", "format": "openai-responses-v1"}],
+        ),
+        (
+            [delta("reasoning_text", "a"), done(0, type="reasoning", id="rs", encrypted_content="E")],
+            [("reasoning_content", "a")],
+            [{"type": "reasoning.encrypted", "data": "E", "id": "rs", "format": "openai-responses-v1"}],
+        ),
+        (
+            [delta("reasoning_text", " "), delta("output_text", "a", 1)],
+            [("reasoning_content", " "), ("content", "a")],
+            [],
+        ),
+        (
+            [delta("reasoning_text", "a"), {"type": "response.output_item.other", "item": {}}],
+            [("reasoning_content", "a")],
+            [],
+        ),
+        (
+            [
+                added(0, type="message"),
+                delta("output_text", "a"),
+                added(1, type="message"),
+                delta("output_text", "b", 1),
+            ],
+            [("content", "a\n\nb")],
+            [],
+        ),
+        (
+            [added(0, **CALL), delta("function_call_arguments", "{"), added(1, **CALL | {"call_id": "d"})]
+            + [
+                delta("function_call_arguments", '"a":'),
+                delta("function_call_arguments", "1}"),
+                done(1, **CALL, namespace="n"),
+            ],
+            [("function_call", '{"a":1}'), ("function_call", "{}")],
+            [],
+        ),
+        (
+            [added(0, type="custom_tool_call", call_id="c", name="f"), delta("custom_tool_call_input", "ls")]
+            + [done(0, type="custom_tool_call", call_id="c", name="f", input="ls")],
+            [("function_call", '{"input": "ls"}')],
+            [],
+        ),
+    ],
+)
+def test_items_are_told_at_their_place(events: list[Json], told: list[tuple[str, str]], details: list[Json]) -> None:
+    found = read_events([write_stream(*events, COMPLETED)])
+    messages = summarize(found)[0]
+    assert [one for one in messages if one[1].strip()] == [one for one in told if one[1].strip()]
+    extras = [event.fields for event in found if isinstance(event, Extra)]
+    assert [item for fields in extras for item in fields.get("reasoning_details", [])] == details
+
+
+def test_an_annotation_belongs_to_its_text() -> None:
+    annotation = {"type": "response.output_text.annotation.added", "output_index": 0, "annotation": {"url": "u"}}
+    events = read_events([write_stream(delta("output_text", "a"), annotation, COMPLETED)])
+    assert Extra({"annotations": [{"url": "u"}]}) in events
+
+
+def test_items_of_the_end_without_ids_are_those_of_their_place() -> None:
+    output = [{"type": "message", "content": "a"}, {"type": "message", "content": "bc"}]
+    end = COMPLETED | {"response": {"output": output}}
+    data = write_stream(delta("output_text", "a"), delta("output_text", "b", 1), end)
+    assert summarize(read_events([data]))[0] == [("content", "a\n\nbc")]
+
+
+@each_case(
+    "data",
+    [
+        b'data: {"type": 5, "error": {"message": "no", "x": [1.5, null, "\\ud83d"]}}\n\n',
+        b'data: {"x": 1}\nevent: error\n\n',
+    ],
+)
+def test_an_error_that_only_the_lenient_decoder_reads_is_one(data: bytes) -> None:
+    assert isinstance(read_events([data])[-1], Failed)
+
+
+def test_a_broken_body_is_the_fault_of_its_connection() -> None:
+    reader, assembler = make_passing_reader("r")
+    assembler.feed(reader.feed(write_stream(delta("output_text", "a"))))
+    *_, end = assembler.close(fault=Fault("upstream_incomplete", "reset", transient=True))
+    assert isinstance(end, Failed) and end.fault.message == "reset"
