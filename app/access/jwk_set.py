@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_KEYS = 100
 """The most keys of a set: identity providers have less than twenty."""
+_MAX_SHOWN = 100
 _MIN_RSA_BITS, _MAX_RSA_BITS = 2048, 8192
 _MAX_EXPONENT_BYTES = 4
 _RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
@@ -36,7 +37,12 @@ class Jwk(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        return f"{self.kid or '(no kid)'} ({', '.join(self.algorithms)})"
+        return f"{self.name} ({', '.join(self.algorithms)})"
+
+    @property
+    def name(self) -> str:
+        """The kid, for the log."""
+        return (self.kid or "(no kid)")[:_MAX_SHOWN]
 
 
 class JwkSet(Struct, frozen=True):
@@ -50,7 +56,7 @@ class JwkSet(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        return [key.kid or "(no kid)" for key in self.keys]
+        return [key.name for key in self.keys]
 
 
 def parse_jwk_set(data: bytes) -> JwkSet:
@@ -71,7 +77,7 @@ def parse_jwk_set(data: bytes) -> JwkSet:
             keys.append(_parse_key(row))
         except ValueError as error:
             kid = row.get("kid") if isinstance(row, dict) else None
-            skipped.append(f"key {kid[:100] if isinstance(kid, str) else index}: {error}")
+            skipped.append(f"key {kid[:_MAX_SHOWN] if isinstance(kid, str) else index}: {error}")
     if not keys:
         raise ValueError(f"no key in it can verify a token ({'; '.join(skipped[:5]) or 'it is empty'})")
     return JwkSet(tuple(keys), tuple(skipped))

@@ -31,6 +31,8 @@ MAX_LISTED = 100
 """Of so many tokens the callers are listed."""
 _MAX_TRIED = 8
 """With how many keys a token is tried that does not name its key."""
+_MAX_SECONDS = 10**18
+"""Numbers in JSON may have any size."""
 _verify = PyJWS().decode_complete
 
 
@@ -194,7 +196,7 @@ def _read_time(claims: Mapping[str, Any], name: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidToken(f"the claim {name!r} of the JWT must be a number of seconds, not {shorten(value)}")
-    return min(max(float(value), -1e18), 1e18)
+    return float(min(max(value, -_MAX_SECONDS), _MAX_SECONDS))
 
 
 def _format_time(seconds: float) -> str:

@@ -5,11 +5,10 @@ turn; with them it has several, and those with calls are not checked.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -19,8 +18,8 @@ from app.api.context import AppContext
 from app.api.model_calls import ReplyOfCalls
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
-from app.chat.events import End, Event, Failed, Fault, Finish, OutputOutcome, TextDelta, ToolCallDelta, is_end
-from app.chat.messages import ChatRequest, Message, Text
+from app.chat.events import End, Event, Failed, Fault, Finish, OutputOutcome, is_end
+from app.chat.messages import ChatRequest
 from app.chat.stream import Receiver, Reply
 from app.chat.token_usage import as_free
 from app.errors import ParleyError, UpstreamFailed
@@ -28,15 +27,8 @@ from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
-from app.steps.output_check import (
-    ANY_JSON,
-    MAX_WORK_IN_THREAD,
-    OutputCheck,
-    check_output,
-    describe_check,
-    find_output_schema,
-    name_demand,
-)
+from app.steps.output_check import MAX_WORK_IN_THREAD, OutputCheck, describe_check
+from app.steps.output_demands import Demand, find_demand, find_json_demand
 from app.tool_loop.loop import OpenedTurn
 from app.tool_loop.usage import read_usage, sum_usage
 from app.upstream.faults import make_fault
@@ -44,11 +36,6 @@ from app.upstream.faults import make_fault
 _TICK_SECONDS = 0.5
 _MAX_TOLD_CHARACTERS = 16 * 1024
 """How much of an invalid text the error has."""
-_ASK_AGAIN = (
-    "This reply is not valid against the JSON schema:\n{problems}\n"
-    "Reply again with JSON that is valid against this schema, and nothing else:\n{schema}"
-)
-_ASK_FOR_JSON = "This reply is not JSON:\n{problems}\nReply again with the JSON, and nothing else."
 
 
 def prepare_checked(
@@ -60,16 +47,17 @@ def prepare_checked(
     info: ReplyInfo,
     options: ReplyOptions,
 ) -> tuple[ReplyResponse, PendingReply] | None:
-    """Do what `ChatEndpoint.prepare` does for a reply that must be valid; None if the request has no schema."""
-    if find_output_schema(parsed.request) is None:
+    """Do what `ChatEndpoint.prepare` does for a reply that must be valid; None if the request demands nothing."""
+    demand = find_demand(parsed.request)
+    if demand is None:
         return None
     response = endpoint.create_response(request, parsed, info)
     calls = CheckedCalls(endpoint, context, request, route, options, response)
-    return response, calls.open(partial(_open_single, calls, parsed.request))
+    return response, calls.open(partial(_open_single, calls, parsed.request, demand))
 
 
-async def _open_single(calls: "CheckedCalls", conversation: ChatRequest) -> Reply:
-    return (await calls.open_checked(conversation, 0)).reply
+async def _open_single(calls: "CheckedCalls", conversation: ChatRequest, demand: Demand) -> Reply:
+    return (await calls.open_demanded(conversation, demand)).reply
 
 
 class CheckedCalls(ReplyOfCalls):
@@ -79,16 +67,20 @@ class CheckedCalls(ReplyOfCalls):
     """How many calls to models were opened."""
 
     async def open_checked(self, conversation: ChatRequest, number: int) -> OpenedTurn:
+        """Open the turn with this number of a reply with tools of the gateway. Raises ParleyError."""
+        demand = find_json_demand(conversation)
+        assert demand is not None
+        return await self.open_demanded(conversation, demand)
+
+    async def open_demanded(self, conversation: ChatRequest, demand: Demand) -> OpenedTurn:
         """Open a turn, for which the model may be called several times: once, once more with what was wrong, and then
-        the fallbacks. It is open as soon as it need not be checked, because it has a call or a refusal; else at its
-        end. `number` is that of the turn.
+        the fallbacks. It is open as soon as it need not be checked, because it has another call or a refusal; else at
+        its end.
 
         Raises ParleyError; the code `output_invalid` means that all replies were invalid. If the second one failed,
         its error is raised.
         """
-        schema = find_output_schema(conversation)
-        assert schema is not None
-        turn = await _CheckedTurn(self._open_numbered, self._find_fallbacks(), schema, conversation).open()
+        turn = await _CheckedTurn(self._open_numbered, self._find_fallbacks(), demand, conversation).open()
         name, response = turn.reply.fallback_model, self._response
         if name is not None and response.first_at is None:
             response.set_origin(replace(response.info.origin, fallback_model=name))
@@ -118,14 +110,13 @@ class _CheckedTurn:
         self,
         open_call: _OpenCall,
         fallbacks: Iterator[ModelRoute],
-        schema: Mapping[str, Any] | bool,
+        demand: Demand,
         conversation: ChatRequest,
     ) -> None:
         self._open_call = open_call
         self._fallbacks = fallbacks
-        self._schema = schema
+        self._demand = demand
         self._conversation = conversation
-        self._demand = name_demand(schema, conversation.paths.param("response_format"))
         self._usages: list[dict[str, Any]] = []
         """Those of the calls whose replies are not passed on."""
 
@@ -135,12 +126,12 @@ class _CheckedTurn:
             return self._pass_on(held, check, None if check is None else check.outcome)
         self._discard(held)
         try:
-            again, second = await self._ask(_add_problems(self._conversation, check, self._schema))
+            again, second = await self._ask(self._demand.ask_again(self._conversation, check))
         except UpstreamFailed as error:
             last = error.fault
         else:
             if second is None or second.outcome != "invalid":
-                invalid = describe_check(check, self._demand)
+                invalid = describe_check(check, self._demand.words)
                 told = f"{invalid}; the model was asked once more, and this is its second reply"
                 return self._pass_on(again, second, "asked_again", told)
             self._discard(again)
@@ -162,7 +153,7 @@ class _CheckedTurn:
         if found is not None and found.outcome == "invalid":
             self._discard(held)
             return None
-        invalid = describe_check(check, self._demand)
+        invalid = describe_check(check, self._demand.words)
         told = f"{invalid}; the model was asked twice, and {route.model} has answered instead"
         held.fallback_model = held.fallback_model or route.model
         return self._pass_on(held, found, "fallback", told)
@@ -172,16 +163,15 @@ class _CheckedTurn:
     ) -> "tuple[_HeldReply, OutputCheck | None]":
         """Return a reply, and its check. None: it need not be valid, because it has calls, is a refusal or did not end
         by itself. Raises ParleyError."""
-        held = _HeldReply(await self._open_call(conversation, fallback))
+        held = _HeldReply(await self._open_call(conversation, fallback), self._demand)
         try:
             await _wait_until_known(held)
             end = held.end
             if isinstance(end, Failed):
                 raise UpstreamFailed(end.fault)
-            text = held.find_text() if end is not None and end.reason == "stop" else None
-            if text is None:
+            if end is None or end.reason not in self._demand.ends or held.exempt:
                 return held, None
-            return held, await call_in_thread(check_output, text, self._schema, MAX_WORK_IN_THREAD)
+            return held, await call_in_thread(self._demand.check, held.events, MAX_WORK_IN_THREAD)
         except BaseException:
             held.close()
             raise
@@ -197,15 +187,15 @@ class _CheckedTurn:
     ) -> OpenedTurn:
         """Return the turn as its reader gets it. Its usage is that of all calls."""
         if check is not None and check.outcome == "mended":
-            held.replace_text(check.text)
+            held.replace_events(self._demand.mend(held.events, check))
         if check is not None and check.outcome != "valid":
-            warnings = (*warnings, describe_check(check, self._demand))
+            warnings = (*warnings, describe_check(check, self._demand.words))
         held.change_end(_EndChange(tuple(self._usages), None if check is None else outcome, warnings))
         return OpenedTurn(held, held.cached and not self._usages, False, _do_nothing)
 
     def _make_fault(self, check: OutputCheck) -> Fault:
         text = check.text if len(check.text) <= _MAX_TOLD_CHARACTERS else f"{check.text[:_MAX_TOLD_CHARACTERS]}…"
-        fault = make_fault("output_invalid", f"{describe_check(check, self._demand)}; the model was asked twice")
+        fault = make_fault("output_invalid", f"{describe_check(check, self._demand.words)}; the model was asked twice")
         return replace(fault, detail={"violations": [*check.problems], "text": text})
 
 
@@ -244,8 +234,11 @@ class _HeldReply:
     """A call to the model whose events are held back until it is known whether they are checked, and then given to its
     reader. It is the receiver of the call, and a `Reply`."""
 
-    def __init__(self, turn: OpenedTurn) -> None:
+    def __init__(self, turn: OpenedTurn, demand: Demand) -> None:
         self._turn = turn
+        self._demand = demand
+        self.exempt = False
+        """It need not obey the demand."""
         self._batches: list[list[Event]] = []
         self._receiver: Receiver | None = None
         self._crash: Exception | None = None
@@ -263,15 +256,13 @@ class _HeldReply:
         last = self._batches[-1][-1] if self._batches and self._batches[-1] else None
         return last if isinstance(last, Finish | Failed) else None
 
-    def find_text(self) -> str | None:
-        """Return the text so far; None if it need not be valid."""
-        events = [event for batch in self._batches for event in batch]
-        if any(map(_is_exempt, events)):
-            return None
-        return "".join([event.text for event in events if isinstance(event, TextDelta)])
+    @property
+    def events(self) -> list[Event]:
+        """Those so far."""
+        return [event for batch in self._batches for event in batch]
 
-    def replace_text(self, text: str) -> None:
-        self._batches = [_replace_text([event for batch in self._batches for event in batch], text)]
+    def replace_events(self, events: list[Event]) -> None:
+        self._batches = [events]
 
     def change_end(self, change: _EndChange) -> None:
         self._change = change
@@ -284,7 +275,10 @@ class _HeldReply:
             self._receiver.on_events(self._change.apply(events))
             return
         self._batches.append(events)
-        if not self.known.done() and (is_end(events) or any(map(_is_exempt, events))):
+        if self.known.done():
+            return
+        self.exempt = any(map(self._demand.exempts, events))
+        if self.exempt or is_end(events):
             self.known.set_result(None)
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
@@ -331,11 +325,6 @@ class _HeldReply:
             self._turn.on_end()
 
 
-def _is_exempt(event: Event) -> bool:
-    """Whether a reply with this event need not be valid: it has a call, or is a refusal."""
-    return isinstance(event, ToolCallDelta) or (isinstance(event, TextDelta) and event.refusal)
-
-
 async def _wait_until_known(held: _HeldReply) -> None:
     """Wait until it is known whether a reply is checked, and check its timeouts meanwhile."""
     loop = asyncio.get_running_loop()
@@ -343,23 +332,3 @@ async def _wait_until_known(held: _HeldReply) -> None:
         await asyncio.wait([held.known], timeout=_TICK_SECONDS)
         held.tick(loop.time())
     held.known.result()
-
-
-def _add_problems(conversation: ChatRequest, check: OutputCheck, schema: Mapping[str, Any] | bool) -> ChatRequest:
-    """Return the conversation with the invalid reply, and what is wrong with it."""
-    problems = "\n".join(f"- {problem}" for problem in check.problems)
-    # The server may have ignored the schema, and the model never read it.
-    text = msgspec.json.encode(schema).decode()
-    asked = (_ASK_FOR_JSON if schema is ANY_JSON else _ASK_AGAIN).format(problems=problems, schema=text)
-    told = (
-        Message("assistant", (Text(check.text),) if check.text else ()),
-        Message("user", (Text(asked),)),
-    )
-    return replace(conversation, messages=(*conversation.messages, *told), continue_last=False)
-
-
-def _replace_text(events: Sequence[Event], text: str) -> list[Event]:
-    """Return the events with this text instead of theirs, where theirs ended."""
-    last = max(place for place, event in enumerate(events) if isinstance(event, TextDelta))
-    kept = [event for place, event in enumerate(events) if place == last or not isinstance(event, TextDelta)]
-    return [TextDelta(text) if isinstance(event, TextDelta) else event for event in kept]

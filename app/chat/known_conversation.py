@@ -1,6 +1,6 @@
 """`KnownConversation`: what was made of the beginning of a conversation that a client sends again with each request."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 MAX_KEPT = 16
@@ -27,3 +27,15 @@ class KnownConversation:
         if len(self._kept) >= MAX_KEPT and what not in self._kept:
             self._kept.clear()
         self._kept[what] = (given, value)
+
+
+def add_up(count: Callable[[Sequence[Any]], int], given: Sequence[Any], known: KnownConversation | None) -> int:
+    """Return what the function counts in a list; what it counted in the beginning may be known."""
+    if known is None:
+        return count(given)
+    total, number = known.find(count, given) or (0, 0)
+    end = max(number, len(given) - CHANGED_MESSAGES)
+    if end > number:
+        total += count(given[number:end])
+        known.keep(count, given[:end], (total, end))
+    return total + count(given[end:])

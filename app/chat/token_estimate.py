@@ -1,12 +1,12 @@
 """Estimates the tokens of a request before the model has counted them."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, assert_never
+from collections.abc import Iterable, Sequence
+from typing import assert_never
 
 import msgspec
 
 from app.chat.attachments import Attachment, FileText
-from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
+from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
 
 BYTES_PER_TOKEN = 4
@@ -25,21 +25,9 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
     for attachment in attachments:
         if type(attachment) is FileText:
             size += sum(_text_size(section.text) for section in attachment.sections)
-    size += _recall_size(_count_messages, request.messages, request.known)
-    size += _recall_size(_count_tools, request.tools, request.known)
+    size += add_up(_count_messages, request.messages, request.known)
+    size += add_up(_count_tools, request.tools, request.known)
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
-
-
-def _recall_size(count: Callable[[Sequence[Any]], int], given: Sequence[Any], known: KnownConversation | None) -> int:
-    """Return the size of what is given; that of its beginning may be known."""
-    if known is None:
-        return count(given)
-    size, number = known.find(count, given) or (0, 0)
-    size += count(given[number:-CHANGED_MESSAGES])
-    end = max(number, len(given) - CHANGED_MESSAGES)
-    if end > number:
-        known.keep(count, given[:end], (size, end))
-    return size + count(given[end:])
 
 
 def _count_messages(messages: Sequence[Message]) -> int:

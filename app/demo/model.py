@@ -1,5 +1,6 @@
 """The demo model itself: a request in, the events of its reply out. Identical requests get identical replies."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -17,10 +18,11 @@ _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _SMALL_TALK = re.compile(r"\W*((hello|hi|hey|thanks|thank you|bye|who are you|what can you do)\b.{0,20})?", re.I)
 
 
-def choose_calls(request: DemoRequest, text: str) -> list[tuple[str, str]]:
-    """Name and JSON arguments of each call, in order. `text` is the question, or the results that came last."""
-    tools = [] if request.tool_choice == "none" else _choose_tools(request, text)
-    details = Details(text) if request.messages[-1].is_result else find_details(text)
+def choose_calls(request: DemoRequest, text: str, *, answered: bool) -> list[tuple[str, str]]:
+    """Name and JSON arguments of each call, in order. `text` is the question, or a step of it, or with `answered` the
+    results that came last."""
+    tools = [] if request.tool_choice == "none" else _choose_tools(request, text, answered=answered)
+    details = Details(text) if answered else find_details(text)
     if len(tools) == 1 and details.listed and _takes_one_name(tools[0]):
         each_name = [replace(details, names=(name,)) for name in details.listed]
         calls = [(tools[0].name, _write_arguments(tools[0], one)) for one in each_name]
@@ -29,11 +31,11 @@ def choose_calls(request: DemoRequest, text: str) -> list[tuple[str, str]]:
     return calls if request.parallel_tool_calls else calls[:1]
 
 
-def _choose_tools(request: DemoRequest, text: str) -> list[DemoFunction]:
+def _choose_tools(request: DemoRequest, text: str, *, answered: bool) -> list[DemoFunction]:
     functions, choice = request.functions, request.tool_choice
     if isinstance(choice, DemoTool):
         return [function for function in functions if function.name == choice.function.name][:1]
-    if request.messages[-1].is_result:  # the last function is the `final_answer` of agents
+    if answered:  # the last function is the `final_answer` of agents
         return functions[-1:] if choice == "required" else []
     asked = _find_words(text)
     if related := [function for function in functions if _find_words(function.name) & asked]:
@@ -75,6 +77,8 @@ BEFORE_CALL = "Let me check."
 RESULT = "The function {name} returned: {text}"
 
 _MAX_QUOTED = 120
+_MAX_ASKED = 2000
+_THEN = re.compile(r"[\s,;.]+(?:and\s+)?then\b[\s,:]*", re.I)
 _LONG_REPLY = re.compile(r"\b([1-9]\d{0,2}) sentences\b")
 _MAX_RESULT = 600
 _ARGUMENTS_PER_DELTA = 8
@@ -117,7 +121,10 @@ def _compose(question: Question) -> DemoReply:
     asked = next((each for each in reversed(request.messages) if each.role == "user"), DemoMessage(role="user"))
     last = request.messages[-1]
     results = _read_results(request) if last.is_result else ""
-    calls = choose_calls(request, results or asked.text) if results or last.role == "user" else []
+    step = _find_step(request, asked)
+    calls = choose_calls(request, step, answered=False) if step and (results or last.role == "user") else []
+    if results and not calls:
+        calls = choose_calls(request, results, answered=True)
     quote = _shorten(asked.text, _MAX_QUOTED)
     if calls:
         names = ", ".join(dict.fromkeys(name for name, _ in calls))
@@ -132,6 +139,17 @@ def _compose(question: Question) -> DemoReply:
     if media := asked.media_types:
         answer += MEDIA.format(count=len(media), types=", ".join(media))
     return DemoReply(THOUGHT.format(quote=quote), _format_answer(question.answer_format, answer, asked.text))
+
+
+def _find_step(request: DemoRequest, asked: DemoMessage) -> str:
+    """The part of the question that is not answered yet: "…, then …" asks for one call after the other. Empty: all of
+    it has been answered."""
+    steps = _THEN.split(asked.text[:_MAX_ASKED])
+    since = itertools.takewhile(lambda message: message is not asked, reversed(request.messages))
+    done = sum(is_result for is_result, _ in itertools.groupby(message.is_result for message in since))
+    if asked.is_result or done >= len(steps):
+        return ""
+    return steps[done] if len(steps) > 1 else asked.text
 
 
 def _format_answer(wanted: AnswerFormat, answer: str, question: str) -> str:

@@ -100,6 +100,8 @@ def _extend(
     part = request.messages[0 if before is None else len(before.messages) : end]
     if not _is_plain(part, profile, before):
         return None
+    if before is None and not any(message.role == "user" for message in part):
+        return None  # the text of the system may go into the first message of the user
     try:
         prepared, warnings = prepare_request(replace(request, messages=part, before=before), profile, counter, {})
     except ParleyError:
@@ -112,9 +114,7 @@ def _extend(
     text = _encode(written)[1:-1]
     if before is not None:
         return Beginning(request.messages[:end], calls, b"%b,%b" % (before.written, text), before.head)
-    first = next((number for number, message in enumerate(written) if message["role"] == "user"), None)
-    if first is None:
-        return None
+    first = next(number for number, message in enumerate(written) if message["role"] == "user")
     return Beginning(request.messages[:end], calls, text, tuple(written[: first + 1]))
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.attachments import Attachment
-from app.chat.messages import ChatRequest, TokenCounter, Tool
+from app.chat.known_conversation import add_up
+from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
 from app.openai_messages.grouping import NO_CALLS, find_call_violations
@@ -22,6 +23,7 @@ from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.output_check import find_output_schema, make_output_stage
+from app.steps.output_demands import find_demand
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,
@@ -77,7 +79,7 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         return "conversations are truncated (max_input_tokens)"
     if profile.default_system and not any(message.role == "system" for message in request.messages):
         return "a system message is added (default_system)"
-    if profile.check_output == "enforce" and find_output_schema(request) is not None:
+    if profile.check_output == "enforce" and find_demand(request) is not None:
         return "the reply must be valid (check_output)"
     if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
         return "media are converted"
@@ -94,15 +96,19 @@ def _passes_media(request: ChatRequest, profile: Profile) -> bool:
 
 
 def has_media(request: ChatRequest) -> bool:
-    """Whether there may be media in the conversation: tool results can hold them, too."""
-    for message in request.messages:
+    """Whether there are media in the conversation, or in the results of tools."""
+    return add_up(_count_media, request.messages, request.known) > 0
+
+
+def _count_media(messages: Sequence[Message]) -> int:
+    count = 0
+    for message in messages:
         for part in message.parts:
-            if part.kind in _MEDIA_KINDS:
-                return True
-    return False
-
-
-_MEDIA_KINDS = ("media", "tool_result")
+            if type(part) is ToolResult:
+                count += sum([type(one) is Media for one in part.content])
+            elif type(part) is Media:
+                count += 1
+    return count
 
 
 def prepare_request(

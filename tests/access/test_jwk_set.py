@@ -92,4 +92,5 @@ def test_a_key_is_found_by_its_name_and_by_the_algorithm() -> None:
     assert [key.kid for key in found.find(None, "ES256")] == ["1", None]
     assert found.names == ["1", "r", "(no kid)"]
     assert [key.label for key in found.keys][::2] == ["1 (ES256)", "(no kid) (ES256)"]
+    assert parse({**EC, "kid": "k" * 9999}).names == ["k" * 100]
     assert parse(EC) == parse(EC) != parse(make_jwk("ES256", "1", 1))

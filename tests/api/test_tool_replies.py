@@ -366,6 +366,25 @@ def test_models_that_write_calls_as_text_run_the_same_loop(profile: Json, text: 
     assert (reply["messages"][1]["content"], reply["messages"][2]["content"]) == ("ok", "Sunny.")
 
 
+@pytest.mark.parametrize(("profile", "text"), TEXT_CALLS)
+def test_models_that_write_calls_as_text_think_and_call_in_three_turns(profile: Json, text: str) -> None:
+    tool = replace(make_tool("wx", "now"), parameters={"type": "object", "properties": {"a": {"type": "integer"}}})
+    end = chunk({}, "stop") + b"data: [DONE]\n\n"
+    written = [("One.", text), ("Two.", text), ("Three.", "Sunny.")]
+    turns = [
+        streamed(chunk({"reasoning_content": thought}) + chunk({"content": said}) + end) for thought, said in written
+    ]
+    model, servers = ModelServer(lambda _: turns.pop(0)), FakeServers([tool], {"wx-now": text_answer("noon")})
+    row = {"upstreams": ["local"], "profile": profile}
+    with gateway(model, servers, models={"m": row}) as running:
+        reply = running.post("/v1/chat", CHAT).json
+    kinds = [next(key for key in _KINDS if message.get(key) or key == "content") for message in reply["messages"]]
+    assert kinds == [*["reasoning_content", "function_call", "content"] * 2, "reasoning_content", "content"]
+    assert [message["reasoning_content"] for message in reply["messages"][::3]] == ["One.", "Two.", "Three."]
+    assert [request.content.count(b"noon") for request in model.requests] == [0, 1, 2]
+
+
+_KINDS = ("reasoning_content", "function_call", "content")
 PARALLEL_CALLS: list[tuple[Json, str]] = [
     (
         {"native_tools": False},

@@ -149,6 +149,21 @@ def test_results_are_reported(converse: Converse) -> None:
     assert (reply.content, reply.calls, reply.finish.reason) == (REPORT, [], "stop")
 
 
+def test_what_a_question_wants_one_after_the_other_is_called_in_as_many_turns(converse: Converse) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Weather in Paris, then the time in Rome and then add 2 to 3"}
+    ]
+    called = []
+    while calls := (reply := converse(messages, tools=[WEATHER, TIME, ADD])).parsed_calls:
+        assert reply.thought
+        called += calls
+        messages += [{"role": "assistant", "tool_calls": [{**CALL, "id": "c"}]}, {**RESULTS[2], "tool_call_id": "c"}]
+    assert called == [PARIS, ("get_time", {"city": "Rome"}), ("add", {"a": 2, "b": 3})]
+    assert reply.content == "The function get_weather returned: sunny, 21 degrees"
+    again = converse([*messages, {"role": "user", "content": "Weather in Tokyo"}], tools=[WEATHER, TIME, ADD])
+    assert again.parsed_calls == [TOKYO]
+
+
 def test_a_call_that_is_demanded_after_results_is_of_a_function_not_called_yet_and_carries_them(
     converse: Converse,
 ) -> None:

@@ -4,10 +4,11 @@ import json
 from typing import Any
 
 from app.api.convert import convert
-from app.chat.messages import FormatName, Media, Message, Text, ToolCall, ToolResult
+from app.chat.messages import FormatName, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.base import Options
 from app.formats.served_calls import add_notes, guess_tool, join_result, read_note
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 
@@ -141,6 +142,25 @@ def test_a_note_that_is_not_valid_is_left_out() -> None:
 def test_a_name_is_cut_into_server_and_tool(name: str, server: str, tool: str) -> None:
     found = guess_tool(ToolCall(name, "{}"))
     assert (found.server, found.tool) == (server, tool)
+
+
+def test_details_and_media_of_a_reply_are_in_the_message_that_ends_it() -> None:
+    details, image = [{"type": "reasoning.text", "text": "hm"}], Media("image", ("http://x.test/a.png",))
+    call_ = ToolCall("wx-now", "{}", "c", server="wx", tool="now")
+    messages = (
+        Message("assistant", (Reasoning("hm"), Text("I look."), call_), extra={"reasoning_details": details}),
+        Message("tool", (ToolResult((Text("rain"),), None, "c"),)),
+        Message("assistant", (Text("See:"), image), turn="1"),
+        Message("assistant", (replace(call_, id="d"),), turn="2"),
+        Message("tool", (ToolResult((Text("sun"),), None, "d"),)),
+        Message("user", (Text("Thanks"),)),
+    )
+    [first, second, thanks] = FORMATS["openai"].write(messages, Options()).messages
+    assert [part.get("text") for part in first["content"]] == ["I look.", "See:", None]
+    assert (first["reasoning_content"], first["reasoning_details"]) == ("hm", details)
+    assert first["server_messages"][0]["reasoning_details"] == details
+    assert (second["content"], [row["role"] for row in second["server_messages"]]) == ("", ["assistant", "tool"])
+    assert thanks == {"role": "user", "content": "Thanks"}
 
 
 def test_media_of_a_result_are_named_where_a_format_has_no_place_for_them() -> None:

@@ -155,6 +155,14 @@ def serve_stdio() -> None:
         time.sleep(1)
 
 
+LOST: dict[str, tuple[int, bytes]] = {
+    "session": (404, b""),
+    "session_text": (400, b"Bad Request: No valid session ID provided"),
+    "session_code": (400, b'{"jsonrpc":"2.0","id":"x","error":{"code":-32600,"message":"Missing session ID"}}'),
+}
+"""What servers answer that do not know a session."""
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     sessions: set[str] = set()
@@ -170,14 +178,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self._send(307, location="http://127.0.0.2:9/mcp")
         if MODE == "moved" and self.path == "/mcp":
             return self._send(307, location="/mcp/")
-        if MODE == "session" and method != "initialize" and session not in self.sessions:
-            return self._send(404)
+        if MODE in LOST and method != "initialize" and session not in self.sessions:
+            return self._send(*LOST[MODE])
         if name == "lose_session":
             self.sessions.clear()
         if name == "status":
             return self._send(int(message["params"]["arguments"]["status"]))
         new_session = {}
-        if MODE == "session" and method == "initialize":
+        if MODE in LOST and method == "initialize":
             self.sessions.add(f"s{len(self.sessions)}-{time.monotonic_ns()}")
             new_session = {"mcp-session-id": max(self.sessions)}
         if message.get("id") is None:
@@ -229,11 +237,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         record({"method": "DELETE"})
         self._send(200)
 
-    def _send(self, status: int, **headers: str) -> None:
+    def _send(self, status: int, body: bytes = b"", **headers: str) -> None:
         self.send_response(status)
-        for name, value in {"content-length": "0", **headers}.items():
+        for name, value in {"content-length": str(len(body)), **headers}.items():
             self.send_header(name, value)
         self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
         pass

@@ -99,7 +99,7 @@ async def test_a_list_is_read_again_after_it_has_changed() -> None:
         ({"cwd": "/no/such/folder"}, "its command, or its cwd, does not exist"),
         ({"args": ("-c", "raise SystemExit(3)")}, "it ended before it was ready"),
         ({"env": {"MCP_MODE": "old_version"}}, "it speaks another version of the protocol (1999-01-01)"),
-        ({"env": {"MCP_MODE": "deaf"}, "startup_seconds": 0.5}, "it was not ready within 0.5 s"),
+        ({"env": {"MCP_MODE": "deaf"}, "startup_seconds": 0.5}, "it was not ready within 0.5 s (startup_timeout_sec)"),
     ],
 )
 async def test_a_server_that_cannot_be_used_is_absent_with_a_warning(changes: dict[str, Any], reason: str) -> None:
@@ -456,9 +456,10 @@ async def test_a_server_over_http_answers(mode: str, tmp_path: Path) -> None:
     assert len(messages(log, "DELETE")) == (mode == "session")
 
 
-async def test_a_lost_session_is_opened_again_and_the_call_is_run_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["session", "session_text", "session_code"])
+async def test_a_lost_session_is_opened_again_and_the_call_is_run_once(mode: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    with serve_http("session", log) as url:
+    with serve_http(mode, log) as url:
         async with run_servers(configure(url=url)) as servers:
             session = await open_session(servers)
             await call(session, "lose_session")
@@ -509,5 +510,5 @@ async def test_an_answer_over_http_that_is_too_long_is_an_error_result() -> None
             async with run_servers(configure(url=url)) as servers:
                 session = await open_session(servers)
                 answer = await call(session, "big", {"size": 400_000})
-                assert text_of(answer).startswith("Error: "), mode
+                assert text_of(answer) == "Error: the server's answer is longer than its limit", mode
                 assert text_of(await call(session, "echo")) == "{}"

@@ -67,8 +67,6 @@ class _ServedTurns:
                 yield from self.finish()
                 yield from _write_group(group)
             return
-        if self._entries and group.role != "assistant":
-            yield from self.finish()
         own = [grouped for grouped in group.calls if grouped.call.server is None]
         ids = {grouped.id for grouped in group.calls if is_served(grouped.call)}
         entry = {"content": _join_text(group), "tool_calls": [_write_served_call(grouped) for grouped in group.calls]}

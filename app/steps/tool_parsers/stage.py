@@ -46,9 +46,10 @@ class CallStage:
         return out
 
     def _flush(self) -> None:
-        """End the buffered text before an event that is not text."""
+        """End the buffered text before an event that is not text. What comes before all text, such as reasoning, does
+        not end it: some grammars read calls at its beginning only."""
         state = self._state
-        if not state.idle and not self._passing:
+        if not state.idle and not self._passing and (state.text or state.position):
             state.ended = True
             next(self._steps)
             state.ended = False

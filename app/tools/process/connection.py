@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from app import __version__
 from app.chat.server_tools import ToolAnswer
 from app.tools.process.http import BoundedHttp, HttpFailure
-from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, UNREADABLE
+from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
 from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
 from app.tools.process.results import fail, read_result
 from app.tools.process.stdio import run_child
@@ -119,10 +119,11 @@ class _HttpFailed(Exception):
 
     @property
     def lost_session(self) -> bool:
-        """Whether the server does not know the session any more, and so has not run the request. Servers of the
-        TypeScript SDK's examples answer 400 with the code -32000."""
-        status, code = self.failure.status, self.error.code
-        return self.failure.had_session and (status == 404 or (status == 400 and code == -32000))
+        """Whether the server does not know the session any more, and so has not run the request. Those of older SDKs
+        answer 400, with one of several codes, and say "No valid session ID provided"."""
+        failure = self.failure
+        says_so = self.error.code == -32000 or "session" in failure.body.lower()
+        return failure.had_session and (failure.status == 404 or (failure.status == 400 and says_so))
 
 
 class Connection:
@@ -164,7 +165,7 @@ class Connection:
             self._end_if_unused(session)
             raise ServerDown(error.failure.reason) from error
         except MCPError as error:
-            raise ServerDown(f"it did not list its tools: {error.error.message}") from error
+            raise ServerDown(f"it did not list its tools: {_explain_error(error)}") from error
 
     async def _read_pages(self, session: _Session) -> list[ListedTool]:
         tools: list[ListedTool] = []
@@ -378,7 +379,7 @@ async def _open_http(spec: ServerSpec, http: BoundedHttp) -> AsyncIterator[tuple
 
 def _explain_handshake(failure: HttpFailure | None, error: MCPError) -> str:
     if failure is None:
-        return f"it refused the handshake: {error.error.message}"
+        return f"it refused the handshake: {_explain_error(error)}"
     if failure.status in (404, 405):
         return (
             f"{failure.reason}: the url must be that of streamable HTTP (often it ends in /mcp); the older transport "
@@ -400,7 +401,7 @@ def _explain(error: Exception, spec: ServerSpec) -> str:
         case ServerDown():
             return str(error)
         case TimeoutError():
-            return f"it was not ready within {spec.startup_seconds:g} s"
+            return f"it was not ready within {spec.startup_seconds:g} s (startup_timeout_sec)"
         case FileNotFoundError():
             return "its command, or its cwd, does not exist"
         case PermissionError():
@@ -422,6 +423,8 @@ def read_tool(row: Any) -> ListedTool:
     name, schema, annotations = row["name"], row.get("inputSchema"), row.get("annotations")
     if not isinstance(schema, dict):
         raise ValueError(f"{name[:64]!r} has no inputSchema")
+    if None in schema.values():  # some servers write `"required": null` for nothing
+        schema = {key: value for key, value in schema.items() if value is not None}
     encoded = json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace")
     if len(encoded) > _MAX_SCHEMA_BYTES:
         raise ValueError(f"the inputSchema of {name[:64]!r} has more than {_MAX_SCHEMA_BYTES} bytes")
@@ -456,10 +459,15 @@ def _find_schema_mistake(schema: dict[str, Any]) -> str | None:
 
 
 def _explain_error(error: MCPError) -> str:
-    message = error.error.message
-    if error.error.code != mcp_types.PARSE_ERROR or not message.startswith(_SDK_UNREADABLE):
-        return message
-    return TOO_DEEP if "recursion limit" in message else UNREADABLE
+    """Return what a server says, and what the SDK says of it in plain words."""
+    code, message = error.error.code, error.error.message
+    if code == mcp_types.PARSE_ERROR and message.startswith(_SDK_UNREADABLE):
+        return TOO_DEEP if "recursion limit" in message else UNREADABLE
+    if message.startswith("SSE stream ") and "byte limit" in message:
+        return TOO_LONG
+    if message.startswith("SSE stream ") or (code == CONNECTION_CLOSED and message == "Connection closed"):
+        return "the connection to the server of the tool was lost before it answered"
+    return message
 
 
 async def _wait_for_any(*events: asyncio.Event) -> None:

@@ -11,10 +11,12 @@ from collections.abc import AsyncGenerator, AsyncIterator
 
 import httpx2
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.tools.process.messages import has_half_pair, mend
 
-LOST, TOO_LARGE = 502, 413
+LOST, TOO_LARGE, BAD_REQUEST = 502, 413, 400
+_SHOWN = 1000
 _SESSION = "mcp-session-id"
 
 
@@ -24,6 +26,8 @@ class HttpFailure(Struct, frozen=True):
     """A plain sentence without the address."""
     had_session: bool
     """The request named a session."""
+    body: str = ""
+    """The beginning of the server's answer."""
 
 
 class BoundedHttp(httpx2.AsyncBaseTransport):
@@ -38,6 +42,12 @@ class BoundedHttp(httpx2.AsyncBaseTransport):
     def take_failure(self, id_: object) -> HttpFailure | None:
         """Return how the request with this id has failed, once."""
         return self._failures.pop(id_, None)
+
+    def note_body(self, id_: object, body: bytes) -> None:
+        """Add to the failure of a request what the server says of it."""
+        failure = self._failures.get(id_)
+        if failure is not None:
+            self._failures[id_] = replace(failure, body=body[:_SHOWN].decode("utf-8", "replace"))
 
     def abort(self, id_: object) -> None:
         """Close the stream of a request that is not answered yet."""
@@ -68,6 +78,10 @@ class BoundedHttp(httpx2.AsyncBaseTransport):
         most = self.max_bytes if is_json or response.status_code >= 300 else None
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         body = _Body(self, id_, response.stream, sent, most, has_session)
+        if response.status_code == BAD_REQUEST:  # the SDK reads no body but JSON, and some say in it what is wrong
+            data = b"".join([part async for part in body])
+            await body.aclose()
+            return httpx2.Response(response.status_code, headers=response.headers, content=data)
         return httpx2.Response(response.status_code, headers=response.headers, stream=body)
 
     async def aclose(self) -> None:
@@ -156,7 +170,9 @@ class _Body(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async with contextlib.aclosing(self._read()) as chunks:
             if self._most is not None:
-                yield mend(b"".join([data async for data in chunks]))
+                body = mend(b"".join([data async for data in chunks]))
+                self._http.note_body(self._id, body)
+                yield body
                 return
             async for lines in _mend_lines(chunks, self._http.max_bytes):
                 yield lines

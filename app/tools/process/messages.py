@@ -15,7 +15,7 @@ from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 REQUEST_PREFIX = "parley-"
 """The ids of requests begin with it, those of the SDK's own do not."""
-UNREADABLE = "the server's answer is not valid JSON"
+UNREADABLE = "the server's answer is not a valid message of the protocol"
 TOO_LONG = "the server's answer is longer than its limit"
 TOO_DEEP = f"the server's answer is nested deeper than {MAX_NESTING} levels"
 _OUR_ID = re.compile(rb'"id"\s*:\s*"(%s\d+)"' % REQUEST_PREFIX.encode())

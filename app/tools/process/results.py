@@ -40,7 +40,7 @@ def read_result(result: Mapping[str, Any], max_text_bytes: int, max_media_bytes:
 
 def fail(message: str, code: int, kind: Literal["protocol", "http"] = "protocol") -> ToolAnswer:
     """Return the answer to a call that was sent, or may have been, and brought no result."""
-    text = f"Error: {message[:MAX_ERROR_CHARACTERS]}"
+    text = f"Error: {message[:MAX_ERROR_CHARACTERS]}" if message else "Error"
     return ToolAnswer((Text(text),), ToolError(kind, code, message[:MAX_ERROR_CHARACTERS]), "error", len(text.encode()))
 
 

@@ -50,6 +50,7 @@ _NOT_RETURNED = {
 }
 """Fields of `extra_body` that the server obeys, but whose results no format of Parley can carry."""
 _RESERVED = ("model", "messages", "stream", "stream_options")
+_encode = msgspec.json.Encoder().encode
 
 
 def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str, Any], list[str]]:
@@ -89,6 +90,7 @@ class _BodyBuilder:
         self, request: ChatRequest, profile: Profile, body: dict[str, Any], violations: list[Violation]
     ) -> None:
         self._tools = request.tools
+        self._known = request.known
         self._paths = request.paths
         self._params = request.params
         self._profile = profile
@@ -170,7 +172,7 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = [_write_tool(tool) for tool in self._tools]
+        self._body["tools"] = self._write_tools()
         if choice is not None:
             self._add_tool_choice(name, choice)
         name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
@@ -178,6 +180,18 @@ class _BodyBuilder:
             self._body["parallel_tool_calls"] = parallel
         elif parallel is False:
             self._warn_unsent(name)
+
+    def _write_tools(self) -> Any:
+        """Write all tools; for a conversation that is known, only if they are new."""
+        known, tools = self._known, self._tools
+        if known is None:
+            return [_write_tool(tool) for tool in tools]
+        kept: tuple[int, msgspec.Raw] | None = known.find(_write_tool, tools)
+        if kept is not None and kept[0] == len(tools):
+            return kept[1]
+        written = msgspec.Raw(_encode([_write_tool(tool) for tool in tools]))
+        known.keep(_write_tool, tools, (len(tools), written))
+        return written
 
     def _add_tool_choice(self, name: str, choice: Any) -> None:
         named = _find_chosen_name(choice)

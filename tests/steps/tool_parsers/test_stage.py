@@ -62,6 +62,17 @@ def test_anything_but_text_ends_what_is_held() -> None:
     assert found == [TextDelta("A <tool_"), thought, TextDelta("call>"), STOP]
 
 
+@pytest.mark.parametrize(
+    ("family", "text"), [("pythonic", "[f(a=1)]"), ("llama_json", '{"name": "f", "parameters": {"a": 1}}')]
+)
+def test_calls_that_are_read_at_the_beginning_only_may_follow_reasoning(family: str, text: str) -> None:
+    machine = tool_parser_stage(family, [Tool("f", {"name": "f"})], "chat-1")
+    assert machine is not None
+    found = [event for one in (ReasoningDelta("Hm"), TextDelta(text), STOP) for event in machine.feed([one])]
+    assert [event.name for event in found if isinstance(event, ToolCallDelta)][:1] == ["f"]
+    assert found[0] == ReasoningDelta("Hm") and not any(isinstance(event, TextDelta) for event in found)
+
+
 def test_an_annotation_passes_what_is_held() -> None:
     note = Extra({"reasoning_details": []})
     assert events(TextDelta("<tool"), note, TextDelta("box>"), STOP) == [note, TextDelta("<toolbox>"), STOP]

@@ -14,7 +14,6 @@ from tests.each_case import each_case
         ([], "'t' has no inputSchema"),
         ({"type": "string"}, "the inputSchema of 't' is not that of an object"),
         ({"type": "object", "properties": {"n": {"type": "int"}}}, "'int' is not valid under any"),
-        ({"type": "object", "required": None}, "None is not of type 'array'"),
         ({"type": "object", "properties": {"required": ["coin"]}}, "is not of type 'object', 'boolean'"),
         ({"type": "object", "description": "x" * 100_000}, "has more than 100000 bytes"),
     ],
@@ -46,3 +45,10 @@ def test_other_schemas_go_on_unchanged(schema: dict[str, Any]) -> None:
     tool = read_tool({"name": "t", "inputSchema": schema, "annotations": {"readOnlyHint": True}, "description": 5})
     assert msgspec.json.decode(tool.schema) == schema
     assert (tool.read_only, tool.description) == (True, None)
+
+
+def test_a_keyword_that_is_null_says_nothing() -> None:
+    tool = read_tool(
+        {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"default": None}}, "required": None}}
+    )
+    assert msgspec.json.decode(tool.schema) == {"type": "object", "properties": {"a": {"default": None}}}

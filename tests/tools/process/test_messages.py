@@ -36,7 +36,7 @@ def test_characters_that_are_not_valid_do_not_lose_the_result(escaped: bytes, te
             "deeper than 200 levels",
         ),
         (b'{"result":{"a":%b},"id" : "parley-3"}' % (b"[" * 300 + b"]" * 300), "deeper than 200 levels"),
-        (b'{"jsonrpc":"2.0","id":"parley-3","result":{', "is not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":"parley-3","result":{', "is not a valid message"),
     ],
 )
 def test_an_answer_that_cannot_be_read_is_an_error_of_its_call(line: bytes, reason: str) -> None:

@@ -4,7 +4,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.chat.messages import ChatRequest, Tool
+from app.chat.known_conversation import KnownConversation
+from app.chat.messages import ChatRequest, Message, Text, Tool
 from app.errors import InvalidInput
 from app.formats.body import ParsedRequest
 from app.formats.chat_body import parse_chat_body
@@ -12,7 +13,7 @@ from app.formats.request_limits import RequestLimits
 from app.params import PREFERRED_EFFORT, UNSENT, GenerateCfg
 from app.profiles import KINDS, Profile, find_profile
 from app.upstream.api import is_deterministic
-from app.upstream.chat_completions.request import build
+from app.upstream.chat_completions.request import _write_tool, build
 from msgspec.structs import replace
 
 from tests.each_case import each_case
@@ -404,3 +405,13 @@ def test_what_a_client_calls_itself_is_sent_where_the_server_knows_the_field() -
     assert not named.keys() & sent["vllm"].keys()
     own = replace(request(extra_body={"user": "own"}), caller_fields=named)
     assert build(own, "m", find_profile("openai", "chat_completions"))[0]["user"] == "own"
+
+
+def test_tools_are_written_once_for_a_conversation() -> None:
+    known = KnownConversation()
+    first, second = (Tool("f", {"name": "f"}), Tool("g", {"name": "g"})), (Tool("f", {"name": "f"}),)
+    for tools in (first, first, second, first):
+        request = ChatRequest("m", (Message("user", (Text("hi"),)),), tools)
+        plain, remembered = (build(one, "m", Profile())[0] for one in (request, replace(request, known=known)))
+        assert msgspec.json.encode(remembered) == msgspec.json.encode(plain)
+    assert isinstance(known.find(_write_tool, first)[1], msgspec.Raw)
