@@ -424,7 +424,9 @@ FACES: list[tuple[str, Json]] = [
     ("/v1/messages", CHAT | {"max_tokens": 100}),
     ("/v1/responses", {"model": "m", "input": "Weather?", "store": False, "stream": False}),
 ]
-_DIFFERS = re.compile(r'"(id|\w*_?id|function_id|created\w*|completed_at|ms|obfuscation)": ("[^"]*"|[\d.]+)')
+_DIFFERS = re.compile(
+    r'"(id|\w*_?id|function_id|created\w*|completed_at|finished_at|ms|obfuscation)": ("[^"]*"|[\d.]+)'
+)
 """What is not the same in two equal replies."""
 
 

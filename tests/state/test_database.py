@@ -1,5 +1,6 @@
 """Both kinds of state database keep the same contract."""
 
+import contextlib
 import select
 import socket
 import socketserver
@@ -11,14 +12,16 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 from app.state import Database, StateError, ValueRefused, open_database
-from app.state.migrations import MIGRATIONS, VERSION
+from app.state.migrations import MIGRATIONS, TABLES, VERSION
 from app.state.sqlite import SqliteDatabase
 from app.state.urls import FileUrl, PostgresUrl, parse_state_url
+from app.usage.totals import NUMBERS
 
 from tests.state.databases import KINDS, make_address
 
 PUT = "INSERT INTO spending VALUES (?, ?, ?, ?)"
 COUNT = "SELECT count(*) FROM spending"
+COUNTS = [name for name in NUMBERS if name != "cost"]
 
 
 @pytest.fixture(params=KINDS)
@@ -125,6 +128,47 @@ def test_a_database_of_usage_without_versions_keeps_its_totals(tmp_path: Path) -
         assert [row[3] for row in statements.execute("SELECT * FROM usage_totals")] == [7]
     assert database.version() == VERSION
     database.close()
+
+
+ROWS = (
+    (1, "usage_totals", {"day": "2026-11-22", "key": "a", "model": "m", **dict.fromkeys(COUNTS, 7), "cost": 0.5}),
+    (2, "kept_values", {"key": "k", "model": "m", "value": b"\0\xff", "stored_at": 1.5, "expires_at": 2.5}),
+    (3, "spending", {"counter": "key:a:spend_per_day", "period": "2026-11-22", "spent": 5, "reserved": 1}),
+    (
+        4,
+        "api_keys",
+        {"name": "a", "sha256": "f" * 64, "settings": "{}", "note": "", "created_at": 1.0, "created_by": "b"},
+    ),
+    (4, "api_key_changes", {"id": 1, "number": 3}),
+    (
+        6,
+        "revoked_api_keys",
+        {"name": "c", "settings": "{}", "note": "", "created_at": 1.0, "created_by": "b"}
+        | {"revoked_at": 2.0, "revoked_by": "b"},
+    ),
+)
+"""The first version that has a table, the table, and a row of it as that version wrote it."""
+
+
+def test_what_each_version_stored_is_read_by_this_one_and_by_that_one_again(tmp_path: Path) -> None:
+    assert {table for _, table, _ in ROWS} == {*TABLES}, "a new table needs a row here"
+    for version in range(1, VERSION + 1):
+        path = tmp_path / f"{version}.db"
+        database = SqliteDatabase(str(path))
+        database.migrate(version)
+        rows = [(table, row) for first, table, row in ROWS if first <= version]
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            for table, row in rows:
+                names, places = ", ".join(f'"{name}"' for name in row), ", ".join("?" * len(row))
+                connection.execute(f"INSERT INTO {table} ({names}) VALUES ({places})", tuple(row.values()))
+        assert count(database) == (version >= 3) and database.version() == VERSION
+        for _ in range(2):  # of the newest version, then of its own
+            with contextlib.closing(sqlite3.connect(path)) as connection:
+                for table, row in rows:
+                    names = ", ".join(f'"{name}"' for name in row)
+                    assert connection.execute(f"SELECT {names} FROM {table}").fetchall() == [tuple(row.values())]
+            database.migrate(version)
+        database.close()
 
 
 def test_a_snapshot_does_not_see_what_is_written_meanwhile(address: FileUrl | PostgresUrl) -> None:

@@ -192,6 +192,8 @@ class ResponseEventEncoder(DeltaEncoder):
         """Whether the server's own events are sent; None before the first one."""
         self._own_end: Json = {}
         """The server's own Response at the end of the reply."""
+        self._is_numbered = True
+        """Whether the last event has a sequence number: that of a server may have none."""
         self._own_data = b""
         """The server's last event, from which the next sequence number follows; empty if it is known."""
         self._beside_end: Json = {}
@@ -286,6 +288,8 @@ class ResponseEventEncoder(DeltaEncoder):
                 self._beside_end = {key: value[key] for key in value if key not in _END_FIELDS}
             if type(number := value.get("sequence_number")) is int:
                 self._number, self._own_data = number, b""
+            else:
+                self._is_numbered = False
             return b""
         if name == "response.output_item.done":
             self._output.append(msgspec.json.decode(data).get("item"))
@@ -327,7 +331,8 @@ class ResponseEventEncoder(DeltaEncoder):
         before = self._write_keepalives() if self._keepalives else b""
         number = self._number
         self._number = number + 1
-        return before + write_event({"type": kind, "sequence_number": number, **fields})
+        numbered = {"sequence_number": number} if self._is_numbered else {}
+        return before + write_event({"type": kind, **numbered, **fields})
 
     def _item_frame(self, kind: str, **fields: Any) -> bytes:
         """Write an event of the open item."""

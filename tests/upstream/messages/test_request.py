@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
 from app.errors import InvalidInput
 from app.profiles import find_profile
 from app.upstream.messages.request import build
 
+from tests.each_case import each_case
 from tests.upstream.messages.replies import Json
 
 USER = Message("user", (Text("Hi"),))
@@ -153,3 +154,175 @@ def test_the_text_of_joined_thoughts_is_not_sent_with_a_signature_of_one() -> No
     said = Message("assistant", (Text("a"),), extra={"reasoning_details": [item, {**item, "signature": "t"}]})
     body, warnings = write(USER, said, USER)
     assert body["messages"][1]["content"] == "a" and len(warnings) == 1
+
+
+@each_case(
+    ("choice", "profile", "sent", "warned"),
+    [
+        ("auto", {}, {"type": "auto"}, 0),
+        ("none", {"tool_choice_none": False}, None, 0),
+        ("f", {}, {"type": "tool", "name": "f"}, 0),
+        ({"type": "function", "function": {"name": "f"}}, {}, {"type": "tool", "name": "f"}, 0),
+        ("f", {"named_tool_choice": False}, {"type": "any"}, 0),
+        ("required", {"tool_choice_required": None}, None, 1),
+    ],
+)
+def test_a_choice_is_sent_as_the_server_takes_it(choice: Any, profile: Any, sent: Any, warned: int) -> None:
+    body, warnings = write_with(profile, (FUNCTION,), tool_choice=choice)
+    assert (body.get("tool_choice"), len(warnings)) == (sent, warned)
+
+
+@each_case("choice", ["g", {"type": "function"}, {"type": "function", "function": {"name": "g"}}])
+def test_a_choice_of_a_function_that_is_not_offered_is_refused(choice: Any) -> None:
+    with pytest.raises(InvalidInput, match="tool_choice"):
+        write(tools=(FUNCTION,), tool_choice=choice)
+    with pytest.raises(InvalidInput, match="tool_choice"):
+        write(tool_choice=choice)
+
+
+@each_case(
+    ("params", "profile", "sent", "warned"),
+    [
+        ({"temperature": 0.5, "top_k": 3}, {}, {"temperature": 0.5, "top_k": 3}, 0),
+        ({"temperature": 1.5}, {}, {"temperature": 1}, 1),
+        ({"temperature": 1.5}, {"max_temperature": 1.2}, {"temperature": 1.2}, 1),
+        ({"temperature": 1.5}, {"max_temperature": None}, {"temperature": 1.5}, 0),
+        ({"temperature": 0.5}, {"lacks": ("temperature", "top_p")}, {}, 1),
+        ({"top_p": 0.5}, {"lacks": ("temperature", "top_p")}, {}, 1),
+        ({"temperature": 0.5, "top_k": 3, "enable_thinking": True}, {}, {"thinking": {"type": "adaptive"}}, 2),
+        ({"stop": "X"}, {}, {"stop_sequences": ["X"]}, 0),
+        ({"stop": ["X", " "]}, {}, {"stop_sequences": ["X"]}, 0),
+        ({"stop": ["X"]}, {"lacks": ("stop",)}, {}, 0),
+        ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}, {}, 0),
+        ({"max_tokens": 500}, {"max_output_tokens": 100}, {"max_tokens": 100}, 1),
+        ({"response_format": {"type": "json_object"}}, {}, {}, 1),
+        ({"response_format": "odd"}, {}, {}, 0),
+        ({"response_format": {"type": "text"}}, {}, {}, 0),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "array"}}}},
+            {},
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "array"}}}},
+            0,
+        ),
+        (
+            {"response_format": {"type": "json_schema"}, "reasoning_effort": "low", "enable_thinking": False},
+            {"thinking_switch": "none"},
+            {"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}},
+            1,
+        ),
+        ({"extra_body": {"output_config": {"a": 1}}, "reasoning_effort": "low"}, {})
+        + ({"output_config": {"effort": "low", "a": 1}, "thinking": {"type": "adaptive"}}, 0),
+        ({"extra_body": {"user": None}}, {}, {}, 0),
+    ],
+)
+def test_an_option_is_sent_where_the_server_has_it(params: Any, profile: Any, sent: Any, warned: int) -> None:
+    body, warnings = write_with(profile, (), **params)
+    assert {name: body[name] for name in body if name not in ("model", "messages", "stream")} == {
+        "max_tokens": 8192,
+        **sent,
+    }
+    assert len(warnings) == warned
+
+
+def test_parallel_calls_that_a_server_cannot_switch_off_are_told() -> None:
+    assert (
+        "parallel_tool_calls"
+        in write_with({"parallel_tool_calls": False}, (FUNCTION,), parallel_tool_calls=False)[1][0]
+    )
+    body, _ = write(tools=(FUNCTION,), parallel_tool_calls=False)
+    assert body["tool_choice"] == {"type": "auto", "disable_parallel_tool_use": True}
+
+
+def test_a_field_that_the_server_does_not_accept_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="not a field"):
+        write_with({"extra_fields": ("a",)}, (), extra_body={"b": 1})
+
+
+def test_a_function_has_its_description_its_strictness_and_its_mark() -> None:
+    schema = {"name": "f", "description": "d", "strict": True, "parameters": {"properties": {}}}
+    body, _ = write(tools=(Tool("f", schema, CacheMark({"type": "ephemeral"}, "p")),))
+    assert body["tools"] == [
+        {"name": "f", "description": "d", "input_schema": {"type": "object", "properties": {}}, "strict": True}
+        | {"cache_control": {"type": "ephemeral"}}
+    ]
+
+
+def test_marks_of_the_system_and_of_results_count() -> None:
+    mark = CacheMark({"type": "ephemeral"}, "p")
+    call = Message("assistant", (ToolCall("f", "{}", "c"),))
+    result = Message("tool", (ToolResult((Text("r", mark),), "f", "c"),))
+    body, warnings = write(Message("system", (Text("s", mark),)), USER, call, result)
+    assert body["system"] == [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}]
+    assert body["messages"][2]["content"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}
+    assert not warnings
+
+
+def test_media_of_the_assistant_are_not_sent_and_a_conversation_without_content_is_refused() -> None:
+    picture = Media("image", ("http://x.test/a",))
+    body, warnings = write(USER, Message("assistant", (Text("a"), picture)), USER)
+    assert body["messages"][1]["content"] == "a" and len(warnings) == 1
+    with pytest.raises(InvalidInput, match="no message has content"):
+        write(Message("user", (Text(" "),)))
+
+
+def write_with(profile: dict[str, Any], tools: tuple[Tool, ...], **params: Any) -> Any:
+    """Return the body for a server of a changed profile as JSON, and the warnings."""
+    changed = find_profile("anthropic", "messages").model_copy(update=profile)
+    body, warnings = build(ChatRequest("m", (USER,), tools, params), "up", changed)
+    return json.loads(msgspec.json.encode(body)), warnings
+
+
+def test_a_detail_of_an_image_is_lost_with_a_warning() -> None:
+    body, warnings = write(Message("user", (Media("image", ("http://x.test/a",), detail="low"),)))
+    assert body["messages"][0]["content"][0]["source"]["url"] == "http://x.test/a" and len(warnings) == 1
+
+
+def test_unsigned_thinking_is_sent_to_servers_that_take_it() -> None:
+    thought = Message("assistant", (Reasoning("hm"), Text("a")))
+    body, _ = write(USER, thought, USER, kind="anthropic_compatible")
+    assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
+    assert write(USER, thought, USER)[0]["messages"][1]["content"] == "a"
+
+
+@each_case(
+    "item",
+    [
+        {
+            "type": "provider.item",
+            "item": {"type": "web_search_tool_result", "content": [{"type": "image", "source": {}}]},
+        },
+        {"type": "provider.item", "item": 5},
+        {"type": "future"},
+        {"type": "reasoning.encrypted", "data": 5},
+    ],
+)
+def test_an_odd_detail_is_not_sent(item: Json) -> None:
+    url = {"type": "image", "source": {"type": "url", "url": "http://10.0.0.1/"}}
+    if isinstance(item.get("item"), dict):
+        item["item"]["content"] = [url]
+    said = Message("assistant", (Text("a"),), extra={"reasoning_details": [item | {"format": "anthropic-claude-v1"}]})
+    assert write(USER, said, USER)[0]["messages"][1]["content"] == "a"
+
+
+def test_ids_that_become_the_same_stay_apart_and_calls_stand_behind_the_texts() -> None:
+    calls = Message("assistant", (ToolCall("f", "{}", "a:1"), Text("later"), ToolCall("f", "{}", "a.1")))
+    results = Message("tool", (ToolResult((Text("r"),), "f", "a:1"), ToolResult((Text("s"),), "f", "a.1")))
+    body, _ = write(USER, calls, results)
+    written = body["messages"][1]["content"]
+    assert [block["type"] for block in written] == ["text", "tool_use", "tool_use"]
+    assert [block["id"] for block in written[1:]] == ["a_1", "a_1_1"]
+    assert [block["tool_use_id"] for block in body["messages"][2]["content"]] == ["a_1", "a_1_1"]
+
+
+def test_the_end_of_a_prefill_with_thought_is_stripped_too() -> None:
+    item = {"type": "reasoning.text", "signature": "s", "text": "t", "format": "anthropic-claude-v1"}
+    body, _ = write(USER, Message("assistant", (Text("It is \n"),), extra={"reasoning_details": [item]}))
+    assert [block.get("text") for block in body["messages"][-1]["content"]] == [None, "It is"]
+
+
+def test_a_turn_with_a_text_before_its_calls_has_no_thought() -> None:
+    body, warnings = write(USER, thinking_budget=2000)
+    assert body["thinking"]["type"] == "enabled" and not warnings
+    picture = Message("user", (Media("image", ("http://x.test/a",)),))
+    body, warnings = write(USER, Message("assistant", (Text("a"),)), picture, thinking_budget=2000)
+    assert body["thinking"]["type"] == "enabled" and not warnings

@@ -258,3 +258,10 @@ def test_a_server_that_stores_nothing_is_asked_for_its_reasoning(include: Any, s
     with Running(SETTINGS | {"models": {"m": model}}, server) as gateway:
         gateway.post("/v1/responses", {"model": "m", "input": "Hi", "include": include})
     assert [json.loads(request.content)["include"] for request in server.requests] == [sent]
+
+
+def test_events_without_numbers_get_none() -> None:
+    events = [{name: event[name] for name in event if name != "sequence_number"} for event in own_events()]
+    with Running(SETTINGS, serve(events)) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    assert [frame.get("sequence_number") for frame in frames(answer)] == [None] * len(events)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from app.chat.messages import ChatRequest, Message, Text, Tool
+from app.chat.messages import ChatRequest, Message, Reasoning, Text, Tool
 from app.errors import InvalidInput
 from app.profiles import Profile, find_profile
 from app.upstream.responses.request import build
@@ -134,3 +134,32 @@ def test_what_a_client_calls_itself_is_sent_where_the_server_knows_the_field() -
     body, _ = build(asked, "up", OPENAI)
     assert {name: body[name] for name in named} == {**named, "user": "own"}
     assert not named.keys() & build(ChatRequest("m", (USER,), caller_fields=named), "up", OTHER)[0].keys()
+
+
+@each_case(
+    ("params", "profile", "sent", "warned"),
+    [
+        ({"parallel_tool_calls": False}, {}, {"parallel_tool_calls": False}, 0),
+        ({"parallel_tool_calls": False}, {"parallel_tool_calls": False}, {}, 1),
+        ({"top_p": 0.5}, {"lacks": ("top_p",)}, {}, 1),
+        ({"thinking_budget": 5}, {"thinking_budget": "thinking_budget"}, {"thinking_budget": 5}, 0),
+        ({"tool_choice": "required"}, {"tool_choice_required": None}, {}, 1),
+        ({"tool_choice": "g"}, {"tool_choice_required": None, "named_tool_choice": False}, {}, 1),
+        ({"verbosity": "low"}, {}, {"text": {"verbosity": "low"}}, 0),
+    ],
+)
+def test_an_option_is_sent_where_the_server_has_it(params: Any, profile: Any, sent: Any, warned: int) -> None:
+    body, warnings = build_body(params, OTHER.model_copy(update=profile), TOOLS)
+    known = ("model", "input", "tools", "store", "stream")
+    assert {name: body[name] for name in body if name not in known} == sent
+    assert len(warnings) == warned
+
+
+def test_a_field_that_the_server_does_not_accept_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="not a field"):
+        build_body({"extra_body": {"b": 1}}, OTHER.model_copy(update={"extra_fields": ("a",)}))
+
+
+def test_a_conversation_without_content_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no message has content"):
+        build(ChatRequest("m", (Message("assistant", (Reasoning("hm"),)),)), "up", OTHER)

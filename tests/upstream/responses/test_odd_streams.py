@@ -1,0 +1,262 @@
+"""Streams that leave out, cut or mix what others send."""
+
+import json
+from typing import Any
+
+from app.chat.accumulator import MessageAccumulator
+from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed
+from app.upstream.reply.tool_calls import MAX_CALLS
+from app.upstream.responses.api import make_passing_reader
+
+from tests.each_case import each_case
+from tests.upstream.responses.reader import Json, read_events, write_stream
+
+COMPLETED: Json = {"type": "response.completed", "response": {"status": "completed", "output": []}}
+CALL: Json = {"type": "function_call", "call_id": "c", "name": "f"}
+REPLY: Json = {"object": "response", "status": "completed", "output": []}
+
+
+def added(index: int | None, **item: Any) -> Json:
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def done(index: int | None, **item: Any) -> Json:
+    return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def delta(name: str, said: Any, index: int | None = 0, **fields: Any) -> Json:
+    return {"type": f"response.{name}.delta", "delta": said, "output_index": index, **fields}
+
+
+def summarize(events: list[Event]) -> tuple[list[tuple[str, str]], str]:
+    """Return the messages by their kind and text, and the end: a finish reason or the code of a fault."""
+    accumulator = MessageAccumulator()
+    accumulator.feed(events)
+    end = events[-1]
+    assert isinstance(end, Finish | Failed)
+    told: list[tuple[str, str]] = [(one.kind, one.text) for one in accumulator.messages]
+    return told, end.fault.code if isinstance(end, Failed) else end.reason
+
+
+HALF = [delta("output_text", "a\ud83d")]
+
+
+@each_case(
+    ("events", "told", "end"),
+    [
+        ([*HALF, COMPLETED], [("content", "a\ufffd")], "stop"),
+        ([*HALF, delta("output_text", "\ude00"), COMPLETED], [("content", "a😀")], "stop"),
+        ([*HALF, {"type": "error", "message": "no", "code": "server_error"}], [("content", "a\ufffd")], "server_error"),
+        ([delta("refusal", "no"), delta("output_text", "a"), COMPLETED], [("content", "no"), ("content", "a")], "stop"),
+        (
+            [delta("reasoning_text", "a"), delta("reasoning_text", "b"), COMPLETED],
+            [("reasoning_content", "ab")],
+            "stop",
+        ),
+        (
+            [delta("reasoning_text", "a"), {"type": "response.reasoning_text.done", "output_index": 0, "text": "ab"}]
+            + [COMPLETED],
+            [("reasoning_content", "ab")],
+            "stop",
+        ),
+        (
+            [added(0, **CALL), delta("function_call_arguments", '{"a"'), delta("function_call_arguments", ": 1}")]
+            + [
+                {"type": "response.function_call_arguments.done", "output_index": 0, "arguments": '{"a": 1}'},
+                COMPLETED,
+            ],
+            [("function_call", '{"a": 1}')],
+            "tool_calls",
+        ),
+        (
+            [added(0, **CALL), {"type": "response.function_call_arguments.done", "output_index": 0}, COMPLETED],
+            [("function_call", "{}")],
+            "tool_calls",
+        ),
+        (
+            [delta("function_call_arguments", '{"a": 1}'), done(0, **CALL, arguments='{"a": 1}'), COMPLETED],
+            [("function_call", '{"a": 1}')],
+            "tool_calls",
+        ),
+        (
+            [added(0, **CALL), delta("output_text", "b", 1), delta("output_text", " ", 2), COMPLETED],
+            [("function_call", "{}"), ("content", "b ")],
+            "tool_calls",
+        ),
+        ([added(0, type="message"), done(0, type="message"), done(0, type="message"), COMPLETED], [], "stop"),
+        ([delta("output_text", "a", None), delta("output_text", "b", None), COMPLETED], [("content", "ab")], "stop"),
+        ([{"type": "response.output_text.annotation.added", "output_index": 5}, COMPLETED], [], "stop"),
+        ([delta("output_text", "a"), {"type": "response.failed", "response": {}}], [("content", "a")], "server_error"),
+        ([delta("output_text", "a"), {"type": "response.completed"}], [("content", "a")], "stop"),
+        ([{"type": "other.event"}, delta("output_text", "a"), COMPLETED], [("content", "a")], "stop"),
+        (
+            [
+                delta("output_text", "a"),
+                {"type": "response.completed", "response": {"output": ["odd", {"type": "message"}]}},
+            ],
+            [("content", "a")],
+            "stop",
+        ),
+    ],
+)
+def test_what_a_stream_says_is_told(events: list[Json], told: list[tuple[str, str]], end: str) -> None:
+    data = b"".join(b"data: %b\n\n" % json.dumps(event).encode() for event in events)
+    assert summarize(read_events([data])) == (told, end)
+
+
+@each_case(
+    ("data", "code"),
+    [
+        (b"data: [DONE]\n\n", "upstream_incomplete"),
+        (b"data: {\n\n", "upstream_protocol"),
+        (b"<html>", "upstream_protocol"),
+        (b"", "upstream_incomplete"),
+        (b"event: error\ndata: out of memory\n\n", "server_error"),
+        (b'data: {"message": "Overloaded"}\n\nevent: error\n\n', "overloaded"),
+        (b'data: {"detail": "Not Found"}\n\n', "server_error"),
+        (b'data: {"x": 1}\n\n', "upstream_incomplete"),
+        (b"data: 5\n\n", "upstream_incomplete"),
+    ],
+)
+def test_a_body_that_is_no_reply_is_a_typed_fault(data: bytes, code: str) -> None:
+    end = read_events([data])[-1]
+    assert isinstance(end, Failed)
+    assert end.fault.code == code
+
+
+def test_more_calls_than_a_reply_may_have_are_a_fault() -> None:
+    calls = [added(number, **CALL | {"call_id": f"c{number}"}) for number in range(MAX_CALLS + 2)]
+    assert summarize(read_events([write_stream(*calls)]))[1] == "upstream_protocol"
+    items = [CALL | {"call_id": f"c{number}", "arguments": "{}"} for number in range(MAX_CALLS + 2)]
+    assert summarize(read_events([json.dumps(REPLY | {"output": items}).encode()]))[1] == "upstream_protocol"
+
+
+def test_usage_of_an_incomplete_reply_and_its_picture_are_told() -> None:
+    picture = {"type": "image_generation_call", "id": "i", "result": "aGk="}
+    failed = {"type": "response.incomplete", "response": {"usage": {"input_tokens": 3, "output_tokens": 2}}}
+    end = read_events([write_stream(done(0, **picture), failed)])
+    assert isinstance(end[-1], Finish) and end[-1].usage is not None
+    assert end[-1].usage["prompt_tokens"] == 3
+    assert sorted(type(event).__name__ for event in end) == ["Extra", "Finish", "MediaOutput"]
+
+
+def test_an_item_keeps_what_its_end_says_beside_its_text() -> None:
+    said = {"type": "message", "id": "m", "phase": "final_answer"}
+    content = [{"type": "output_text", "text": "a", "annotations": [{"url": "u"}]}, {"type": "output_text", "text": ""}]
+    events = read_events(
+        [write_stream(delta("output_text", "a", item_id="m"), done(0, **said, content=content), COMPLETED)]
+    )
+    extras = [event.fields for event in events if isinstance(event, Extra)]
+    assert {"extra_content": {"openai": {"phase": "final_answer"}}} in extras
+    assert {"annotations": [{"url": "u"}]} in extras
+
+
+def test_a_tool_that_failed_at_the_server_is_no_failure_of_the_reply_that_passes() -> None:
+    failed = {"type": "response.mcp_call.failed", "output_index": 0}
+    reader, assembler = make_passing_reader("r")
+    events = [delta("output_text", "a", 1), failed, COMPLETED, delta("output_text", "late", 1)]
+    out = assembler.feed(reader.feed(write_stream(*events)))
+    assert [event.name for event in out if isinstance(event, Passed)] == [event["type"] for event in events[:3]]
+    reader, assembler = make_passing_reader("r")
+    (end,) = assembler.feed(reader.feed(b"event: error\ndata: out of memory\n\n"))
+    assert isinstance(end, Failed)
+
+
+def test_a_passed_event_is_one_line_and_one_with_an_odd_name_is_left_out() -> None:
+    reader, assembler = make_passing_reader("r")
+    odd = b'data: {"type": "a\\nb"}\n\n'
+    begun = b'data: {"type": "response.output_text.delta",\ndata: "delta": "a", "output_index": 0}\n\n'
+    out = assembler.feed(reader.feed(odd + begun))
+    assert [event.data for event in out if isinstance(event, Passed)] == [
+        '{"type": "response.output_text.delta", "delta": "a", "output_index": 0}'
+    ]
+
+
+@each_case(
+    ("events", "told", "details"),
+    [
+        (
+            [done(0, type="reasoning", id=5, encrypted_content="E"), delta("output_text", "a", 1)],
+            [("content", "a")],
+            [{"type": "reasoning.encrypted", "data": "E", "format": "openai-responses-v1"}],
+        ),
+        (
+            [delta("reasoning_text", "a"), done(0, type="reasoning", id="rs", encrypted_content="E")],
+            [("reasoning_content", "a")],
+            [{"type": "reasoning.encrypted", "data": "E", "id": "rs", "format": "openai-responses-v1"}],
+        ),
+        (
+            [delta("reasoning_text", " "), delta("output_text", "a", 1)],
+            [("reasoning_content", " "), ("content", "a")],
+            [],
+        ),
+        (
+            [delta("reasoning_text", "a"), {"type": "response.output_item.other", "item": {}}],
+            [("reasoning_content", "a")],
+            [],
+        ),
+        (
+            [
+                added(0, type="message"),
+                delta("output_text", "a"),
+                added(1, type="message"),
+                delta("output_text", "b", 1),
+            ],
+            [("content", "a\n\nb")],
+            [],
+        ),
+        (
+            [added(0, **CALL), delta("function_call_arguments", "{"), added(1, **CALL | {"call_id": "d"})]
+            + [
+                delta("function_call_arguments", '"a":'),
+                delta("function_call_arguments", "1}"),
+                done(1, **CALL, namespace="n"),
+            ],
+            [("function_call", '{"a":1}'), ("function_call", "{}")],
+            [],
+        ),
+        (
+            [added(0, type="custom_tool_call", call_id="c", name="f"), delta("custom_tool_call_input", "ls")]
+            + [done(0, type="custom_tool_call", call_id="c", name="f", input="ls")],
+            [("function_call", '{"input": "ls"}')],
+            [],
+        ),
+    ],
+)
+def test_items_are_told_at_their_place(events: list[Json], told: list[tuple[str, str]], details: list[Json]) -> None:
+    found = read_events([write_stream(*events, COMPLETED)])
+    messages = summarize(found)[0]
+    assert [one for one in messages if one[1].strip()] == [one for one in told if one[1].strip()]
+    extras = [event.fields for event in found if isinstance(event, Extra)]
+    assert [item for fields in extras for item in fields.get("reasoning_details", [])] == details
+
+
+def test_an_annotation_belongs_to_its_text() -> None:
+    annotation = {"type": "response.output_text.annotation.added", "output_index": 0, "annotation": {"url": "u"}}
+    events = read_events([write_stream(delta("output_text", "a"), annotation, COMPLETED)])
+    assert Extra({"annotations": [{"url": "u"}]}) in events
+
+
+def test_items_of_the_end_without_ids_are_those_of_their_place() -> None:
+    output = [{"type": "message", "content": "a"}, {"type": "message", "content": "bc"}]
+    end = COMPLETED | {"response": {"output": output}}
+    data = write_stream(delta("output_text", "a"), delta("output_text", "b", 1), end)
+    assert summarize(read_events([data]))[0] == [("content", "a\n\nbc")]
+
+
+@each_case(
+    "data",
+    [
+        b'data: {"type": 5, "error": {"message": "no", "x": [1.5, null, "\\ud83d"]}}\n\n',
+        b'data: {"x": 1}\nevent: error\n\n',
+    ],
+)
+def test_an_error_that_only_the_lenient_decoder_reads_is_one(data: bytes) -> None:
+    assert isinstance(read_events([data])[-1], Failed)
+
+
+def test_a_broken_body_is_the_fault_of_its_connection() -> None:
+    reader, assembler = make_passing_reader("r")
+    assembler.feed(reader.feed(write_stream(delta("output_text", "a"))))
+    *_, end = assembler.close(fault=Fault("upstream_incomplete", "reset", transient=True))
+    assert isinstance(end, Failed) and end.fault.message == "reset"
