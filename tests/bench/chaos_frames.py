@@ -1,4 +1,4 @@
-"""Frames of `POST /v1/chat`, as the clients of the chaos run read them."""
+"""Frames as the chaos run reads them."""
 
 import json
 from typing import Any
