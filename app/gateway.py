@@ -19,7 +19,7 @@ from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, Found
 from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
-from app.chat.fetched_urls import find_fetched_urls
+from app.chat.fetched_urls import find_body_urls
 from app.chat.messages import Beginning, ChatRequest, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
@@ -234,9 +234,8 @@ class Gateway:
         if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
             return None
         if request.passed is not None:
-            request = replace(
-                request, passed=replace(request.passed, urls=tuple(find_fetched_urls(request.passed.body)))
-            )
+            urls = find_body_urls(request.passed.body, request.known)
+            request = replace(request, passed=replace(request.passed, urls=urls))
         only = replace(route, deployments=(deployment,))
         wanted = await asyncio.to_thread(self.find_media_requests, only, request)
         media = await self.load_media(only, request, wanted, take_memory, caller)
@@ -505,7 +504,9 @@ def _hash_prefix(body: Mapping[str, Any], api: Api, before: Beginning | None = N
     """Hash what a server's prefix cache sees first: the model, and the messages up to the first of the user."""
     given = body[api.conversation] if before is None else before.head
     # A text in a client's own body is one message of the user.
-    messages: Sequence[Mapping[str, Any]] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    messages: Sequence[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    if messages and isinstance(messages[0], msgspec.Raw):
+        messages = [*msgspec.json.decode(b"[%b]" % bytes(messages[0])), *messages[1:]]
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
     seen: list[Any] = [body["model"], messages[: end + 1]]
     if api.system is not None:

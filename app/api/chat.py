@@ -31,7 +31,7 @@ from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyRespo
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
-from app.chat.fetched_urls import find_fetched_urls
+from app.chat.fetched_urls import find_body_urls
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -140,7 +140,7 @@ def _choose_passing(
             raise conversation.refusal
         return replace(parsed, request=replace(conversation, passed=None))
     headers = read_passed_headers(request.scope)
-    urls = tuple(find_fetched_urls(passed.body))
+    urls = find_body_urls(passed.body, conversation.known)
     conversation = replace(conversation, passed=replace(passed, headers=headers, urls=urls), server_tools=None)
     steps = [find_translating_step(conversation, one.profile) for one in speaking]
     passes = len(speaking) == len(route.deployments) and not any(steps)

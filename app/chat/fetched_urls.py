@@ -4,8 +4,10 @@ They are the sources of images and documents, and remote MCP servers. A URL in t
 the results of a search is only text to the server.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
+
+from app.chat.known_conversation import KnownConversation, gather
 
 _URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url"))
 """Fields whose text or whose `url` is fetched."""
@@ -15,6 +17,21 @@ _DATA = frozenset(("file_data", "input_audio"))
 """Fields with base64, in whose place some servers take a URL."""
 _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
 """Fields in which nothing is fetched."""
+
+
+def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> tuple[tuple[str, str], ...]:
+    """Return `find_fetched_urls` of a body; those of the beginning of its conversation may be known."""
+    conversation = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
+    if known is None or conversation is None:
+        return tuple(find_fetched_urls(body))
+    entries: list[Any] = body[conversation]
+
+    def read(start: int, end: int) -> tuple[tuple[str, str], ...]:
+        found = (find_fetched_urls(entries[place], f"{conversation}[{place}]") for place in range(start, end))
+        return tuple([url for urls in found for url in urls])
+
+    others = find_fetched_urls({name: value for name, value in body.items() if name != conversation})
+    return tuple(sorted((*others, *gather(find_body_urls, read, entries, known, ()))))
 
 
 def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:

@@ -1,7 +1,9 @@
 """`KnownConversation`: what was made of the beginning of a conversation that a client sends again with each request."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T", int, tuple[tuple[str, str], ...])
 
 MAX_KEPT = 16
 """How many things are kept of a conversation: several servers may be sent it."""
@@ -29,13 +31,24 @@ class KnownConversation:
         self._kept[what] = (given, value)
 
 
-def add_up(count: Callable[[Sequence[Any]], int], given: Sequence[Any], known: KnownConversation | None) -> int:
-    """Return what the function counts in a list; what it counted in the beginning may be known."""
+def add_up(
+    count: Callable[[Sequence[Any]], int], given: Sequence[Any], known: KnownConversation | None, what: Any = None
+) -> int:
+    """Return what the function counts in a list; what it counted in the beginning may be known for `what`, which is the
+    function itself by default."""
+    return gather((add_up, what or count), lambda start, end: count(given[start:end]), given, known, 0)
+
+
+def gather(
+    what: Any, read: Callable[[int, int], T], given: Sequence[Any], known: KnownConversation | None, nothing: T
+) -> T:
+    """Return what is read of a list: the sum of what `read` returns for parts of it, each from a place up to another
+    one. What was read for `what` of the beginning may be known; otherwise it depends only on what is given."""
     if known is None:
-        return count(given)
-    total, number = known.find(count, given) or (0, 0)
+        return read(0, len(given))
+    total, number = known.find(what, given) or (nothing, 0)
     end = max(number, len(given) - CHANGED_MESSAGES)
     if end > number:
-        total += count(given[number:end])
-        known.keep(count, given[:end], (total, end))
-    return total + count(given[end:])
+        total += read(number, end)
+        known.keep(what, given[:end], (total, end))
+    return total + read(end, len(given))

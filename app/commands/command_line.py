@@ -144,9 +144,10 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     for name, text in (("export", "print all that a caller stored, as JSON lines"), ("delete", "delete all of it")):
         owner = actions.add_parser(name, help=text)
         owner.add_argument("key", metavar="NAME", help="the name of the caller's API key")
+    actions.add_parser("release", help="give back the money that killed gateways had reserved of limits of spending")
     for name, action in actions.choices.items():
         action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
-        if name in ("migrate", "restore", "delete"):
+        if name in ("migrate", "restore", "delete", "release"):
             action.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
 
 

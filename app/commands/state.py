@@ -8,6 +8,8 @@ import sys
 from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.commands.confirmation import confirm
+from app.limits.spending import release_reserved
+from app.limits.values import UNITS_OF_MONEY
 from app.state import Database, StateError, open_database
 from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
 from app.state.migrations import VERSION
@@ -53,6 +55,17 @@ def _run(arguments: argparse.Namespace, database: Database) -> int:
             if not confirm(question, confirmed=arguments.yes):
                 return 1
             print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
+        case "release":
+            return _release(database, confirmed=arguments.yes)
+    return 0
+
+
+def _release(database: Database, *, confirmed: bool) -> int:
+    question = "Give back all reserved money? Requests in progress may then exceed their limits by what they cost."
+    if not confirm(question, confirmed=confirmed):
+        return 1
+    lines = [f"{counter} {period}: {parts / UNITS_OF_MONEY:g}" for counter, period, parts in release_reserved(database)]
+    print("\n".join(lines) or "nothing is reserved")
     return 0
 
 

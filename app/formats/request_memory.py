@@ -8,6 +8,7 @@ they are the objects of the earlier request.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import is_
 from threading import Lock
 from typing import Any, TypeVar
@@ -83,6 +84,17 @@ class RememberedRequest:
         """About how many bytes of memory it takes."""
         end, before = (self.ends[-1], self.sizes[-1]) if self.ends else (0, 0)
         return before + _count_held(self.raw, end, len(self.raw))
+
+    def forget(self, successor: "RememberedRequest | None" = None) -> None:
+        """Drop what was found out about the entries that the `successor` does not have. Much of it refers to entries
+        again, so that they would wait for the garbage collector, which runs rarely."""
+        kept = {id(entry) for entry in successor.list_entries()} if successor is not None else ()
+        for entry in self.list_entries():
+            if type(entry) is Entry and id(entry) not in kept:
+                entry.found.clear()
+
+    def list_entries(self) -> Iterator[Any]:
+        return chain(self.entries, *self.lists.values())
 
     def find_places(self) -> None:
         """Find where the entries are."""
@@ -195,15 +207,17 @@ class RequestMemory:
                 found, longest = request, common
         return found, longest
 
+    def is_too_large(self, size: int) -> bool:
+        """Whether a request that takes so many bytes of memory is not remembered."""
+        return size > self._max_bytes // _LARGEST_SHARE
+
     def add(self, scope: str, request: RememberedRequest, instead_of: RememberedRequest | None = None) -> None:
         """Remember a request of a caller, `instead_of` another one that it repeats."""
         size = request.size
-        if size > self._max_bytes // _LARGEST_SHARE:
-            return
         with self._lock:
             held = self._requests.get(scope, {})
             for number in [number for number, (other, _) in held.items() if other is instead_of]:
-                self._drop(number)
+                self._drop(number, request)
             self._added += 1
             self._requests.setdefault(scope, {})[self._added] = (request, size)
             self._callers[self._added] = scope
@@ -211,10 +225,12 @@ class RequestMemory:
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._callers)))
 
-    def _drop(self, number: int) -> None:
+    def _drop(self, number: int, successor: RememberedRequest | None = None) -> None:
         scope = self._callers.pop(number)
         requests = self._requests[scope]
-        self._bytes -= requests.pop(number)[1]
+        request, size = requests.pop(number)
+        self._bytes -= size
+        request.forget(successor)
         if not requests:
             del self._requests[scope]
 
@@ -278,6 +294,9 @@ class CallerMemory:
                 return None
             body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
             request = RememberedRequest(data, field, body)
+        if self._memory.is_too_large(request.size):
+            self._memory.count(0, len(raw))
+            return {name: _make_plain(value) for name, value in body.items()}
         repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_MESSAGES
         self._memory.add(self._scope, request, earlier if repeated else None)
         self._memory.count(remembered, len(raw) - remembered)
@@ -328,6 +347,13 @@ def _make_entry(value: Any) -> Any:
 
 def _make_entries(value: Any) -> Any:
     return list(map(_make_entry, value)) if isinstance(value, list) else value
+
+
+def _make_plain(value: Any) -> Any:
+    """Return a list without `Entry`."""
+    if not isinstance(value, list):
+        return value
+    return [dict(one) if type(one) is Entry else one for one in value]
 
 
 class _KeptState(Struct, frozen=True):

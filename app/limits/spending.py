@@ -224,6 +224,16 @@ class Spending:
         return results
 
 
+def release_reserved(database: Database) -> list[tuple[str, str, int]]:
+    """Give back all that is reserved, and return the counters with their periods and parts of the currency. It is what
+    requests in progress may cost, and what killed processes had reserved. Raises StateError."""
+    with database.transaction() as statements:
+        query = "SELECT counter, period, reserved FROM spending WHERE reserved > 0 ORDER BY counter, period"
+        found = statements.execute(query + statements.lock_rows)
+        statements.execute("UPDATE spending SET reserved = 0 WHERE reserved > 0")
+    return [(str(counter), str(period), int(reserved)) for counter, period, reserved in found]
+
+
 def name_period(kind: Kind, now: float, zone: tzinfo) -> str:
     """Return the name of the day, `2026-11-26`, or of the month, `2026-11`."""
     return datetime.fromtimestamp(now, zone).strftime("%Y-%m-%d" if kind == "spend_per_day" else "%Y-%m")

@@ -1,7 +1,7 @@
 """The APIs of model servers. Each has a package here with a body writer and a reply reader around the same
 conversation and the same events, so that nothing else depends on which API a server speaks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
+from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
 from app.chat.messages import NOTHING, ChatRequest
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
@@ -86,6 +87,26 @@ def repair_refused(api: Api, body: bytes, fault: Fault) -> bytes | None:
 def find_api(name: ApiName) -> Api:
     """Return an API. Its package is imported when it is first needed: most gateways use only one of them."""
     return cast(Api, import_module(f"app.upstream.{name}.api").API)
+
+
+def list_entries(
+    entries: Sequence[Any], convert: Callable[[Any], Any], rule: Any, known: KnownConversation | None
+) -> list[Any]:
+    """Return the entries of a client's own conversation as they are sent: what `convert` returns for each of them, by
+    this rule, without those for which it is None. What was written for an earlier request is one `msgspec.Raw`."""
+
+    def read(start: int, end: int) -> list[Any]:
+        return [one for one in map(convert, entries[start:end]) if one is not None]
+
+    if known is None:
+        return read(0, len(entries))
+    what = (list_entries, rule)
+    written, number = known.find(what, entries) or (b"", 0)
+    end = max(number, len(entries) - CHANGED_MESSAGES)
+    if end > number:
+        written = b",".join(filter(None, (written, msgspec.json.encode(read(number, end))[1:-1])))
+        known.keep(what, entries[:end], (written, end))
+    return [*([msgspec.Raw(written)] if written else ()), *read(end, len(entries))]
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.test_checked_output import CHAT, MESSAGES, PARLEY, RESPONSES, SCHEMA, settings, warnings
+from tests.api.checked_requests import CHAT, MESSAGES, PARLEY, RESPONSES, SCHEMA, settings, warnings
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running, streamed
 

@@ -8,8 +8,8 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from tests.api.test_checked_output import BAD, CHAT, FENCED, GOOD, MESSAGES, PARLEY, RESPONSES, body, settings, warnings
-from tests.api.test_tool_replies import NOW, calls, chunk, says
+from tests.api.checked_requests import BAD, CHAT, FENCED, GOOD, MESSAGES, PARLEY, RESPONSES, body, settings, warnings
+from tests.api.tool_turns import NOW, calls, chunk, says
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running
 from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer

@@ -194,3 +194,22 @@ def test_what_is_remembered_of_many_sessions_takes_no_more_than_the_limit(
     measure(0)  # what is made once
     held = measure(limit) - measure(0)
     assert 0.3 * limit < held <= limit
+
+
+@each_case("path", WRITERS)
+def test_what_is_not_remembered_any_more_is_freed_without_the_garbage_collector(
+    gateways: tuple[Observed, Observed], path: str
+) -> None:
+    gateway = gateways[0].running
+    gateway.context.requests = RequestMemory(2 * 1024 * 1024)
+    bodies = [
+        WRITERS[path](make_conversation(14, 10, seed).until(rounds), "m") for seed in range(10) for rounds in (13, 14)
+    ]
+    gc.collect()
+    gc.disable()
+    try:
+        for raw in bodies:
+            assert gateway.post(path, raw, {"cache-control": "no-store"}).status == 200
+        assert gc.collect() < 100  # a session has thousands of objects
+    finally:
+        gc.enable()

@@ -12,36 +12,15 @@ from app.access import hash_key
 from app.chat.server_tools import ToolBounds
 from msgspec.structs import replace
 
+from tests.api.tool_turns import NOW, SET, calls, chunk, says
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.tool_loop.fake_servers import FakeServers, make_tool, text_answer
 from tests.tool_loop.golden_cases import join_deltas
 
 Json = dict[str, Any]
 CHAT: Json = {"model": "m", "messages": [{"role": "user", "content": "Weather?"}], "stream": False}
-NOW, SET = make_tool("wx", "now"), make_tool("wx", "set", approval=True)
 KEY = "key-of-alice-0001"
 HEADERS = {"authorization": f"Bearer {KEY}"}
-
-
-def chunk(delta: Json, finish: str | None = None, cost: float | None = None) -> bytes:
-    body: Json = {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-    if finish is not None:
-        body["usage"] = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-        body["usage"] |= {} if cost is None else {"cost": cost}
-    return f"data: {json.dumps(body)}\n\n".encode()
-
-
-def calls(*names: str, text: str = "I look.", cost: float | None = None, finish: str = "tool_calls") -> httpx.Response:
-    called = [
-        {"index": at, "id": f"call_{at}", "type": "function", "function": {"name": name, "arguments": "{}"}}
-        for at, name in enumerate(names)
-    ]
-    pieces = [chunk({"content": text}), chunk({"tool_calls": called}), chunk({}, finish, cost), b"data: [DONE]\n\n"]
-    return streamed(*pieces)
-
-
-def says(text: str = "Sunny.", cost: float | None = None) -> httpx.Response:
-    return streamed(chunk({"content": text}), chunk({}, "stop", cost), b"data: [DONE]\n\n")
 
 
 class Model(ModelServer):

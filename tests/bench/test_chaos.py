@@ -1,16 +1,16 @@
 """What the chaos run finds wrong with a reply, and what it excuses."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from chaos_checks import find_crashes, read_gauges
 from chaos_readers import ChatReader, CompletionReader, ReplyReader, WrongReplyError, read_whole
 from chaos_replies import SAME, Question, Received, answer, find_mistake
 from chaos_results import Results
+
+from tests.bench.chaos_frames import OPENING, frame
 
 STEADY = Question("q1", "steady", 30, 5).prompt
 VARYING = Question("q2", "varying", 30, 5).prompt
@@ -64,14 +64,6 @@ def test_parts_of_two_calls_are_not_one_reply() -> None:
     assert "content is wrong" in find_mistake(VARYING, replace(one, content=one.content[:30] + other.content[30:]))
 
 
-def frame(seq: int, type_: str, **fields: Any) -> bytes:
-    return (
-        b"id: %d\nevent: %b\ndata: " % (seq, type_.encode())
-        + json.dumps({"type": type_, "seq": seq, **fields}).encode()
-    )
-
-
-OPENING = frame(1, "response.started", response_id="chat-1")
 STARTED = frame(2, "message.started", index=0, kind="content", message={"role": "assistant"})
 DELTA = frame(3, "message.delta", index=0, delta={"content": "hello"})
 FULL = frame(4, "message.completed", index=0, message={"role": "assistant", "content": "hello"})

@@ -11,7 +11,7 @@ from chaos_loops import PlannedCall, answer_conversation, answer_turn, find_loop
 from chaos_readers import ChatReader, CompletionReader, read_whole
 from chaos_replies import Question, Received, ServedCall, ServedResult
 
-from tests.bench.test_chaos import OPENING, frame
+from tests.bench.chaos_frames import OPENING, frame
 
 PROMPTS = (Question(f"q{number}", "loop", 5, 0).prompt for number in range(100))
 PROMPT = next(prompt for prompt in PROMPTS if [len(calls) for calls in plan_turns(prompt)] == [2, 1])

@@ -217,6 +217,7 @@ SPECIAL: dict[str, list[Any]] = {
     "thinking_binding": ["drop_block"],
     "reasoning_summary": ["auto"],
     "session_header": ["x-session"],
+    "caller_fields": [],
 }
 """None where there is nothing to see in a request that is short, needs nothing fetched and is not refused."""
 

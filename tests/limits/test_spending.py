@@ -21,6 +21,7 @@ from app.limits.spending import (
     find_period_end,
     name_period,
 )
+from app.limits.stores import MemoryLimitStore
 from app.limits.values import UNITS_OF_MONEY, make_caller_rules
 from app.state import Database, StateError, open_database
 from app.state.sqlite import SqliteDatabase
@@ -257,7 +258,8 @@ class Owner:
 def test_requests_are_refused_with_the_reason() -> None:
     async def scenario(spending: Spending, clock: Clock) -> None:
         prices = {"m": Price(1_000_000, 2_000_000, 500_000, 1_000_000)}
-        limiter = Limiter(Limits(), {"fallback": Limits(spend_per_day=100.0)}, spending=spending, prices=prices)
+        memory = MemoryLimitStore(clock)
+        limiter = Limiter(Limits(), {"fallback": Limits(spend_per_day=100.0)}, None, memory, spending, prices)
         owner = Owner(Limits(spend_per_day=10.0, tokens_per_minute=1000))
         first = await limiter.reserve(owner, "m", lambda: 4, 3, 4096)
         assert first is not None

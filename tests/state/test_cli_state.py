@@ -76,3 +76,22 @@ def test_a_state_that_cannot_be_read_from_outside_is_named(
             patch.setitem(os.environ, variable, url)
             assert main(["state", "status"]) == USAGE_ERROR
             assert words in capsys.readouterr().err
+
+
+def test_what_killed_gateways_had_reserved_is_given_back(capsys: pytest.CaptureFixture[str]) -> None:
+    fill()
+    address = parse_state_url(load().state.url or "")
+    assert isinstance(address, FileUrl)
+    database = open_database(address)
+    with database.transaction() as statements:
+        rows = [("key:a:spend_per_day", "2026-11-22", 5, 1_500_000_000), ("all:spend_per_month", "2026-11", 7, 0)]
+        statements.execute_many("INSERT INTO spending VALUES (?, ?, ?, ?)", rows)
+    assert main(["state", "release"]) == USAGE_ERROR
+    assert "use --yes" in capsys.readouterr().err
+    assert main(["state", "release", "--yes"]) == 0
+    assert capsys.readouterr().out == "key:a:spend_per_day 2026-11-22: 1.5\n"
+    with database.transaction() as statements:
+        assert statements.execute("SELECT spent, reserved FROM spending ORDER BY spent") == [(5, 0), (7, 0)]
+    database.close()
+    assert main(["state", "release", "--yes"]) == 0
+    assert capsys.readouterr().out == "nothing is reserved\n"

@@ -9,6 +9,7 @@ from typing import Any
 from app.chat.messages import ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
+from app.upstream.api import list_entries
 from app.upstream.messages.thinking import choose_thinking
 
 Json = dict[str, Any]
@@ -25,8 +26,8 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     given, params = request.passed.body, request.params
     body: Json = {name: value for name, value in given.items() if name not in _EXTENSIONS}
     body["model"] = model
-    if profile.unsigned_thinking == "drop":
-        body["messages"] = [_drop_unsigned(message) for message in given["messages"]]
+    convert = _drop_unsigned if profile.unsigned_thinking == "drop" else _keep
+    body["messages"] = list_entries(given["messages"], convert, profile.unsigned_thinking, request.known)
     for name in ("temperature", "top_p", "top_k"):
         if name not in body and params.get(name) is not None:
             body[name] = params[name]
@@ -46,6 +47,10 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     ignored = sorted(_EXTENSIONS.intersection(given) - {"cache", "stop", *_THINKING})
     warnings += (f"{name} was not sent: this model's server has no such parameter" for name in ignored)
     return body, warnings
+
+
+def _keep(message: Any) -> Any:
+    return message
 
 
 def _drop_unsigned(message: Any) -> Any:

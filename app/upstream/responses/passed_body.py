@@ -5,13 +5,17 @@ items and tools that the gateway does not know are sent as they are.
 """
 
 import hashlib
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
+from app.upstream.api import list_entries
 from app.upstream.responses.items import ENCRYPTED
 
 Json = dict[str, Any]
@@ -32,10 +36,11 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     body["model"], body["store"] = model, False
     warnings: list[str] = []
     if isinstance(given_items := body.get("input"), list):
-        items = [item for one in given_items if (item := _complete_thought(one, profile)) is not None]
-        if any(_is_unknown_thought(item, profile) for item in given_items):
+        known = request.known
+        if add_up(partial(_count_unknown_thoughts, profile=profile), given_items, known, profile.replay_reasoning):
             warnings.append(_NOT_SENT)
-        body["input"] = items
+        convert = partial(_complete_thought, profile=profile)
+        body["input"] = list_entries(given_items, convert, profile.replay_reasoning, known)
     if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
         body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
     for name in ("temperature", "top_p"):
@@ -62,6 +67,10 @@ def _complete_thought(item: Any, profile: Profile) -> Any:
     if "id" in item:
         return item
     return {"id": "rs_" + hashlib.sha256(msgspec.json.encode(item)).hexdigest()[:32], **item}
+
+
+def _count_unknown_thoughts(items: Sequence[Any], profile: Profile) -> int:
+    return sum([_is_unknown_thought(item, profile) for item in items])
 
 
 def _is_unknown_thought(item: Any, profile: Profile) -> bool:
