@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import CacheMark, ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
 from app.errors import InvalidInput
 from app.profiles import find_profile
 from app.upstream.messages.request import build
@@ -270,54 +270,6 @@ def write_with(profile: dict[str, Any], tools: tuple[Tool, ...], **params: Any) 
     changed = find_profile("anthropic", "messages").model_copy(update=profile)
     body, warnings = build(ChatRequest("m", (USER,), tools, params), "up", changed)
     return json.loads(msgspec.json.encode(body)), warnings
-
-
-def test_a_detail_of_an_image_is_lost_with_a_warning() -> None:
-    body, warnings = write(Message("user", (Media("image", ("http://x.test/a",), detail="low"),)))
-    assert body["messages"][0]["content"][0]["source"]["url"] == "http://x.test/a" and len(warnings) == 1
-
-
-def test_unsigned_thinking_is_sent_to_servers_that_take_it() -> None:
-    thought = Message("assistant", (Reasoning("hm"), Text("a")))
-    body, _ = write(USER, thought, USER, kind="anthropic_compatible")
-    assert body["messages"][1]["content"][0] == {"type": "thinking", "thinking": "hm", "signature": ""}
-    assert write(USER, thought, USER)[0]["messages"][1]["content"] == "a"
-
-
-@each_case(
-    "item",
-    [
-        {
-            "type": "provider.item",
-            "item": {"type": "web_search_tool_result", "content": [{"type": "image", "source": {}}]},
-        },
-        {"type": "provider.item", "item": 5},
-        {"type": "future"},
-        {"type": "reasoning.encrypted", "data": 5},
-    ],
-)
-def test_an_odd_detail_is_not_sent(item: Json) -> None:
-    url = {"type": "image", "source": {"type": "url", "url": "http://10.0.0.1/"}}
-    if isinstance(item.get("item"), dict):
-        item["item"]["content"] = [url]
-    said = Message("assistant", (Text("a"),), extra={"reasoning_details": [item | {"format": "anthropic-claude-v1"}]})
-    assert write(USER, said, USER)[0]["messages"][1]["content"] == "a"
-
-
-def test_ids_that_become_the_same_stay_apart_and_calls_stand_behind_the_texts() -> None:
-    calls = Message("assistant", (ToolCall("f", "{}", "a:1"), Text("later"), ToolCall("f", "{}", "a.1")))
-    results = Message("tool", (ToolResult((Text("r"),), "f", "a:1"), ToolResult((Text("s"),), "f", "a.1")))
-    body, _ = write(USER, calls, results)
-    written = body["messages"][1]["content"]
-    assert [block["type"] for block in written] == ["text", "tool_use", "tool_use"]
-    assert [block["id"] for block in written[1:]] == ["a_1", "a_1_1"]
-    assert [block["tool_use_id"] for block in body["messages"][2]["content"]] == ["a_1", "a_1_1"]
-
-
-def test_the_end_of_a_prefill_with_thought_is_stripped_too() -> None:
-    item = {"type": "reasoning.text", "signature": "s", "text": "t", "format": "anthropic-claude-v1"}
-    body, _ = write(USER, Message("assistant", (Text("It is \n"),), extra={"reasoning_details": [item]}))
-    assert [block.get("text") for block in body["messages"][-1]["content"]] == [None, "It is"]
 
 
 def test_a_turn_with_a_text_before_its_calls_has_no_thought() -> None:
