@@ -201,7 +201,7 @@ def test_what_is_not_remembered_any_more_is_freed_without_the_garbage_collector(
     gateways: tuple[Observed, Observed], path: str
 ) -> None:
     gateway = gateways[0].running
-    gateway.context.requests = RequestMemory(2 * 1024 * 1024)
+    gateway.context.requests = RequestMemory(4 * 1024 * 1024)
     bodies = [
         WRITERS[path](make_conversation(14, 10, seed).until(rounds), "m") for seed in range(10) for rounds in (13, 14)
     ]

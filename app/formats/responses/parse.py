@@ -101,8 +101,11 @@ class _ItemParser:
     def copy(self) -> "_ItemParser":
         """Return another parser that goes on from here. There are no violations."""
         copied = _ItemParser(self._settings_are_read)
-        for name, value in vars(self).items():
-            setattr(copied, name, value.copy() if isinstance(value, list | dict) else value)
+        copied.warnings, copied._messages, copied._turn = self.warnings.copy(), self._messages.copy(), self._turn.copy()
+        copied._signatures, copied._local_shell_calls = self._signatures.copy(), self._local_shell_calls.copy()
+        copied._open_calls, copied._results = self._open_calls.copy(), self._results.copy()
+        copied._held_results = self._held_results.copy()
+        copied._approval_requests, copied._approvals = self._approval_requests.copy(), self._approvals.copy()
         return copied
 
     def add(self, path: str, item: Any) -> None:
