@@ -264,3 +264,11 @@ def test_each_server_has_a_beginning_of_its_own() -> None:
             f"http://{text}/v1", "m", body, {}, {}, beginning=b'{"content":"%b"}' % text.encode(), known=known
         )
         assert cache_key([part], "s") == cache_key([replace(part, known=None)], "s")
+
+
+def test_the_canonical_form_of_long_fields_is_remembered() -> None:
+    known = KnownConversation()
+    for tools in (TOOLS, TOOLS, TOOLS[1:], [*TOOLS, {"name": "more"}]):
+        part = replace(PART, body=msgspec.json.encode({"messages": [], "tools": tools}), known=known)
+        assert cache_key([part], "s") == cache_key([replace(part, known=None)], "s")
+    assert known.find(("canonical", "tools"), msgspec.json.encode([*TOOLS, {"name": "more"}])) is not None

@@ -291,3 +291,41 @@ def test_a_conversation_may_have_the_word_that_stands_in_its_place() -> None:
     for number in range(4):
         body = {"messages": [FILL, *turns * number], "x": turns}
         assert read(memory, "a", body) == body
+
+
+def test_a_body_whose_conversation_cannot_be_found_is_read_as_a_whole() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    written = json.dumps(LONG).replace('"messages"', '"mess\\u0061ges"').encode()
+    for _ in range(3):
+        opened = memory.open("a")
+        assert opened is not None
+        assert opened.compare(written) == 0
+        assert opened.read_object(written) == LONG
+
+
+def test_the_values_of_a_continued_request_are_bounded() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    read(memory, "a", {**LONG, "tools": [{"name": "a"}]})
+    raw = json.dumps({"messages": [*LONG["messages"], {"content": ["y"]}], "tools": [{"name": "b"}]}).encode()
+    opened = memory.open("a")
+    assert opened is not None
+    assert opened.compare(raw) > 0
+    assert opened.max_values(raw) >= raw.count(b"{")
+    assert opened.max_values(raw) <= 2 * (raw.count(b"{") + raw.count(b",") + raw.count(b"["))
+
+
+def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    valid: dict[str, Any] = {"model": "m", "messages": [FILL, *[{"role": "user", "content": "x"}] * 20]}
+    for body in (valid, {**valid, "messages": [*valid["messages"], {"role": "nobody", "content": 7}]}):
+        raw = json.dumps(body).encode()
+        with_memory, without = (parse_completions_body(raw, LIMITS, one) for one in (memory.open("a"), None))
+        assert describe(with_memory) == describe(without)
+    assert isinstance(with_memory, RejectedRequest)
+
+
+def test_a_request_that_is_not_remembered_has_plain_objects() -> None:
+    memory = RequestMemory(3 * 5 * len(json.dumps(LONG)))
+    body = read(memory, "a", {**LONG, "model": "m", "tools": [{"name": "a"}]})
+    assert {type(one) for one in (*body["messages"], *body["tools"])} == {dict}
+    assert body["model"] == "m"

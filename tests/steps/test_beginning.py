@@ -244,3 +244,29 @@ def test_the_beginning_of_another_profile_is_not_used() -> None:
     assert first.before is not None
     assert second.before is not None
     assert first.before.written != second.before.written
+
+
+def test_a_beginning_is_not_used_where_another_message_follows_it() -> None:
+    known = KnownConversation()
+    first = divide(ChatRequest("m", _make_session(30), known=known), PROFILES[1], Words())
+    assert first.before is not None
+    place = len(first.before.messages)
+    for message in (USER, Message("assistant", (Text(" "),))):
+        changed = _replace_message(_make_session(30), place, message)[: place + 1]
+        request = ChatRequest("m", (*changed, *_make_session(30)[:2]), known=known)
+        assert send(request, PROFILES[1]) == send(replace(request, known=None), PROFILES[1])
+
+
+def test_a_conversation_that_did_not_grow_has_the_same_beginning() -> None:
+    known = KnownConversation()
+    request = ChatRequest("m", _make_session(30), known=known)
+    first, second = (divide(request, PROFILES[0], Words()) for _ in range(2))
+    assert first.before is not None
+    assert first.before is second.before
+
+
+def test_the_rest_is_sent_after_what_was_written_before() -> None:
+    known = KnownConversation()
+    for count in (20, 30):
+        request = ChatRequest("m", _make_session(count), known=known)
+        assert send(request, PROFILES[0]) == send(replace(request, known=None), PROFILES[0])

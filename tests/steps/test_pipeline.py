@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Media, Message, PassedBody, Text, Tool
 from app.profiles import Profile
-from app.steps.pipeline import reply_stages
+from app.steps.pipeline import find_translating_step, reply_stages
 from app.steps.tool_parsers import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
@@ -167,3 +168,36 @@ def test_reasoning_text_and_calls_are_what_the_model_wrote(
     assert short(reply) == want
     assert reply.reason == ("tool_calls" if any(kind == "F" for kind, _ in want) else "stop")
     assert reply.warnings == []
+
+
+_IMAGE = Media("image", ("http://a.test/i.png",))
+_SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    ("profile", "request_", "step"),
+    [
+        ({}, {}, None),
+        ({"native_tools": False}, {}, "functions are explained in the prompt"),
+        ({"text_tools": "hermes"}, {"tools": (Tool("f", {"name": "f"}),)}, "functions are explained in the prompt"),
+        ({"max_input_tokens": 5}, {}, "conversations are truncated (max_input_tokens)"),
+        ({"default_system": {"en": "Hi"}}, {}, "a system message is added (default_system)"),
+        (
+            {"check_output": "enforce"},
+            {"params": {"response_format": _SCHEMA}},
+            "the reply must be valid (check_output)",
+        ),
+        ({}, {"messages": (Message("user", (_IMAGE,)),)}, None),
+        ({"media": ()}, {"messages": (Message("user", (_IMAGE,)),)}, "media are converted"),
+        (
+            {},
+            {"passed": PassedBody("messages", {}, urls=(("a", "file:///etc/passwd"),))},
+            "it has media that are neither URLs of the web nor data URIs",
+        ),
+    ],
+)
+def test_a_clients_own_body_needs_a_step_for_this_model(
+    profile: dict[str, Any], request_: dict[str, Any], step: str | None
+) -> None:
+    asked = replace(ChatRequest("m", (Message("user", (Text("hi"),)),)), **request_)
+    assert find_translating_step(asked, Profile(**profile)) == step

@@ -1,10 +1,14 @@
 """What differs between the APIs of model servers."""
 
+from typing import Any
+
+import msgspec
 import pytest
+from app.chat.known_conversation import KnownConversation
 from app.config.registry import targets
 from app.config.settings import Settings
 from app.profiles import Profile
-from app.upstream.api import Api, find_api, is_deterministic
+from app.upstream.api import Api, find_api, is_deterministic, list_entries
 from app.upstream.chat_completions.api import API as CHAT_COMPLETIONS
 
 
@@ -39,3 +43,17 @@ def test_a_target_has_the_path_and_the_headers_of_its_api() -> None:
 def test_a_body_is_deterministic_by_temperature_0_or_a_seed() -> None:
     assert is_deterministic({"temperature": 0}, Profile())
     assert not is_deterministic({"temperature": False}, Profile())
+
+
+def test_a_passed_conversation_is_written_once() -> None:
+    known = KnownConversation()
+
+    def convert(entry: Any) -> Any:
+        return None if entry["n"] % 5 == 0 else {"x": entry["n"]}
+
+    for size in (3, 20, 24, 24, 10):
+        entries = [{"n": number} for number in range(size)]
+        whole = list_entries(entries, convert, "rule", None)
+        assert whole == [{"x": number} for number in range(size) if number % 5]
+        assert msgspec.json.encode(list_entries(entries, convert, "rule", known)) == msgspec.json.encode(whole)
+    assert isinstance(list_entries([{"n": number} for number in range(24)], convert, "rule", known)[0], msgspec.Raw)
