@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -12,7 +12,7 @@ from app.access.caller import Caller
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.context import AppContext
-from app.errors import BadRequest, Forbidden, NotFound, StoreDown
+from app.errors import BadRequest, Forbidden, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.openapi import Described, describe, give_examples
 from app.limits.values import describe_caller
 from app.observe.request_record import RequestObserver, RequestRecord
@@ -107,10 +107,12 @@ async def usage(
         Query(description="`day`, `key`, `team`, `model`, or several with commas; default: `day,key,model`"),
     ] = None,
     format_: Annotated[
-        Literal["json", "csv"] | None,
-        Query(alias="format", description="Without it, CSV if the header `accept` begins with `text/csv`"),
+        str | None,
+        Query(alias="format", description="`json` or `csv`; default: CSV if `accept` begins with `text/csv`"),
     ] = None,
 ) -> Response | dict[str, Any]:
+    if format_ not in (None, "json", "csv"):
+        raise InvalidInput([Violation("format", f"must be json or csv, not {format_[:40]!r}")])
     context = get_context(request)
     ledger = context.usage_ledger
     chosen = _choose_key(request, context, key)

@@ -56,10 +56,40 @@ class Entry(dict[str, Any]):
         an equal value."""
 
 
+class _Places:
+    """Where the entries of a conversation end in a body, and what is counted for the body up to there."""
+
+    __slots__ = ("bounds", "ends", "sizes", "start")
+
+    def __init__(self, start: int, ends: list[int], bounds: list[int], sizes: list[int]) -> None:
+        self.start = start
+        """Where the first one begins, after the bracket."""
+        self.ends = ends
+        self.bounds = bounds
+        """`max_values` up to the first entry, and up to the end of each one."""
+        self.sizes = sizes
+        """The memory that is counted up to these places."""
+
+    def copy(self, count: int) -> "_Places":
+        """Return the places of the first entries."""
+        return _Places(self.start, self.ends[:count], self.bounds[: count + 1], self.sizes[: count + 1])
+
+    def add(self, raw: bytes, entries: Sequence[msgspec.Raw]) -> None:
+        """Add the places of the entries that follow."""
+        place = self.ends[-1] if self.ends else self.start
+        for entry in entries:
+            begin = _GAP.match(raw, place).end()  # type: ignore[union-attr]  # it matches nothing, too
+            end = begin + memoryview(entry).nbytes
+            self.bounds.append(self.bounds[-1] + max_values(raw, place, end))
+            self.sizes.append(self.sizes[-1] + _count_held(raw, place, end))
+            self.ends.append(end)
+            place = end
+
+
 class RememberedRequest:
     """The bytes of a request, its lists, and where the entries of its conversation are."""
 
-    __slots__ = ("bounds", "conversation", "ends", "entries", "field", "lists", "raw", "raw_lists", "sizes", "start")
+    __slots__ = ("conversation", "entries", "field", "lists", "places", "raw", "raw_lists")
 
     def __init__(self, raw: bytes, field: str, body: Mapping[str, Any]) -> None:
         """`field` is the name of the conversation in the `body`."""
@@ -68,21 +98,16 @@ class RememberedRequest:
         self.entries: list[Any] = list(body[field])
         self.lists = {name: body[name] for name in _OTHER_LISTS if isinstance(body.get(name), list)}
         self.raw_lists: dict[str, bytes] = {}
-        self.start = 0
-        """Where the entries begin in `raw`, after the bracket; 0: not known, as only a second request needs to know."""
-        self.ends: list[int] = []
-        """Where each entry ends in `raw`; empty: not known, or not to be found."""
-        self.bounds: list[int] = []
-        """`max_values` of `raw` up to the first entry, and up to the end of each one."""
-        self.sizes: list[int] = []
-        """What is counted for `raw` up to these places."""
+        self.places: _Places | None = None
+        """None: not known, because only a second request needs to know them."""
         self.conversation = KnownConversation()
         """What was made of the conversation; requests that go on with it have the same one."""
 
     @property
     def size(self) -> int:
         """About how many bytes of memory it takes."""
-        end, before = (self.ends[-1], self.sizes[-1]) if self.ends else (0, 0)
+        places = self.places
+        end, before = (places.ends[-1], places.sizes[-1]) if places is not None and places.ends else (0, 0)
         return before + _count_held(self.raw, end, len(self.raw))
 
     def forget(self, successor: "RememberedRequest | None" = None) -> None:
@@ -96,18 +121,20 @@ class RememberedRequest:
     def list_entries(self) -> Iterator[Any]:
         return chain(self.entries, *self.lists.values())
 
-    def find_places(self) -> None:
-        """Find where the entries are."""
-        if self.start:
-            return
-        fields = _read_fields(self.raw)
-        listed = bytes(fields[self.field])
-        start = self._find_list(listed)
-        if start is not None:
-            self.raw_lists = {name: bytes(fields[name]) for name in self.lists}
-            self.bounds, self.sizes = [max_values(self.raw, 0, start)], [_count_held(self.raw, 0, start)]
-            self.ends = self._find_ends(start, _read_entries(listed))
-        self.start = start or -1
+    def find_places(self) -> _Places:
+        """Return where the entries are; without an end if they are not to be found."""
+        if self.places is None:
+            fields = _read_fields(self.raw)
+            listed = bytes(fields[self.field])
+            start = self._find_list(listed)
+            found = _Places(
+                start or 0, [], [max_values(self.raw, 0, start or 0)], [_count_held(self.raw, 0, start or 0)]
+            )
+            if start is not None:
+                self.raw_lists = {name: bytes(fields[name]) for name in self.lists}
+                found.add(self.raw, _read_entries(listed))
+            self.places = found
+        return self.places
 
     def _find_list(self, listed: bytes) -> int | None:
         """Return the place after the bracket of the conversation, whose text is `listed`. It may be that of another
@@ -119,22 +146,10 @@ class RememberedRequest:
                 return match.end() + 1
         return None
 
-    def _find_ends(self, place: int, entries: Sequence[msgspec.Raw]) -> list[int]:
-        """Return where each of these entries ends, of which the first one begins at the place or after a comma."""
-        ends = []
-        for entry in entries:
-            begin = _GAP.match(self.raw, place).end()  # type: ignore[union-attr]  # it matches nothing, too
-            end = begin + memoryview(entry).nbytes
-            self.bounds.append(self.bounds[-1] + max_values(self.raw, place, end))
-            self.sizes.append(self.sizes[-1] + _count_held(self.raw, place, end))
-            ends.append(end)
-            place = end
-        return ends
-
     def count_common_entries(self, common: int) -> int:
         """Return how many entries lie within the first `common` bytes; the last of them is an object, which cannot go
         on after its bracket."""
-        count = bisect_right(self.ends, common)
+        count = bisect_right(self.find_places().ends, common)
         while count and type(self.entries[count - 1]) is not Entry:
             count -= 1
         return count
@@ -146,12 +161,13 @@ class RememberedRequest:
         The body is read without these entries. A word that it does not have is in their place, which shows whether the
         list is the conversation. Raises ValueError or msgspec.DecodeError if it is not, or if the body is not valid.
         """
-        end, word = self.ends[count - 1], _WORD
-        before, after = raw[: self.start], raw[end:]
+        places, word = self.find_places().copy(count), _WORD
+        end = places.ends[-1]
+        before, after = raw[: places.start], raw[end:]
         while word in before or word in after:
             word = b'"%b"' % (word[1:-1] * 2)
         fields = _read_fields(before + word + after)
-        remembered = end - self.start
+        remembered = end - places.start
         body: dict[str, Any] = {}
         new: list[msgspec.Raw] = []
         for name, field in fields.items():
@@ -169,10 +185,8 @@ class RememberedRequest:
             raise ValueError("the list is not the conversation")
         request = RememberedRequest(raw, self.field, body)
         request.raw_lists = {name: bytes(fields[name]) for name in request.lists}
-        request.bounds, request.sizes = self.bounds[: count + 1], self.sizes[: count + 1]
-        request.ends = self.ends[:count]
-        request.ends += request._find_ends(end, new[1:])
-        request.start, request.conversation = self.start, self.conversation
+        places.add(raw, new[1:])
+        request.places, request.conversation = places, self.conversation
         return body, request, remembered
 
 
@@ -208,7 +222,7 @@ class RequestMemory:
         return found, longest
 
     def is_too_large(self, size: int) -> bool:
-        """Whether a request that takes so many bytes of memory is not remembered."""
+        """Whether a request that would take so many bytes of memory is not remembered."""
         return size > self._max_bytes // _LARGEST_SHARE
 
     def add(self, scope: str, request: RememberedRequest, instead_of: RememberedRequest | None = None) -> None:
@@ -257,24 +271,31 @@ class CallerMemory:
         """Compare a request with the earlier ones; return how many bytes of it need not be read."""
         if self._compared is not raw:
             self._compared, self._earlier = raw, None
-            found, common = self._memory.find(self._scope, bytes(raw)) if len(raw) >= MIN_BYTES else (None, 0)
+            found, common = self._memory.find(self._scope, bytes(raw)) if self._is_compared(raw) else (None, 0)
             if found is not None and common * _LEAST_PART > len(raw):
-                found.find_places()
                 self._known = found.count_common_entries(common)
                 self._earlier = found if self._known else None
-        return 0 if self._earlier is None else self._earlier.ends[self._known - 1] - self._earlier.start
+        if self._earlier is None:
+            return 0
+        places = self._earlier.find_places()
+        return places.ends[self._known - 1] - places.start
+
+    def _is_compared(self, raw: bytes | bytearray) -> bool:
+        """Whether a body is compared: it is not short, and of a large one a copy would be made."""
+        return len(raw) >= MIN_BYTES and not self._memory.is_too_large(len(raw) * HELD_FOR_BYTE)
 
     def max_values(self, raw: bytes | bytearray) -> int:
         """Return an upper bound of the number of values in a request that repeats an earlier one."""
         assert self._earlier is not None
-        return self._earlier.bounds[self._known] + max_values(raw, self._earlier.ends[self._known - 1])
+        places = self._earlier.find_places()
+        return places.bounds[self._known] + max_values(raw, places.ends[self._known - 1])
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
         """Return the object that a body is, in whose lists objects are `Entry`.
 
-        None if it must be read as a whole: it is short, is not valid JSON, or has no conversation.
+        None if it must be read as a whole: it is short or large, is not valid JSON, or has no conversation.
         """
-        if len(raw) < MIN_BYTES:
+        if not self._is_compared(raw):
             return None
         self.compare(raw)
         earlier, data = self._earlier, bytes(raw)

@@ -8,43 +8,15 @@ call and a call without a result are violations.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import CallState, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
 from app.chat.turns import Turn
 from app.errors import Violation
+from app.openai_messages.groups import GroupedCall, MessageGroup
 
 NO_CALLS = CallState(0, {}, frozenset())
-
-
-class GroupedCall(Struct):
-    """A call of the history with the id that is sent for it."""
-
-    call: ToolCall
-    id: str
-    path: str
-    answered: bool = False
-
-
-class MessageGroup(Struct):
-    """One message to send, with the tool results that must directly follow it."""
-
-    role: str
-    name: str | None = None
-    texts: list[tuple[Text | Media, ...]] = []
-    reasonings: list[str] = []
-    calls: list[GroupedCall] = []
-    results: list[tuple[str, ToolResult]] = []
-    details: list[Any] = []
-    extra_content: Any = None
-    """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
-    marks: set[str] = set()
-    """The keys of `_MARKS` that its messages have."""
-    sources: list[Message] = []
-    """The messages that it was made of, without those of the results."""
 
 
 class _UnansweredCalls:

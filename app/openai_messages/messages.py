@@ -12,7 +12,8 @@ from app.chat.accumulator import is_json
 from app.chat.messages import CallState, Media, Message, Text, ToolResult
 from app.errors import Violation
 from app.openai_messages import content_parts
-from app.openai_messages.grouping import NO_CALLS, MessageGroup, group_beginning, group_messages
+from app.openai_messages.grouping import NO_CALLS, group_beginning, group_messages
+from app.openai_messages.groups import MessageGroup
 from app.profiles import Profile
 
 _UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")

@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import group_messages
+from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import has_signature
 from app.profiles import Profile
 

@@ -189,6 +189,8 @@ def test_usage_is_totalled_by_the_teams_of_keys_and_is_csv_where_that_is_asked_f
             ["red", "2"],
         ]
         assert gateway.get(f"{asked}&format=json", headers | {"accept": "text/csv"}).json["total"]["requests"] == 3
+        refused = gateway.get(f"{asked}&format=xml", headers)
+        assert (refused.status, refused.json["error"]["param"]) == (422, "format")
         assert gateway.get("/v1/usage?format=xml", headers).status == 422
 
 

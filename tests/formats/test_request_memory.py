@@ -122,10 +122,12 @@ def test_a_continued_request_is_remembered_instead_of_the_earlier_one() -> None:
 
 
 def test_a_request_that_would_take_a_large_part_of_the_memory_is_not_remembered() -> None:
-    memory = RequestMemory(3 * 5 * len(json.dumps(LONG)))
-    first = read(memory, "a", LONG)["messages"]
-
-    assert read(memory, "a", LONG)["messages"][0] is not first[0]
+    opened = RequestMemory(3 * 5 * len(json.dumps(LONG))).open("a")
+    assert opened is not None
+    raw = json.dumps(LONG).encode()
+    for _ in range(2):
+        assert opened.compare(raw) == 0
+        assert opened.read_object(raw) is None
 
 
 def test_the_request_with_the_longest_common_beginning_is_continued() -> None:
@@ -325,7 +327,8 @@ def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() ->
 
 
 def test_a_request_that_is_not_remembered_has_plain_objects() -> None:
-    memory = RequestMemory(3 * 5 * len(json.dumps(LONG)))
-    body = read(memory, "a", {**LONG, "model": "m", "tools": [{"name": "a"}]})
+    memory = RequestMemory(8 * 1024 * 1024)
+    dense = {"role": "user", "content": [{}] * MIN_BYTES}
+    body = read(memory, "a", {"messages": [dense], "model": "m", "tools": [{"name": "a"}]})
     assert {type(one) for one in (*body["messages"], *body["tools"])} == {dict}
     assert body["model"] == "m"

@@ -19,7 +19,8 @@ from app.formats.base import Options, WrittenMessages
 from app.formats.losses import find_extra_losses, find_moved_results
 from app.formats.seal import Seal, write_seal
 from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import group_messages
+from app.openai_messages.groups import MessageGroup
 
 Json = dict[str, Any]
 _WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid"})

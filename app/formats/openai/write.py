@@ -16,7 +16,8 @@ from app.errors import Violation
 from app.formats.losses import find_extra_losses, find_moved_results
 from app.formats.served_calls import find_served_ids, find_served_losses, is_served, join_result, write_note
 from app.openai_messages.content_parts import add_mark, write_text, write_video
-from app.openai_messages.grouping import GroupedCall, MessageGroup, group_messages
+from app.openai_messages.grouping import group_messages
+from app.openai_messages.groups import GroupedCall, MessageGroup
 from app.openai_messages.messages import split_results, write_call
 
 _WRITTEN_KEYS = frozenset({"reasoning_details", "extra_content", "arguments_valid", "developer", "refusal"})

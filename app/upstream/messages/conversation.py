@@ -16,7 +16,8 @@ from app.chat.fetched_urls import find_fetched_urls
 from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import group_messages
+from app.openai_messages.groups import MessageGroup
 from app.profiles import Profile
 from app.upstream.messages import FORMAT
 from app.upstream.messages.media import find_problem, write_media

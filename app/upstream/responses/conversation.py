@@ -16,7 +16,8 @@ from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolRes
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
-from app.openai_messages.grouping import MessageGroup, group_messages
+from app.openai_messages.grouping import group_messages
+from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import split_results
 from app.profiles import Profile
 
