@@ -36,6 +36,8 @@ def add_up(
 ) -> int:
     """Return what the function counts in a list; what it counted in the beginning may be known for `what`, which is the
     function itself by default."""
+    if known is None:
+        return count(given)
     return gather((add_up, what or count), lambda start, end: count(given[start:end]), given, known, 0)
 
 

@@ -387,8 +387,8 @@ class _KeptState(Struct, frozen=True):
 
 def resume(entries: Sequence[Any], what: Any) -> tuple[int, Any]:
     """Return (a number of entries at the beginning of a conversation, the state after them) that was kept for `what`:
-    that of the most entries. (0, None) if there is none."""
-    kept = _find_state(entries, len(entries), what)
+    that of the most entries. (0, None) if there is none, or the first entry is no object."""
+    kept = _find_state(entries, len(entries), what) if entries and type(entries[0]) is Entry else None
     return (0, None) if kept is None else (len(kept.entries), kept.state)
 
 
@@ -396,8 +396,10 @@ def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
     """Keep the state after the first `number` entries of a conversation, which depends on nothing else and must not be
     changed. Nothing is kept if the last of them is no `Entry`."""
     entry = entries[number - 1] if number else None
+    if type(entry) is not Entry:
+        return
     last = _find_state(entries, number, what)
-    if type(entry) is not Entry or (last is not None and len(last.entries) == number):
+    if last is not None and len(last.entries) == number:
         return
     holders = (*(last.holders if last is not None else ()), entry)
     for old in holders[:-MAX_STATES]:
@@ -419,9 +421,10 @@ def _find_state(entries: Sequence[Any], number: int, what: Any) -> _KeptState | 
 def list_places(entries: Sequence[Any], known: int) -> Iterator[int]:
     """Yield the numbers of entries after which a state is worth keeping, if it is known after `known` of them: the next
     request begins with all of them, or with all that are not among the last ones."""
-    for number in (len(entries) - CHANGED_MESSAGES, len(entries)):
-        if number > known:
-            yield number
+    if entries and type(entries[0]) is Entry:
+        for number in (len(entries) - CHANGED_MESSAGES, len(entries)):
+            if number > known:
+                yield number
 
 
 def map_entries(entries: Sequence[Any], function: Callable[[Any], T]) -> list[T]:
