@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 MIN_BYTES = 16 * 1024
 """Shorter bodies are read as a whole: to compare them would cost as much as it saves."""
-HELD_FOR_BYTE = 5
+HELD_FOR_BYTE = 7
 """How many bytes are counted for each byte of a request: its bytes, its JSON value, and what was made of it."""
 HELD_FOR_OBJECT = 250
 """How many bytes are counted in addition for each object and list in a request."""

@@ -175,7 +175,7 @@ def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
 def test_what_is_remembered_of_many_sessions_takes_no_more_than_the_limit(
     gateways: tuple[Observed, Observed], path: str
 ) -> None:
-    limit, bodies = 2 * 1024 * 1024, [WRITERS[path](make_conversation(14, 10, seed), "m") for seed in range(12)]
+    limit, bodies = 4 * 1024 * 1024, [WRITERS[path](make_conversation(14, 10, seed), "m") for seed in range(12)]
     gateway = gateways[0].running
 
     def measure(max_bytes: int) -> int:

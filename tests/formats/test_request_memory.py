@@ -12,6 +12,7 @@ from app.formats.chat_body import parse_chat_body
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import (
+    HELD_FOR_BYTE,
     MAX_STATES,
     MIN_BYTES,
     CallerMemory,
@@ -103,7 +104,7 @@ def test_a_caller_finds_its_own_messages_only() -> None:
 
 
 def test_the_oldest_requests_are_dropped_above_the_limit() -> None:
-    memory = RequestMemory(10 * 5 * len(json.dumps(LONG)))
+    memory = RequestMemory(10 * HELD_FOR_BYTE * len(json.dumps(LONG)))
     first = read(memory, "a", LONG)["messages"][0]
     assert read(memory, "a", LONG)["messages"][0] is first
     for number in range(12):
@@ -113,7 +114,7 @@ def test_the_oldest_requests_are_dropped_above_the_limit() -> None:
 
 
 def test_a_continued_request_is_remembered_instead_of_the_earlier_one() -> None:
-    memory = RequestMemory(5 * 5 * len(json.dumps(LONG)))
+    memory = RequestMemory(5 * HELD_FOR_BYTE * len(json.dumps(LONG)))
     other = read(memory, "a", {"messages": [{"role": "user", "content": "other"}, FILL]})["messages"][0]
     for number in range(20):
         read(memory, "a", {"messages": [*LONG["messages"], *[{"content": f"{one}"} for one in range(number)]]})
@@ -122,7 +123,7 @@ def test_a_continued_request_is_remembered_instead_of_the_earlier_one() -> None:
 
 
 def test_a_request_that_would_take_a_large_part_of_the_memory_is_not_remembered() -> None:
-    opened = RequestMemory(3 * 5 * len(json.dumps(LONG))).open("a")
+    opened = RequestMemory(3 * HELD_FOR_BYTE * len(json.dumps(LONG))).open("a")
     assert opened is not None
     raw = json.dumps(LONG).encode()
     for _ in range(2):
