@@ -3,6 +3,7 @@
 It is a plain ASGI callable: FastAPI's work around an endpoint costs more than everything in this file.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -253,8 +254,13 @@ class ChatEndpoint(Generic[Parsed]):
                 request.is_large = is_large(raw, memory)
                 if request.is_large or not has_few_values(raw, memory, server.max_json_values):
                     await wait_for_parse_memory(raw, lease, server.max_json_values)
+                is_long = len(raw) > LARGE_BYTES
+                if is_long and not request.is_large:
+                    await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing
                 parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
                 parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
+                if is_long:
+                    await asyncio.sleep(0)
                 if memory is not None and memory.conversation is not None and isinstance(parsed, ParsedRequest):
                     parsed = replace(parsed, request=replace(parsed.request, known=memory.conversation))
                 del raw, parsing, memory
