@@ -26,7 +26,7 @@ CELL_SERVERS, CELL_PROCESSES, CORES_OF_MACHINE = 8, 24, 64
 
 AGENT_PATH = "/v1/messages"
 """The endpoint of the agents that the page computes with."""
-SESSION_MEGABYTES = 3.1
+SESSION_MEGABYTES = 4.1
 """What `RequestMemory` counts of a session of half a megabyte; a test counts it again."""
 REMEMBERED_MEGABYTES = 64 * 1024 * 1024 / 1e6
 """The default of `server.remembered_request_bytes`."""
