@@ -59,7 +59,7 @@ def test_the_numbers_follow_from_the_figures() -> None:
     assert (numbers["cores"], numbers["processes"], numbers["machines"]) == ("510", "851", "14")
     assert (numbers["redis_scripts"], numbers["redis_streams"], numbers["redis_servers"]) == ("3,870", "700", "246")
     assert (numbers["turns_next"], numbers["agents"], numbers["agents_first"]) == ("300", "3,000", "500")
-    assert (numbers["sessions"], numbers["agents_mb"], numbers["memory_without"]) == ("21", "9,300", "90")
+    assert (numbers["sessions"], numbers["agents_mb"], numbers["memory_without"]) == ("16", "12,300", "90")
     assert (numbers["small_cores"], numbers["nginx_share"], numbers["cells"]) == ("0.51", "50", "36")
 
 
