@@ -146,3 +146,14 @@ def test_the_first_system_messages_are_the_instructions_and_later_ones_stay_at_t
 def test_a_result_without_a_call_is_a_violation() -> None:
     written = write(USER, Message("tool", (ToolResult((Text("r"),), id="x"),), path="messages[1]"))
     assert [violation.path for violation in written.violations] == ["messages[1]"] and not written.items
+
+
+@each_case(
+    ("arguments", "sent"),
+    [("", "{}"), ('{"a": 1}', '{"a": 1}'), ("{not json", '{"_raw": "{not json"}'), ("[1]", '{"_raw": "[1]"}')],
+)
+def test_arguments_that_are_no_object_are_wrapped_unless_the_server_takes_them(arguments: str, sent: str) -> None:
+    said = answer(ToolCall("f", arguments, "a"))
+    assert write(USER, said, result("a")).items[1]["arguments"] == sent
+    lenient = OTHER.model_copy(update={"valid_arguments": False})
+    assert write(USER, said, result("a"), profile=lenient).items[1]["arguments"] == (arguments or "{}")
