@@ -35,6 +35,7 @@ from app.steps.prompted_tools import (
 )
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.repair import RepairStage
+from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
 from app.steps.stop_words import StopWordStage, stop_violations, stop_words
 from app.steps.system import add_default_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
@@ -170,6 +171,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     which they can cut off.
     """
     stages: list[Stage | None] = []
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        stages.append(ReplyLengthStage(limit))
     if profile.inline_think != "off":
         stages.append(
             ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt, profile.answer_tags)
@@ -213,6 +216,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        traits["limit"] = limit
     if (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
     if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:
