@@ -41,7 +41,7 @@ class KeyPart(Struct, frozen=True):
     """Remembers hashes for the next request of the conversation; None: nothing is remembered."""
 
 
-VERSION = 3
+VERSION = 4
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 4
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
@@ -67,11 +67,13 @@ def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
 def _digest(part: KeyPart, server: str) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
     those at the beginning, only the ones that are not known for this server are hashed."""
-    body, beginning, known = part.body, part.beginning, part.known
+    body, beginning, known, conversation = part.body, part.beginning, part.known, "messages"
     start = body.find(_LIST) + len(_LIST)
     if known is None or not beginning or not body.startswith(beginning + b",", start):
         fields = _fields(body)
-        messages = _hash(fields.pop("messages", _NO_MESSAGES))
+        if "messages" not in fields:
+            conversation = "input"
+        messages = _hash(fields.pop(conversation, _NO_MESSAGES))
     else:
         fields = _fields(body[:start] + body[start + len(beginning) + 1 :])
         messages = _hash_beginning(beginning, known, server)
@@ -81,7 +83,7 @@ def _digest(part: KeyPart, server: str) -> str:
     for name, value in fields.items():
         if _is_canonical(value) is None:
             fields[name] = msgspec.Raw(_canonical(name, bytes(value), known))
-    hashed = _hash(_encode(fields))
+    hashed = _hash(_encode([conversation, fields]))
     hashed.update(messages.digest())
     return hashed.hexdigest()
 
@@ -107,13 +109,12 @@ _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|nu
 
 def _canonical(name: str, raw: bytes, known: KnownConversation | None) -> bytes:
     what = ("canonical", name)
-    kept: tuple[int, bytes] | None = None if known is None else known.find(what, raw)
-    if kept is not None and kept[0] == len(raw):
-        return kept[1]
-    value = msgspec.json.decode(raw)
-    written = _encode(_mark_order(value) if b'"properties"' in raw else value)
-    if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
-        known.keep(what, raw, (len(raw), written))
+    written: bytes | None = None if known is None else known.find_whole(what, raw)
+    if written is None:
+        value = msgspec.json.decode(raw)
+        written = _encode(_mark_order(value) if b'"properties"' in raw else value)
+        if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
+            known.keep(what, raw, written)
     return written
 
 

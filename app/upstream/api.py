@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
-from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
+from app.chat.known_conversation import KnownConversation, gather
 from app.chat.messages import NOTHING, ChatRequest
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
@@ -91,22 +91,18 @@ def find_api(name: ApiName) -> Api:
 
 def list_entries(
     entries: Sequence[Any], convert: Callable[[Any], Any], rule: Any, known: KnownConversation | None
-) -> list[Any]:
+) -> Sequence[Any]:
     """Return the entries of a client's own conversation as they are sent: what `convert` returns for each of them, by
-    this rule, without those for which it is None. What was written for an earlier request is one `msgspec.Raw`."""
+    this rule, without those for which it is None. Those of a conversation that is known are `msgspec.Raw`, of which
+    each may have several entries."""
 
-    def read(start: int, end: int) -> list[Any]:
-        return [one for one in map(convert, entries[start:end]) if one is not None]
+    def read(start: int, end: int) -> tuple[Any, ...]:
+        converted = [one for one in map(convert, entries[start:end]) if one is not None]
+        if known is None or not converted:
+            return tuple(converted)
+        return (msgspec.Raw(msgspec.json.encode(converted)[1:-1]),)
 
-    if known is None:
-        return read(0, len(entries))
-    what = (list_entries, rule)
-    written, number = known.find(what, entries) or (b"", 0)
-    end = max(number, len(entries) - CHANGED_MESSAGES)
-    if end > number:
-        written = b",".join(filter(None, (written, msgspec.json.encode(read(number, end))[1:-1])))
-        known.keep(what, entries[:end], (written, end))
-    return [*([msgspec.Raw(written)] if written else ()), *read(end, len(entries))]
+    return gather((list_entries, rule), read, entries, known, ())
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:

@@ -186,11 +186,10 @@ class _BodyBuilder:
         known, tools = self._known, self._tools
         if known is None:
             return [_write_tool(tool) for tool in tools]
-        kept: tuple[int, msgspec.Raw] | None = known.find(_write_tool, tools)
-        if kept is not None and kept[0] == len(tools):
-            return kept[1]
-        written = msgspec.Raw(_encode([_write_tool(tool) for tool in tools]))
-        known.keep(_write_tool, tools, (len(tools), written))
+        written = known.find_whole(_write_tool, tools)
+        if written is None:
+            written = msgspec.Raw(_encode([_write_tool(tool) for tool in tools]))
+            known.keep(_write_tool, tools, written)
         return written
 
     def _add_tool_choice(self, name: str, choice: Any) -> None:
