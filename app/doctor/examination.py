@@ -6,8 +6,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from app.config.load import with_proxies
 from app.config.registry import list_served_models, targets
-from app.config.settings import Settings, with_proxies
+from app.config.settings import Settings
 from app.doctor.findings import Finding
 from app.doctor.jwt_issuers import check_jwt_issuers
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, find_server_apis, probe_model

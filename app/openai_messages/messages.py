@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from app.chat.accumulator import is_json
-from app.chat.messages import CallState, Media, Message, Text, ToolResult
+from app.chat.messages import CallState, Media, Message, Text, ToolResult, make_call_id
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import NO_CALLS, group_beginning, group_messages
@@ -143,10 +143,15 @@ def _join_texts(run: "tuple[Text | Media, ...]", joiner: str) -> str:
     return joiner.join(part.text for part in run if isinstance(part, Text))
 
 
+def shorten_call_id(id_: str, profile: Profile) -> str:
+    """Return the id of a call as given, or a digest of one that is too long for the server."""
+    return id_ if profile.max_call_id is None or len(id_) <= profile.max_call_id else make_call_id(id_)
+
+
 def _call_id(id_: str, profile: Profile) -> str:
-    """Return the id as given, or nine letters and digits derived from it for templates that refuse other ids."""
+    """Return the id as it is sent: nine letters and digits derived from it for templates that refuse other ids."""
     if profile.call_ids == "keep" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
-        return id_
+        return shorten_call_id(id_, profile)
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 

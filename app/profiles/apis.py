@@ -26,6 +26,11 @@ _RESPONSES: dict[str, Fact] = {
     "cache_control": Fact(False, "items have no cache marks", _INPUT_ITEMS),
     "replay_extra_content": Fact(False, "only the fields of this API return, which are always sent", _INPUT_ITEMS),
     "missing_signature": Fact("none", "calls have no signature", _INPUT_ITEMS),
+    "max_call_id": Fact(
+        64,
+        "\"Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64\"",
+        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router pull request 1334",
+    ),
 }
 """What is the same for every kind of server."""
 

@@ -620,6 +620,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "max_completion_tokens", "reasoning models refuse the deprecated `max_tokens`", _OPENAI_API
         ),
         max_stop_words=Fact(4, "`stop` has at most four texts", _OPENAI_API),
+        max_call_id=Fact(
+            40,
+            "\"Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40\"",
+            "anomalyco/opencode issue 12653; vercel/ai issue 5171",
+        ),
         names=Fact(
             "all", "every role may have a `name`", "openai 3.57.0, types/chat/chat_completion_user_message_param.py"
         ),

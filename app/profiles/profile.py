@@ -283,6 +283,9 @@ class Profile(BaseModel):
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    max_call_id: int | None = Field(default=None, ge=29)
+    """The longest id of a call that the server takes, in characters. A longer one, of another server, is replaced by a
+    digest of it."""
     valid_arguments: bool = True
     """The server refuses a history with arguments that are not a JSON object: they are wrapped as `{"_raw": "…"}`."""
 
@@ -396,6 +399,7 @@ SHAPES_REQUESTS = frozenset(
         "empty_content",
         "text_parts",
         "call_ids",
+        "max_call_id",
         "valid_arguments",
         "caches_prefixes",
         "caller_fields",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from app.access import hash_key
 from app.cli import main
-from app.config.settings import Settings, SettingsError, load
+from app.config.load import load
+from app.config.settings import Settings, SettingsError
 
 from tests.fork_server import forked_parley
 

@@ -10,31 +10,17 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from app.config.settings import (
-    DEMO_TOOLS,
-    CacheSettings,
-    Documents,
-    Fetch,
-    JwtIssuer,
-    Key,
-    LimitSettings,
-    McpServer,
-    MetricsSettings,
-    Model,
-    PricesSettings,
-    ReasoningSettings,
-    ResponsesSettings,
-    Server,
-    Settings,
-    SettingsError,
-    StateSettings,
-    Team,
-    ToolsSettings,
-    Tracing,
-    Upstream,
-    UsageSettings,
-    load,
-)
+from app.config.load import DEMO_TOOLS, load
+from app.config.settings import Settings, SettingsError
+from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.callers import JwtIssuer, Key, Team
+from app.config.tables.limits import LimitSettings
+from app.config.tables.models import Model
+from app.config.tables.prices import PricesSettings
+from app.config.tables.server import MetricsSettings, Server, Tracing
+from app.config.tables.storage import CacheSettings, ReasoningSettings, ResponsesSettings, StateSettings, UsageSettings
+from app.config.tables.tools import McpServer, ToolsSettings
+from app.config.tables.upstreams import Upstream
 from app.upstream.http.options import Proxy
 from app.usage.meter import Price
 from pydantic import BaseModel

@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
 from app.openai_messages.grouping import group_messages
 from app.openai_messages.groups import MessageGroup
-from app.openai_messages.messages import split_results
+from app.openai_messages.messages import shorten_call_id, split_results
 from app.profiles import Profile
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
@@ -100,18 +100,25 @@ class _Writer:
                 parts = tuple(run)
                 if kind == "reasoning":
                     self._add_thought("".join(part.text for part in parts if isinstance(part, Reasoning)), len(texts))
-                elif kind == "text":
-                    run_of_texts = tuple(part for part in parts if isinstance(part, Text | Media))
-                    if content := self._write_content([run_of_texts]):
-                        texts += (*self._take_thoughts(), _write_answer(content, message.extra))
+                elif kind == "text" and (content := self._write_answer_text(parts, message.path)):
+                    texts += (*self._take_thoughts(), _write_answer(content, message.extra))
                 for part in parts:
                     if isinstance(part, ToolCall):
-                        item = _write_call(next(grouped).id, part)
+                        item = _write_call(shorten_call_id(next(grouped).id, self._profile), part)
                         customs.update([item["call_id"]] if item["type"] == "custom_tool_call" else [])
                         calls += (*self._take_thoughts(), item)
         self._items += texts
         self._items += calls
         self._add_results(group, customs)
+
+    def _write_answer_text(self, parts: Sequence[Part], path: str) -> str:
+        """Write a text of the assistant. Its messages have no media: OpenAI refuses every `input_…` part there."""
+        self._warnings += (
+            f"{part.path or path} was not sent: messages of the assistant have no media"
+            for part in parts
+            if isinstance(part, Media)
+        )
+        return _join_texts([tuple(part for part in parts if isinstance(part, Text))], self._joiner)
 
     def _take_thoughts(self) -> list[Json]:
         thoughts, self._thoughts = self._thoughts, []
@@ -166,8 +173,9 @@ class _Writer:
             output: Any = "\n".join(text.text for text in texts)
             if whole and any(isinstance(part, Media) for part in result.content):
                 output = self._write_parts(result)
-            kind = "custom_tool_call_output" if id_ in customs else "function_call_output"
-            self._items.append({"type": kind, "call_id": id_, "output": output})
+            call_id = shorten_call_id(id_, self._profile)
+            kind = "custom_tool_call_output" if call_id in customs else "function_call_output"
+            self._items.append({"type": kind, "call_id": call_id, "output": output})
         if labelled and not whole:
             self._items.append(write_message("user", self._write_content([tuple(labelled)])))
 
@@ -198,7 +206,7 @@ def write_message(role: str, content: str | list[Json]) -> Json:
     return {"type": "message", "role": role, "content": content}
 
 
-def _write_answer(content: str | list[Json], extra: Mapping[str, Any]) -> Json:
+def _write_answer(content: str, extra: Mapping[str, Any]) -> Json:
     """Write a text of the assistant: a string without an id is the form that every server takes."""
     phase = _get_opaque(extra, "phase")
     message = write_message("assistant", content)

@@ -254,8 +254,8 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    """Write a function. A schema goes as it is. `strict` is always sent: a missing one means true to OpenAI."""
-    function = tool.schema if isinstance(tool.schema.get("parameters"), dict) else complete_function(tool.schema)
+    """Write a function. `strict` is always sent: a missing one means true to OpenAI."""
+    function = complete_function(tool.schema)
     names: Sequence[str] = ("name", "description", "parameters")
     written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
     return written | {"strict": function.get("strict") is True}
