@@ -37,6 +37,8 @@ class KeyPart(Struct, frozen=True):
     """The configured headers that may change the server's answer; its API key is not one of them."""
     beginning: bytes = b""
     """The first of the messages in the body, with commas between, whose hash is remembered."""
+    conversation: str = "messages"
+    """The field of the body with the messages."""
     known: KnownConversation | None = None
     """Remembers hashes for the next request of the conversation; None: nothing is remembered."""
 
@@ -67,23 +69,21 @@ def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
 def _digest(part: KeyPart, server: str) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
     those at the beginning, only the ones that are not known for this server are hashed."""
-    body, beginning, known, conversation = part.body, part.beginning, part.known, "messages"
-    start = body.find(_LIST) + len(_LIST)
+    body, beginning, known = part.body, part.beginning, part.known
+    start = _find_list(body, part.conversation)
     if known is None or not beginning or not body.startswith(beginning + b",", start):
         fields = _fields(body)
-        if "messages" not in fields:
-            conversation = "input"
-        messages = _hash(fields.pop(conversation, _NO_MESSAGES))
+        messages = _hash(fields.pop(part.conversation, _NO_MESSAGES))
     else:
         fields = _fields(body[:start] + body[start + len(beginning) + 1 :])
         messages = _hash_beginning(beginning, known, server)
-        messages.update(b"," + bytes(fields.pop("messages"))[1:])
+        messages.update(b"," + bytes(fields.pop(part.conversation))[1:])
     for name in _UNHASHED_FIELDS:
         fields.pop(name, None)
     for name, value in fields.items():
         if _is_canonical(value) is None:
             fields[name] = msgspec.Raw(_canonical(name, bytes(value), known))
-    hashed = _hash(_encode([conversation, fields]))
+    hashed = _hash(_encode([part.conversation, fields]))
     hashed.update(messages.digest())
     return hashed.hexdigest()
 
@@ -99,8 +99,11 @@ def _hash_beginning(beginning: bytes, known: KnownConversation, server: str) -> 
     return hashed
 
 
-_LIST = b'"messages":['
-"""Nothing before the list of messages in a body can look like this: inside a string, its quotes would be escaped."""
+def _find_list(body: bytes, name: str) -> int:
+    """Return where the messages begin in a body that the gateway has written. Only the name of the model is before
+    them, and it cannot look like the name of their list: inside a string, its quotes would be escaped."""
+    start = b'"%b":[' % name.encode()
+    return body.find(start) + len(start)
 
 
 _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch

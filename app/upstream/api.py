@@ -11,7 +11,8 @@ from msgspec import Struct
 
 from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, gather
-from app.chat.messages import NOTHING, ChatRequest
+from app.chat.messages import NOTHING, ChatRequest, Tool
+from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
 from app.upstream.reply.reader import ReplyReader
@@ -56,8 +57,8 @@ class Api(Struct, frozen=True):
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_max_tokens: bool = False
     """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
-    takes_beginning: bool = False
-    """`build` takes a request whose beginning is written already (`ChatRequest.before`)."""
+    write_beginning: WriteBeginning | None = None
+    """Writes the beginning of a conversation. `build` then takes requests with such a beginning."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
 
@@ -91,7 +92,7 @@ def find_api(name: ApiName) -> Api:
 
 def list_entries(
     entries: Sequence[Any], convert: Callable[[Any], Any], rule: Any, known: KnownConversation | None
-) -> Sequence[Any]:
+) -> list[Any]:
     """Return the entries of a client's own conversation as they are sent: what `convert` returns for each of them, by
     this rule, without those for which it is None. Those of a conversation that is known are `msgspec.Raw`, of which
     each may have several entries."""
@@ -102,7 +103,19 @@ def list_entries(
             return tuple(converted)
         return (msgspec.Raw(msgspec.json.encode(converted)[1:-1]),)
 
-    return gather((list_entries, rule), read, entries, known, ())
+    return list(gather((list_entries, rule), read, entries, known, ()))
+
+
+def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:
+    """Return what `write` returns for each tool. Those of a conversation that is known are written once, as one
+    `msgspec.Raw`."""
+    if known is None:
+        return [write(tool) for tool in tools]
+    written = known.find_whole(write, tools)
+    if written is None:
+        written = msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools]))
+        known.keep(write, tools, written)
+    return written
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:

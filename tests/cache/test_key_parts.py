@@ -257,12 +257,12 @@ def test_a_beginning_whose_hash_is_remembered_changes_no_key(texts: list[str], c
 
 
 def test_the_items_of_a_responses_body_are_compared_as_they_are_sent() -> None:
-    def key(body: bytes) -> str:
-        return cache_key([replace(PART, body=body)], "s")
+    def key(body: bytes, conversation: str = "input") -> str:
+        return cache_key([replace(PART, body=body, conversation=conversation)], "s")
 
     assert key(b'{"input":[{"a":1,"b":2}]}') != key(b'{"input":[{"b":2,"a":1}]}')
     assert key(b'{"input":[{"a":1}],"x":{"a":1,"b":2}}') == key(b'{"x":{"b":2,"a":1},"input":[{"a":1}]}')
-    assert key(b'{"input":[{"a":1}]}') != key(b'{"messages":[{"a":1}]}')
+    assert key(b'{"input":[{"a":1}]}') != key(b'{"messages":[{"a":1}]}', "messages")
     assert key(b'{"input":[1],"messages":[2]}') != key(b'{"input":[2],"messages":[1]}')
 
 
