@@ -13,7 +13,7 @@ from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
-from app.openai_messages.grouping import NO_CALLS, find_call_violations
+from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
@@ -68,7 +68,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = find_call_violations(request.messages, NO_CALLS if request.before is None else request.before.calls)
+    violations = find_call_violations(request.messages, request.calls_before)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
