@@ -28,6 +28,11 @@ _RESPONSES: dict[str, Fact] = {
     "cache_control": Fact(False, "items have no cache marks", _INPUT_ITEMS),
     "replay_extra_content": Fact(False, "only the fields of this API return, which are always sent", _INPUT_ITEMS),
     "missing_signature": Fact("none", "calls have no signature", _INPUT_ITEMS),
+    "max_call_id": Fact(
+        64,
+        "\"Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64\"",
+        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router PR 1334",
+    ),
 }
 """What is the same for every kind of server."""
 
@@ -51,6 +56,15 @@ _XAI: dict[str, Fact] = {
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
 }
 
+_FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
+    "vllm": ('`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
+    "sglang": ("others than functions are left out", "sgl-project/sglang PR 35216"),
+    "ollama": ("calls come back without their namespace", "ollama/ollama issue 15921; openai/codex issue 23186"),
+    "lmstudio": ('"tools.8.type": "Invalid"', "lmstudio-ai/lmstudio-bug-tracker issue 1810"),
+    "minimax": ("custom tools are left out", "router-for-me/CLIProxyAPI issue 5753"),
+}
+"""Servers that know only functions among the tools of clients: why, and who says so."""
+
 _LLAMACPP_RESPONSES: dict[str, Fact] = {
     "passed_bodies": Fact(
         False,
@@ -63,6 +77,9 @@ _LLAMACPP_RESPONSES: dict[str, Fact] = {
     "continuation": Fact("send", "a last assistant message is always continued", _RUN),
     "media": Fact(("image",), "`input_audio` and `input_file` are refused", _LLAMACPP_CONVERTER),
     "reports_length": Fact(False, "each reply has the status `completed`", _RUN),
+    "client_tools": Fact(
+        False, "others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"
+    ),
 }
 
 _MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
@@ -70,6 +87,11 @@ _SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-think
 
 _MESSAGES: dict[str, Fact] = {
     "native_tools": Fact(True, "`tools` is a field of the API", _MESSAGES_API),
+    "max_function_name": Fact(
+        128,
+        "\"tools.134.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'\"",
+        "github/copilot-cli issue 1879; craft-ai-agents/craft-agents-oss issue 498",
+    ),
     "replay_details": Fact(True, "signed thinking comes back unchanged", _SIGNED_THINKING),
     "replay_extra_content": Fact(True, "calls of server tools have a `caller`", _MESSAGES_API),
     "missing_signature": Fact("none", "calls have no signature", _MESSAGES_API),
@@ -120,7 +142,13 @@ _ANTHROPIC: dict[str, Fact] = {
 }
 
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
-    "responses": {"": _RESPONSES, "llamacpp": _LLAMACPP_RESPONSES, "openai": _OPENAI, "xai": _XAI},
+    "responses": {
+        "": _RESPONSES,
+        "openai": _OPENAI,
+        "xai": _XAI,
+        **{kind: {"client_tools": Fact(False, *why)} for kind, why in _FUNCTIONS_ONLY.items()},
+        "llamacpp": _LLAMACPP_RESPONSES,
+    },
     "messages": {"": _MESSAGES, "llamacpp": _LLAMACPP_MESSAGES, "anthropic": _ANTHROPIC},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
