@@ -23,7 +23,8 @@ from app.api.routes import list_chat_routes, list_other_routes
 from app.api.startup import make_context, make_span_writer, read_past_spending
 from app.attachments.fetch import Resolver
 from app.cache import Apply
-from app.config.settings import Settings, load
+from app.config.load import load
+from app.config.settings import Settings
 from app.config.sources import config_file
 from app.config.storage import OpenStorage, open_storage
 from app.demo.server import DemoServer

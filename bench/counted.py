@@ -31,7 +31,7 @@ from typing import Any, TypeVarTuple
 
 import uvloop
 from agent_bodies import WRITERS, make_conversation
-from app.config.settings import load
+from app.config.load import load
 from app.main import create_app
 from app.server.connection import ClientConnection, ConnectionWarnings
 from app.server.process import config

@@ -7,7 +7,8 @@ import httpx
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.fetch import FetchLimits
 from app.attachments.loader import AttachmentLimits
-from app.config.settings import Documents, Fetch, Upstream
+from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.upstreams import Upstream
 from app.upstream.http.client import Target
 from msgspec.structs import replace
 

@@ -17,7 +17,8 @@ import app.server.process
 import pytest
 from app import __version__
 from app.cli import main
-from app.config.settings import Server, Settings
+from app.config.settings import Settings
+from app.config.tables.server import Server
 from typing_extensions import override
 
 from tests.clean_environment import clean_environment

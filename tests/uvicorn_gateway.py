@@ -9,7 +9,8 @@ from typing import Any
 
 import httpx
 import uvicorn
-from app.config.settings import CacheSettings, Settings
+from app.config.settings import Settings
+from app.config.tables.storage import CacheSettings
 from app.main import create_app
 from typing_extensions import override
 

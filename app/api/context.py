@@ -16,7 +16,8 @@ from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
-from app.config.settings import Server, Settings
+from app.config.settings import Settings
+from app.config.tables.server import Server
 from app.formats.request_memory import MIN_BYTES, CallerMemory, RequestMemory
 from app.gateway import Gateway
 from app.limits import Limiter

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from app.access.stored_keys import KeyRow, StoredKeys
 from app.config.access import with_stored_keys
-from app.config.settings import Key, Settings
+from app.config.settings import Settings
+from app.config.tables.callers import Key
 from app.observe.request_record import RequestRecord
 from app.runtime.throttled_log import ThrottledLog
 from app.state import StateError

@@ -17,7 +17,9 @@ from app.api.application import get_context
 from app.api.audit import log_admin_action, name_admin
 from app.api.context import AppContext
 from app.api.key_watcher import KeyWatcher
-from app.config.settings import Key, KeyName, LimitSettings, find_mistakes
+from app.config.mistakes import find_mistakes
+from app.config.tables.callers import Key, KeyName
+from app.config.tables.limits import LimitSettings
 from app.errors import BadRequest, Forbidden, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.openapi import Described, describe, give_examples, json_content
 from app.state import StateError

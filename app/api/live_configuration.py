@@ -10,7 +10,8 @@ from app.api.origins import OriginRules
 from app.api.resources import Resources
 from app.config.access import make_key_ring
 from app.config.registry import ModelRegistry
-from app.config.settings import Server, Settings
+from app.config.settings import Settings
+from app.config.tables.server import Server
 from app.formats.anthropic import ANTHROPIC
 from app.formats.base import WriteError
 from app.formats.openai import OPENAI

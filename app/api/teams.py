@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.config.access import make_limits
-from app.config.settings import LimitSettings
+from app.config.tables.limits import LimitSettings
 from app.formats.openapi import Described, describe, give_examples
 from app.limits.values import Kind, Team, make_team_rules
 

@@ -17,7 +17,8 @@ from app.api.application import get_context
 from app.api.asgi import Receive, read_body
 from app.api.context import AppContext
 from app.config.registry import targets
-from app.config.settings import Settings, Upstream
+from app.config.settings import Settings
+from app.config.tables.upstreams import Upstream
 from app.errors import Forbidden, InvalidInput, Violation
 from app.formats.json_object import invalid_json
 from app.formats.openapi import Described, describe, give_examples, json_content

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 from app.commands.command_line import UsageError
+from app.config.load import load
 from app.config.registry import load_counters
-from app.config.settings import Settings, SettingsError, load
+from app.config.settings import Settings, SettingsError
 
 
 def load_settings(file: Path | None = None) -> Settings:

@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from app.commands.command_line import UsageError
 from app.commands.configuration import describe_models
+from app.config.load import load
 from app.config.registry import load_counters
-from app.config.settings import SettingsError, load
+from app.config.settings import SettingsError
 from app.config.sources import config_file
 from app.doctor import Examination, Finding, Status, examine_server, examine_settings
 from app.terminal import use_color

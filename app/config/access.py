@@ -9,7 +9,10 @@ from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.issuer import Issuer, TeamRights
 from app.access.key_ring import StoredKey
 from app.access.stored_keys import KeyRow, StoredKeys
-from app.config.settings import JwtIssuer, Key, LimitSettings, Settings, find_answering
+from app.config.references import find_answering
+from app.config.settings import Settings
+from app.config.tables.callers import JwtIssuer, Key
+from app.config.tables.limits import LimitSettings
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
 from app.limits.values import (

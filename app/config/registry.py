@@ -8,7 +8,9 @@ from urllib.parse import parse_qsl
 from msgspec import Struct
 
 from app.chat.messages import MediaKind
-from app.config.settings import DEMO, Model, Settings, SettingsError, Upstream
+from app.config.settings import DEMO, Settings, SettingsError
+from app.config.tables.models import Model
+from app.config.tables.upstreams import Upstream
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.routing.strategies import Strategy

@@ -15,7 +15,8 @@ from typing import TypeAlias
 import watchfiles
 from pydantic import BaseModel
 
-from app.config.settings import Settings, SettingsError, find_mistakes
+from app.config.mistakes import find_mistakes
+from app.config.settings import Settings, SettingsError
 from app.config.sources import read_config_bytes
 
 log = logging.getLogger("parley.reload")

@@ -7,7 +7,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.cache import Cache, CacheRules
-from app.config.settings import CacheSettings, Settings, StateSettings
+from app.config.settings import Settings
+from app.config.tables.storage import CacheSettings, StateSettings
 from app.redis.urls import NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 from app.runtime.ticker import Ticker
 from app.state import Database, open_database

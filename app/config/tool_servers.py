@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from app.access import ModelGlobs
 from app.chat.tool_asks import ALL_TOOLS, ServerAsk, ToolFilter
-from app.config.settings import McpServer, Settings
+from app.config.settings import Settings
+from app.config.tables.tools import McpServer
 from app.tools import ConfiguredServer, ServerSpec
 
 _INHERITED = ("PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL")

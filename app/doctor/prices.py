@@ -1,6 +1,7 @@
 """Check that the cost of every configured model is known, where prices are used at all."""
 
-from app.config.settings import Settings, find_unpriced
+from app.config.settings import Settings
+from app.config.unpriced import find_unpriced
 from app.doctor.findings import Finding
 
 _MAX_NAMES = 20

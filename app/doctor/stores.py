@@ -1,4 +1,4 @@
-"""Check where replies and usage are kept: Redis, files, PostgreSQL."""
+"""Check where replies, the state and usage are kept: Redis, files, PostgreSQL."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ async def check_cache(url: str | None, max_bytes: int, seconds: float) -> list[F
 
 
 async def check_state(url: str, seconds: float) -> list[Finding]:
-    """Check a state database that is not that of usage."""
+    """Check the state database, where usage is too unless `usage.url` names another one."""
     match parse_state_url(url):
         case FileUrl(""):
             return [Finding("state", "path", "ok", "responses are kept in memory, until the gateway ends")]
@@ -55,6 +55,7 @@ async def check_state(url: str, seconds: float) -> list[Finding]:
 
 
 async def check_usage(url: str | None, seconds: float) -> list[Finding]:
+    """Check a database of usage that is not the state database."""
     if url is None:
         return [Finding("usage", "path", "warning", _NO_FOLDER, "set usage.url to a file or to PostgreSQL")]
     match parse_state_url(url):

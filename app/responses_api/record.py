@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.api.asgi import LARGE_BYTES, call_in_thread, wait_for_parse_memory
-from app.config.settings import Server
+from app.config.tables.server import Server
 from app.errors import StoreDown, TooLarge
 from app.formats.body import StoredItems
 from app.formats.responses.body import ResponsesRequest

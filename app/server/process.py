@@ -42,7 +42,8 @@ from uvicorn.supervisors import Multiprocess, multiprocess
 
 from app.api.application import find_application
 from app.api.context import AppContext
-from app.config.settings import LogFormat, Server, Settings
+from app.config.settings import Settings
+from app.config.tables.server import LogFormat, Server
 from app.config.warnings import find_warnings
 from app.errors import Draining
 from app.observe import logs

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from app.access import hash_key
 from app.cli import main
-from app.config.settings import Settings, SettingsError, load
+from app.config.load import load
 
+from tests.config.written_settings import mistakes, written
 from tests.fork_server import forked_parley
 
 HASH = hash_key("key-of-alice-0001")
@@ -18,17 +19,6 @@ HASH = hash_key("key-of-alice-0001")
 @pytest.fixture(autouse=True)
 def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def written(text: str, **environ: str) -> Settings:
-    Path("parley.toml").write_text(text, encoding="utf-8")
-    return load(environ)
-
-
-def mistakes(text: str, **environ: str) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
-        written(text, **environ)
-    return caught.value.mistakes
 
 
 def test_without_keys_only_loopback_addresses_are_served() -> None:

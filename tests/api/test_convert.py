@@ -6,7 +6,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
-from app.config.settings import Server
+from app.config.tables.server import Server
 from app.formats import FORMATS
 from app.formats.base import Options
 

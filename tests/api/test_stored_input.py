@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from app.config.settings import Server
+from app.config.tables.server import Server
 from app.errors import Busy, TooLarge
 from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from app.config.settings import DEMO_TOOLS
+from app.config.load import DEMO_TOOLS
 
 from tests.browser.page_checks import OpenPage, check_accessible, expect
 from tests.browser.page_gateway import PageGateway

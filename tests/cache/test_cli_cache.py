@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from app.cli import main
 from app.commands.cache import count_replies
-from app.config.settings import load
+from app.config.load import load
 from app.stores import opened_store
 from typing_extensions import override
 

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 from app.config.access import find_highest_prices
+from app.config.load import load
+from app.config.mistakes import find_mistakes
 from app.config.prices import read_prices
-from app.config.settings import ModelPrice, Settings, SettingsError, find_mistakes, load
+from app.config.settings import Settings, SettingsError
+from app.config.tables.prices import ModelPrice
 from app.usage.meter import Price
 from pydantic import ValidationError
 

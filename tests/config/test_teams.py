@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from app.access import hash_key
 from app.config.access import list_spending_rules, make_key_ring
-from app.config.settings import Settings, find_mistakes
+from app.config.mistakes import find_mistakes
+from app.config.settings import Settings
 from app.errors import Forbidden, QuotaExceeded, RateLimited
 from app.limits import Limiter, Limits
 from app.limits.past_spending import read_spending

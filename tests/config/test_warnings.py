@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from app.config.settings import Settings, load
+from app.config.load import load
+from app.config.settings import Settings
 from app.config.warnings import find_warnings
 
 from tests.each_case import each_case

@@ -41,7 +41,7 @@ def test_nothing_else_is_run(expression: str, reason: str | None) -> None:
 
 @pytest.mark.anyio
 async def test_a_gateway_without_a_configuration_has_its_tools() -> None:
-    from app.config.settings import DEMO_TOOLS
+    from app.config.load import DEMO_TOOLS
 
     settings = Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})
     async with open_configured(list_tool_servers(settings), ["example"]) as session:

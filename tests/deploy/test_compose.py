@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 import yaml
-from app.config.settings import Settings, load
+from app.config.load import load
+from app.config.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))

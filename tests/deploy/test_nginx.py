@@ -120,7 +120,7 @@ def test_the_pages_of_errors_cannot_be_requested(port: int) -> None:
 
 
 def test_the_largest_body_is_that_of_the_gateway() -> None:
-    from app.config.settings import Server
+    from app.config.tables.server import Server
 
     text = (Path(__file__).parents[2] / "deploy/nginx.conf").read_text("utf-8")
     assert f"client_max_body_size {Server().max_body_bytes // 2**20}m;" in text

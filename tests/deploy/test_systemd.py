@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from app.config.settings import Server, Settings
+from app.config.settings import Settings
+from app.config.tables.server import Server
 
 ROOT = Path(__file__).parents[2]
 UNIT = ROOT / "deploy/systemd/parley.service"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from app.cache import Cache, CacheRules
 from app.calls.shared import Coordinator
 from app.calls.shared.call_store import LEASE_SECONDS
-from app.config.settings import CacheSettings
 from app.config.storage import OpenStorage, Storage, open_storage
+from app.config.tables.storage import CacheSettings
 from app.redis.connection import RedisConnection
 from app.redis.urls import RedisUrl
 from app.runtime.ticker import Ticker

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from app.config.settings import CacheSettings
+from app.config.tables.storage import CacheSettings
 from typing_extensions import override
 
 from tests.frame_reader import PAYLOADS

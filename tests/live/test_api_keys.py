@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 from app.access import hash_key
-from app.config.settings import Key
+from app.config.tables.callers import Key
 
 from tests.live.gateway import DONE, Gateway, end, eventually, say, serving_with, settings
 from tests.scripted_server import Reply, ScriptedServer

@@ -8,7 +8,7 @@ from functools import partial
 
 import httpx
 import pytest
-from app.config.settings import LimitSettings
+from app.config.tables.limits import LimitSettings
 from app.limits.values import Kind
 
 from tests.calls.shared.coordinators import PatientLink

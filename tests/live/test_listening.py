@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from app.config.settings import Server
+from app.config.tables.server import Server
 from app.main import create_app
 from app.server.process import CannotListen, ParleyServer, bind
 

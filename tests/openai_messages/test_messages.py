@@ -132,6 +132,16 @@ def test_text_alone_is_a_string_and_a_part_where_the_server_wants_parts() -> Non
     assert joined == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
+def test_an_id_that_the_server_would_refuse_is_replaced_on_call_and_result_alike() -> None:
+    long, longer = "a" * 40, "b" * 41
+    got = sent(
+        Q, calls("f", id=long), returns("f", id=long), calls("f", id=longer), returns("f", id=longer), max_call_id=40
+    )
+    first, second = got[1]["tool_calls"][0]["id"], got[3]["tool_calls"][0]["id"]
+    assert first == long and second.startswith("call_") and len(second) < 40
+    assert [got[2]["tool_call_id"], got[4]["tool_call_id"]] == [first, second]
+
+
 @pytest.mark.parametrize("id", ["call_0123456789abcdef", "functions.f:0", "ID9", ""])
 def test_ids_become_nine_letters_and_digits_on_call_and_result_alike(id: str) -> None:
     got = sent(Q, calls("f", id=id), returns("f", id=id), calls("f"), returns("f"), call_ids="alphanumeric9")

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from app.config.settings import load
+from app.config.load import load
 
 from tests.certificates import certificate
 

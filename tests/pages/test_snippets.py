@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 from app.access import hash_key
-from app.config.settings import DEMO_TOOLS, Settings
+from app.config.load import DEMO_TOOLS
+from app.config.settings import Settings
 from interop.page_programs import PAGES
 
 from tests.each_case import each_case

@@ -244,6 +244,21 @@ def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: 
     database.close()
 
 
+def test_nothing_of_a_transaction_stays_at_the_connection_to_postgres(tmp_path: Path) -> None:
+    """A pooler such as PgBouncer gives the next transaction another connection, and this one to others."""
+    database = open_database(make_address("postgres", tmp_path))
+    for number in range(12):
+        with database.transaction() as statements:
+            statements.execute(PUT, ("a", f"{number}", 1, 0))
+            statements.execute_many(PUT, [("b", f"{number}", 1, 0), ("c", f"{number}", 1, 0)])
+    with database.snapshot() as statements:
+        assert statements.execute("SELECT name FROM pg_prepared_statements") == []
+        assert statements.execute("SHOW statement_timeout") == [("10s",)]
+        statements.execute("ROLLBACK")
+        assert statements.execute("SHOW statement_timeout") == [("0",)]
+    database.close()
+
+
 class Relay(socketserver.ThreadingTCPServer):
     """Passes the bytes of a connection on to a server."""
 
@@ -288,11 +303,12 @@ def test_a_postgres_that_is_back_is_used_again_soon(tmp_path: Path, monkeypatch:
         relay.shutdown()
 
 
-def test_an_unreachable_postgres_is_an_error_that_shows_no_password() -> None:
+def test_an_unreachable_postgres_is_an_error_that_shows_no_password(caplog: pytest.LogCaptureFixture) -> None:
     address = parse_state_url("postgresql://me:hunter2@127.0.0.1:1/parley")
     assert isinstance(address, PostgresUrl)
     database = open_database(address)
     with pytest.raises(StateError, match=r"database parley at 127\.0\.0\.1: ") as raised:
         count(database)
     assert "hunter2" not in str(raised.value)
+    assert not caplog.records, "what is raised is logged where it is caught"
     database.close()

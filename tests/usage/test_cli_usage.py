@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from app.cli import main
-from app.config.settings import load
+from app.config.load import load
 from app.state import open_database
 from app.state.urls import FileUrl, parse_state_url
 from app.usage.ledger import name_day

@@ -40,6 +40,8 @@ _BLOCK_OF_DELTA = {
     "thinking_delta": "thinking",
     "signature_delta": "thinking",
 }
+_TEXT_FIELDS = {"text_delta": "text", "thinking_delta": "thinking"}
+"""The deltas of a text, each with its field, which is also the type of its block."""
 _NAME = re.compile(r"[\w.-]{1,100}", re.ASCII)
 """The names of events that are passed on: another one could end its line."""
 _ANY_TEXT = "."
@@ -271,8 +273,10 @@ class MessageAssembler:
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
             return
         index = _read_index(value)
-        earlier = self._blocks.pop(index, None)
+        earlier = self._blocks.get(index)
         if earlier is not None:
+            if _is_repeated(earlier, item):
+                return
             self._stop_block(earlier, out)
         block = self._blocks[index] = _Block(item)
         match block.type:
@@ -293,6 +297,9 @@ class MessageAssembler:
             return
         self._received += 1
         block = self._blocks.get(_read_index(value))
+        if block is not None and _is_misplaced(delta, block):
+            self._stop_block(self._blocks.pop(_read_index(value)), out)
+            block = None
         if block is None:
             block = self._blocks[_read_index(value)] = _Block(_infer_block(delta))
             self.started = self._has_block = True
@@ -554,6 +561,22 @@ def _infer_type(value: Mapping[str, Any]) -> str | None:
 def _infer_block(delta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the block that a delta belongs to whose start has not come."""
     return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), "unknown")}
+
+
+def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
+    """Whether the start of an open block came again. A call without an id may be another one."""
+    if block.type in ("text", "thinking") or (block.type == "tool_use" and not item.get("id")):
+        return False
+    return not block.parts and block.item == item
+
+
+def _is_misplaced(delta: Mapping[str, Any], block: _Block) -> bool:
+    """Whether a delta has a text for a block of another type, which servers and relays leave open
+    (sgl-project/sglang issue 26795, musistudio/claude-code-router pull request 1356)."""
+    field = _TEXT_FIELDS.get(str(delta.get("type")))
+    if field is None or field == block.type or block.type not in ("text", "thinking", "tool_use"):
+        return False
+    return bool(delta.get(field))
 
 
 def _read_index(value: Mapping[str, Any]) -> int:

@@ -54,11 +54,14 @@ def _keep(message: Any) -> Any:
 
 
 def _drop_unsigned(message: Any) -> Any:
+    """Leave out unsigned thinking; None if nothing else is in the message, because an empty one is refused."""
     content = message.get("content") if isinstance(message, dict) else None
     if not isinstance(content, list):
         return message
     kept = [block for block in content if not _is_unsigned(block)]
-    return message if len(kept) == len(content) else {**message, "content": kept}
+    if len(kept) == len(content):
+        return message
+    return {**message, "content": kept} if kept else None
 
 
 def _is_unsigned(block: Any) -> bool:

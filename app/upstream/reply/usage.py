@@ -30,6 +30,7 @@ _PARTS: dict[tuple[str, str], tuple[str, ...]] = {
     ),
     ("prompt_tokens_details", "cache_write_tokens"): (
         "prompt_tokens_details.cache_write_tokens",
+        "input_tokens_details.cache_write_tokens",
         "cache_write_tokens",
         "cache_creation_input_tokens",
     ),

@@ -13,6 +13,7 @@ import msgspec
 
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest
+from app.openai_messages.messages import shorten_call_id
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import list_entries
@@ -39,8 +40,8 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
         known = request.known
         if add_up(partial(_count_unknown_thoughts, profile=profile), given_items, known, profile.replay_reasoning):
             warnings.append(_NOT_SENT)
-        convert = partial(_complete_thought, profile=profile)
-        body["input"] = list_entries(given_items, convert, profile.replay_reasoning, known)
+        convert = partial(_convert, profile=profile)
+        body["input"] = list_entries(given_items, convert, (profile.replay_reasoning, profile.max_call_id), known)
     if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
         body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
     for name in ("temperature", "top_p"):
@@ -55,6 +56,14 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     ignored = sorted(_EXTENSIONS.intersection(given) - {"cache", "stop", "enable_thinking", "reasoning_effort"})
     warnings += [f"{name} was not sent: this model's server has no such parameter" for name in ignored]
     return body, warnings
+
+
+def _convert(item: Any, profile: Profile) -> Any:
+    """Return an item as it is sent: its `call_id` may be that of another server, which has longer ones."""
+    call_id = item.get("call_id") if isinstance(item, dict) else None
+    if isinstance(call_id, str) and (short := shorten_call_id(call_id, profile)) != call_id:
+        return {**item, "call_id": short}
+    return _complete_thought(item, profile)
 
 
 def _complete_thought(item: Any, profile: Profile) -> Any:

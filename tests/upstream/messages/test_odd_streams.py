@@ -37,7 +37,37 @@ def summarize(events: list[Event]) -> tuple[list[tuple[str, str]], str]:
         ([delta(0, type="thinking_delta", thinking="a"), *stop()], [("reasoning_content", "a")], "stop"),
         ([delta(0, type="input_json_delta", partial_json="{}"), *stop()], [], "stop"),
         ([delta(0, type="text_delta", text=5), *stop()], [], "stop"),
-        ([*text(0, "a")[:-1], delta(0, type="thinking_delta", thinking="b"), *stop()], [("content", "a")], "stop"),
+        (
+            [*text(0, "a")[:-1], delta(0, type="thinking_delta", thinking="b"), *stop()],
+            [("content", "a"), ("reasoning_content", "b")],
+            "stop",
+        ),
+        (
+            [*block(0, THOUGHT, {"type": "thinking_delta", "thinking": "a"}, end=False)]
+            + [delta(0, type="text_delta", text="b"), delta(0, type="text_delta", text="c")]
+            + [{"type": "content_block_stop", "index": 0}, *stop()],
+            [("reasoning_content", "a"), ("content", "bc")],
+            "stop",
+        ),
+        (
+            [*block(0, USE, {"type": "input_json_delta", "partial_json": "{}"}, end=False)]
+            + [delta(0, type="text_delta", text="a"), *stop("tool_use")],
+            [("function_call", "{}"), ("content", "a")],
+            "tool_calls",
+        ),
+        (
+            [
+                *block(0, THOUGHT, {"type": "text_delta", "text": ""}, {"type": "thinking_delta", "thinking": "a"}),
+                *stop(),
+            ],
+            [("reasoning_content", "a")],
+            "stop",
+        ),
+        (
+            [*block(0, {"type": "compaction"}, {"type": "text_delta", "text": "a"}), *text(1, "b"), *stop()],
+            [("content", "b")],
+            "stop",
+        ),
         (
             [*block(0, USE, {"type": "input_json_delta", "partial_json": 5}), *stop("tool_use")],
             [("function_call", "{}")],

@@ -48,7 +48,8 @@ def test_unsigned_thinking_is_dropped_where_the_server_takes_none() -> None:
     thought, text = {"type": "thinking", "thinking": "a", "signature": ""}, {"type": "text", "text": "b"}
     signed = thought | {"signature": "s"}
     given = [{"role": "assistant", "content": [thought, text]}, {"role": "assistant", "content": [signed]}, "odd"]
-    body, _ = build({"messages": given}, {})
+    nothing_else = {"role": "assistant", "content": [thought]}
+    body, _ = build({"messages": [*given, nothing_else]}, {})
     assert body["messages"] == [{"role": "assistant", "content": [text]}, *given[1:]]
     loose = PROFILE.model_copy(update={"unsigned_thinking": "send"})
     request = ChatRequest("m", (), passed=PassedBody("messages", {"messages": given}))

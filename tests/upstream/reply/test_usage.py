@@ -169,6 +169,7 @@ def test_details_without_a_number_are_not_changed_for_a_zero() -> None:
         {"prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}},
         {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 2},
         {"prompt_tokens_details": {"cached_tokens": 4}, "cache_creation_input_tokens": 2},
+        {"input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 2}},
     ],
 )
 def test_tokens_written_to_the_servers_cache_have_one_name(own: dict[str, Any]) -> None:

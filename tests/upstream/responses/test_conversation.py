@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.profiles import find_profile
 from app.upstream.responses.conversation import WrittenConversation, write_conversation
 
@@ -14,7 +14,7 @@ RS = {"type": "reasoning.encrypted", "data": "E1", "id": "rs_1", "format": "open
 
 
 def write(*messages: Message, profile: Any = OTHER) -> WrittenConversation:
-    return write_conversation(messages, profile, "\n", "messages")
+    return write_conversation(ChatRequest("m", tuple(messages)), profile)
 
 
 def answer(*parts: Any, **extra: Any) -> Message:
@@ -146,3 +146,18 @@ def test_the_first_system_messages_are_the_instructions_and_later_ones_stay_at_t
 def test_a_result_without_a_call_is_a_violation() -> None:
     written = write(USER, Message("tool", (ToolResult((Text("r"),), id="x"),), path="messages[1]"))
     assert [violation.path for violation in written.violations] == ["messages[1]"] and not written.items
+
+
+def test_media_of_the_assistant_are_not_sent_and_its_texts_stay_a_string() -> None:
+    image = Media("image", ("data:image/png;base64,AAAA",), path="messages[1].content[1]")
+    written = write(USER, answer(Text("a"), image, Text("b")), answer(image), USER)
+    assert written.items[1:-1] == [{"type": "message", "role": "assistant", "content": "a\nb"}]
+    assert written.warnings == ["messages[1].content[1] was not sent: messages of the assistant have no media"] * 2
+
+
+def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_result() -> None:
+    longest, longer = "a" * 64, "b" * 65
+    written = write(USER, answer(call(longest), call(longer, custom=True)), result(longest), result(longer))
+    ids = [item["call_id"] for item in written.items[1:]]
+    assert ids[:2] == ids[2:] and ids[0] == longest and len(ids[1]) < 64
+    assert written.items[-1]["type"] == "custom_tool_call_output"

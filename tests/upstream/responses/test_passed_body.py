@@ -41,3 +41,9 @@ def test_the_text_of_a_sealed_thought_gets_an_id_where_the_server_takes_texts() 
     assert sent["id"].startswith("rs_") and sent | thought == sent
     body, warnings = build({"input": [thought, "odd"]}, {}, OPENAI)
     assert body["input"] == ["odd"] and not warnings
+
+
+def test_an_id_of_a_call_that_the_server_would_refuse_is_replaced() -> None:
+    call, output = {"type": "function_call", "call_id": "a" * 65}, {"type": "function_call_output", "call_id": "a" * 65}
+    first, second, third = build({"input": [call, output, {**call, "call_id": "a" * 64}]}, {})[0]["input"]
+    assert first["call_id"] == second["call_id"] and len(first["call_id"]) < 64 and third["call_id"] == "a" * 64

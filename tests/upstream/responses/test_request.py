@@ -35,6 +35,11 @@ def test_nothing_is_stored_and_the_keys_have_a_fixed_order() -> None:
 def test_strict_is_always_sent() -> None:
     body, _ = build_body({}, tools=TOOLS)
     assert [tool["strict"] for tool in body["tools"]] == [False, True]
+
+
+def test_a_function_without_parameters_has_a_schema_with_properties() -> None:
+    body, _ = build_body({}, tools=TOOLS)
+    assert [tool["parameters"] for tool in body["tools"]] == [{"type": "object", "properties": {}}] * 2
     assert body["tools"][0]["parameters"] == {"type": "object", "properties": {}}
 
 

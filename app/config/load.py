@@ -1,0 +1,101 @@
+"""Load the settings: the tree of `sources` becomes one frozen `Settings`, or a list of mistakes."""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pydantic import SecretStr, ValidationError
+
+from app.config.default_files import with_default_files
+from app.config.mistakes import check_tool_variables, find_conflicts
+from app.config.prices import read_prices
+from app.config.references import find_dangling
+from app.config.settings import Settings, SettingsError
+from app.config.sources import config_file, read_sources
+from app.config.tables.prices import ModelPrice
+from app.upstream.http.options import find_proxy, parse_proxy
+from app.validation.violations import json_path, to_violations
+
+DEMO_TOOLS = {
+    "example": {
+        "command": sys.executable,
+        "args": ["-m", "app.demo.tools"],
+        "env": {"PYTHONPATH": str(Path(__file__).parents[2])},
+        "startup_timeout_sec": 30,
+    }
+}
+"""The server of tools beside the demo model, for a gateway without a configuration."""
+
+
+def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> Settings:
+    """Load the settings of this process. Raises SettingsError with every mistake."""
+    environ = os.environ if environ is None else environ
+    sources = read_sources(environ, path, Settings.model_fields)
+    tree, mistakes = sources.tree, sources.mistakes
+    if not tree.get("upstreams") and not tree.get("models"):
+        tree = {"mcp_servers": DEMO_TOOLS, **tree, "demo": True}
+    try:
+        # Not strict: all values from the environment are text.
+        settings = Settings.model_validate(tree, strict=False)
+        settings = _with_prices(settings, mistakes)
+    except ValidationError as error:
+        settings = Settings()
+        mistakes += (
+            f"{_with_variable(item.path, sources.variables)}: {item.message}"
+            for item in to_violations(error, tree, schema=Settings)
+        )
+    mistakes += [*find_dangling(tree), *find_conflicts(settings), *check_tool_variables(settings, environ)]
+    if mistakes:
+        raise SettingsError(mistakes)
+    return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)
+
+
+def _with_variable(path: str, variables: Mapping[str, str]) -> str:
+    return f"{path} ({variables[path]})" if path in variables else path
+
+
+def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Return the settings in which each upstream, and each issuer of JWTs, without a proxy has the one that the
+    environment names. Raises SettingsError if that is not a proxy's URL."""
+    upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
+
+    def find(path: str, url: str) -> SecretStr | None:
+        proxy = find_proxy(environ, url)
+        if proxy is None:
+            return None
+        try:
+            parse_proxy(proxy)
+        except ValueError as error:
+            mistakes.append(f"{path}.proxy: the proxy of the environment {error}")
+        return SecretStr(proxy)
+
+    for name, row in upstreams.items():
+        if not row.proxy and not row.base_url.startswith("unix:"):
+            proxy = find(json_path(["upstreams", name]), row.base_url)
+            upstreams[name] = row.model_copy(update={"proxy": proxy})
+    for name, issuer in issuers.items():
+        if not issuer.proxy and not issuer.jwks_file:
+            proxy = find(json_path(["jwt", name]), issuer.jwks_url or issuer.issuer)
+            issuers[name] = issuer.model_copy(update={"proxy": proxy})
+    if mistakes:
+        raise SettingsError(mistakes)
+    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers})
+
+
+def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:
+    """Return the settings in which each model without a price has that of the file, if it is there by the name that the
+    model's server knows, or by its own."""
+    if settings.prices.file is None:
+        return settings
+    try:
+        known = read_prices(Path(settings.prices.file))
+    except ValueError as error:
+        mistakes.append(f"prices.file: {error}")
+        return settings
+    models = dict(settings.models)
+    for name, row in models.items():
+        price = known.get(row.name or name) or known.get(name)
+        if row.price is None and price is not None:
+            models[name] = row.model_copy(update={"price": ModelPrice.from_price(price)})
+    return settings.model_copy(update={"models": models})

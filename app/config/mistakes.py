@@ -1,0 +1,144 @@
+"""Settings that are valid each, but not together or not on this machine."""
+
+from collections.abc import Iterator, Mapping
+
+from app.access.addresses import is_loopback
+from app.config.extras import how_to_install, is_installed
+from app.config.references import find_dangling
+from app.config.settings import Settings
+from app.config.tables.server import Server
+from app.config.unpriced import check_prices
+from app.upstream.http.options import make_ssl_context
+from app.validation.nearest import suggest_name
+from app.validation.violations import json_path
+
+
+def find_mistakes(settings: Settings) -> list[str]:
+    """Return the mistakes in settings that were not loaded together: some of their values are older than others."""
+    mistakes = [*find_dangling(settings.model_dump()), *find_conflicts(settings)]
+    if not (settings.models or settings.passthrough or settings.demo):
+        mistakes.append("models: there is none, and the model demo is not served")
+    return mistakes
+
+
+def find_conflicts(settings: Settings) -> Iterator[str]:
+    """Find settings that are valid each, but not together or not on this machine."""
+    yield from _check_request_memory(settings.server)
+    yield from _check_keys(settings)
+    yield from _check_issuers(settings)
+    yield from _check_metrics_port(settings)
+    yield from _check_tracing(settings)
+    yield from _check_certificates(settings)
+    yield from check_prices(settings)
+    yield from _check_tool_servers(settings)
+
+
+def _check_request_memory(server: Server) -> Iterator[str]:
+    least = 2 * server.max_body_bytes
+    if server.max_request_memory_bytes < least:
+        yield (
+            f"server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least {least}, not "
+            f"{server.max_request_memory_bytes}"
+        )
+
+
+def _check_keys(settings: Settings) -> Iterator[str]:
+    """Find keys that are equal, and a gateway that everyone in the network could use."""
+    names: dict[str, str] = {}
+    for name, key in settings.keys.items():
+        if names.setdefault(key.sha256, name) != name:
+            yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
+        if key.team is not None and key.team not in settings.teams:
+            yield (
+                f"{json_path(['keys', name, 'team'])}: there is no team {key.team!r}"
+                f"{suggest_name(key.team, settings.teams)}; add [teams.{key.team}]"
+            )
+    server = settings.server
+    if not (settings.requires_keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
+        yield (
+            f"server.host: {server.host!r} is not a loopback address, so other machines can reach the gateway, and "
+            "there are no API keys. Either create a key with `parley keys new NAME` and add the lines that it prints "
+            "to parley.toml (or set PARLEY_API_KEYS), or set server.admin_key and "
+            "create keys with POST /v1/keys, or serve everyone who can reach this address with "
+            "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
+        )
+
+
+def _check_issuers(settings: Settings) -> Iterator[str]:
+    """Find issuers of JWTs that are the same, and what they name that is not there."""
+    names: dict[str, str] = {}
+    for name, row in settings.jwt.items():
+        path = json_path(["jwt", name])
+        if names.setdefault(row.issuer, name) != name:
+            yield f"{path}.issuer: {names[row.issuer]!r} has the same; list all audiences in one of them"
+        if row.team is not None and row.team not in settings.teams:
+            yield (
+                f"{path}.team: there is no team {row.team!r}{suggest_name(row.team, settings.teams)}; "
+                f"add [teams.{row.team}]"
+            )
+        if row.team_claim is not None and not settings.teams:
+            yield f"{path}.team_claim: there are no teams, so every token would be refused; add [teams.<name>]"
+        if row.jwks_file is not None:
+            from app.access.jwks import JwksError, read_jwks_file  # the package jwt takes time to import
+
+            try:
+                read_jwks_file(row.jwks_file)
+            except JwksError as error:
+                yield f"{path}.jwks_file: {error}"
+
+
+def _check_metrics_port(settings: Settings) -> Iterator[str]:
+    port = settings.metrics.port
+    if settings.metrics.enabled and port and port == settings.server.port:
+        yield f"metrics.port: {port} is server.port too; use another port, or leave it out to serve /metrics on it"
+
+
+def _check_tracing(settings: Settings) -> Iterator[str]:
+    if settings.tracing.enabled and not is_installed("opentelemetry.exporter.otlp.proto.http"):
+        yield f"tracing.enabled: traces need OpenTelemetry, which is not installed: {how_to_install('otel')}"
+
+
+def _check_certificates(settings: Settings) -> Iterator[str]:
+    options = {json_path(["upstreams", name]): row.connections for name, row in settings.upstreams.items()}
+    options |= {json_path(["jwt", name]): row.connections for name, row in settings.jwt.items()}
+    for path, row in options.items():
+        if row.client_key and not row.client_certificate:
+            yield f"{path}.client_key: is the key of client_certificate, which is not set"
+        elif row.ca_file or row.client_certificate:
+            try:
+                make_ssl_context(row)
+            except OSError as error:
+                reason = error.strerror or getattr(error, "reason", None) or str(error)
+                files = [file for file in (row.ca_file, row.client_certificate, row.client_key) if file]
+                yield f"{path}: the certificates in {', '.join(files)} cannot be used ({reason}); name PEM files"
+
+
+def _check_tool_servers(settings: Settings) -> Iterator[str]:
+    """Find names of servers that make a tool's name for the model ambiguous: `a-b-c` may be of `a` or of `a-b`."""
+    names = sorted(settings.mcp_servers)
+    for name in names:
+        for other in names:
+            if other.startswith(f"{name}-"):
+                yield (
+                    f"{json_path(['mcp_servers', other])}: there is a server {name!r} too, so the model's name of a "
+                    f"tool, such as {other}-x, could be of both; choose a name that does not begin with {name}-"
+                )
+    for model, row in settings.models.items():
+        used = [tools.mcp for tools in row.tools]
+        for index, server in enumerate(used):
+            path = json_path(["models", model, "tools", index])
+            if server not in settings.mcp_servers:
+                yield f"{path}: there is no MCP server {server!r}{suggest_name(server, settings.mcp_servers)}"
+            elif server in used[:index]:
+                yield f"{path}: {server!r} is listed twice"
+
+
+def check_tool_variables(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Find tokens and headers of MCP servers that are in no environment variable."""
+    for name, row in settings.mcp_servers.items():
+        named = [("bearer_token_env_var", row.bearer_token_env_var)] if row.bearer_token_env_var else []
+        named += [(f"env_http_headers.{header}", variable) for header, variable in row.env_http_headers.items()]
+        for setting, variable in named:
+            if row.enabled and not environ.get(variable or ""):
+                path = json_path(["mcp_servers", name])
+                yield f"{path}.{setting}: the environment variable {variable} is not set"

@@ -1,0 +1,110 @@
+"""What the settings of a model name: its upstreams, its fallbacks and its profile."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.config.settings import DEMO, Settings
+from app.config.tables.base import split_list
+from app.config.tables.models import upstream_rows
+from app.profiles import KINDS, Profile
+from app.validation.nearest import suggest_name
+from app.validation.violations import json_path, to_violations
+
+
+def find_dangling(tree: Mapping[str, Any]) -> list[str]:
+    """Find references to unknown upstreams and models, and invalid profiles. Wrong types were reported before."""
+    upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
+    passthrough, default = tree.get("passthrough"), tree.get("default_model")
+    names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
+    names |= {DEMO} if tree.get("demo") else set()
+    mistakes = [
+        f"{json_path(['upstreams', name, 'kind'])}: {_unknown_kind(kind)}"
+        for name, row in upstreams.items()
+        if isinstance(kind := row.get("kind", "openai_compatible"), str) and kind not in KINDS
+    ]
+    if isinstance(passthrough, str) and passthrough not in upstreams:
+        mistakes.append(f"passthrough: there is no upstream {passthrough!r}{suggest_name(passthrough, upstreams)}")
+    if isinstance(default, str) and default not in names and not passthrough:
+        mistakes.append(f"default_model: there is no model {default!r}{suggest_name(default, names)}")
+    if upstreams and not names and not passthrough:
+        mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
+    for name, row in models.items():
+        mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
+    return mistakes
+
+
+def _unknown_kind(kind: str) -> str:
+    return f"must be one of {', '.join(sorted(KINDS))}, not {kind!r}{suggest_name(kind, KINDS)}"
+
+
+def _check_model_names(
+    name: str, row: dict[str, Any], upstreams: dict[str, dict[str, Any]], models: dict[str, dict[str, Any]]
+) -> Iterator[str]:
+    used = _upstream_names(row)
+    for index, upstream in enumerate(used):
+        path = json_path(["models", name, "upstreams", index])
+        if upstream not in upstreams:
+            yield f"{path}: there is no upstream {upstream!r}{suggest_name(upstream, upstreams)}"
+        elif upstream in used[:index]:
+            yield f"{path}: {upstream!r} is listed twice; give it a weight instead"
+    yield from _check_fallbacks(name, row, models)
+    for alias in _words(row, "aliases"):
+        if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
+            yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    known = {*models, *(alias for other in models.values() for alias in _words(other, "aliases"))}
+    for key in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):
+        for index, model in enumerate(_words(row, key)):
+            path = json_path(["models", name, key, index])
+            if model not in known:
+                yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
+            elif model == name or model in _words(row, "aliases"):
+                yield f"{path}: a model cannot be its own fallback"
+
+
+def _upstream_names(row: dict[str, Any]) -> list[str]:
+    """Return the names of a model's upstreams. Wrong types were reported before."""
+    rows = upstream_rows(row.get("upstreams"))
+    names = [item.get("name") if isinstance(item, dict) else None for item in rows] if isinstance(rows, list) else []
+    return [name for name in names if isinstance(name, str)]
+
+
+def _check_profile(name: str, row: dict[str, Any]) -> Iterator[str]:
+    profile = row.get("profile", {})
+    if not isinstance(profile, dict):
+        return
+    fields = {**Profile().model_dump(), **profile}
+    try:
+        Profile.model_validate(fields)
+    except ValidationError as error:
+        for item in to_violations(error, fields, json_path(["models", name, "profile"]), Profile):
+            yield f"{item.path}: {item.message}"
+
+
+def _rows(tree: Mapping[str, Any], section: str) -> dict[str, dict[str, Any]]:
+    rows = tree.get(section)
+    return {name: row if isinstance(row, dict) else {} for name, row in rows.items()} if isinstance(rows, dict) else {}
+
+
+def _words(row: dict[str, Any], key: str) -> list[str]:
+    words = split_list(row.get(key))
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list | tuple) else []
+
+
+def find_answering(settings: Settings, model: str) -> list[str]:
+    """Return the names of the models that may answer a request for a model: it, and its fallbacks with theirs."""
+    names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
+    found: dict[str, None] = {}
+    waiting = [names.get(model, model)]
+    while waiting:
+        name = waiting.pop()
+        row = settings.models.get(name)
+        if name not in found and row is not None:
+            others = (*row.fallbacks, *row.fallbacks_on_context_length, *row.fallbacks_on_content_filter)
+            waiting += [names.get(other, other) for other in others]
+        found[name] = None
+    return list(found)

@@ -1,0 +1,68 @@
+"""`[models.<name>]`: a model that clients can name, the upstreams that serve it and how it is asked."""
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from app.config.tables.base import Names, Seconds, Table, split_list
+from app.config.tables.limits import LimitSettings
+from app.config.tables.prices import ModelPrice
+from app.params import GenerateCfg, RagConfig
+from app.routing.strategies import Strategy
+
+
+def upstream_rows(value: Any) -> Any:
+    """Return the upstreams of a model as tables: each may also be a name."""
+    return _name_rows(value, "name")
+
+
+def _tool_rows(value: Any) -> Any:
+    """Return the tools of a model as tables: each may also be the name of a server."""
+    return _name_rows(value, "mcp")
+
+
+def _name_rows(value: Any, key: str) -> Any:
+    """Replace each name in a list by a table that has it under this key."""
+    value = split_list(value)
+    if not isinstance(value, list | tuple):
+        return value
+    return [{key: row} if isinstance(row, str) else row for row in value]
+
+
+class ModelUpstream(Table):
+    """One upstream of a model; in the file, its name or a table."""
+
+    name: str
+    weight: float = Field(default=1.0, gt=0, le=1000, allow_inf_nan=False)
+    priority: int = Field(default=1, ge=1, le=100)
+
+
+class ModelTools(Table):
+    """Tools that a model offers with every request; in the file, the name of their server or a table."""
+
+    mcp: str
+    tools: Names | None = None
+    """None: all tools of the server."""
+
+
+class Model(Table):
+    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(upstream_rows)] = Field(min_length=1)
+    strategy: Strategy | None = None
+    """Without it, `session` where a server caches prefixes, else `least_busy`."""
+    name: str | None = None
+    aliases: tuple[str, ...] = ()
+    defaults: GenerateCfg = GenerateCfg()
+    max_retries: int = Field(default=0, ge=0, le=10)
+    deadline_seconds: Seconds | None = None
+    fallbacks: Names = ()
+    fallbacks_on_context_length: Names = ()
+    fallbacks_on_content_filter: Names = ()
+    hedge: bool = False
+    hedge_after_seconds: Seconds | None = None
+    cache: bool = True
+    cache_ttl_seconds: Seconds | None = None
+    price: ModelPrice | None = None
+    rag_cfg: RagConfig | None = None
+    tools: Annotated[tuple[ModelTools, ...], BeforeValidator(_tool_rows)] = ()
+    limits: LimitSettings = LimitSettings()
+    profile: dict[str, Any] = Field(default_factory=dict)

@@ -1,0 +1,97 @@
+"""`[upstreams.<name>]`: a model server, how it is called and how long the gateway waits for it."""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from app.config.tables.base import NO_PROXY, HeaderName, ProxyUrl, Seconds, Secret, Table, http_url
+from app.upstream.api import ApiName
+from app.upstream.http.options import IDLE_SECONDS, MAX_AGE_SECONDS, ConnectionOptions, parse_proxy
+
+MAX_SOCKET_PATH_BYTES = 107
+"""The longest path of a Unix socket on Linux (unix(7))."""
+_UNIX_URL = re.compile(r"unix:(//)?(?P<socket>/[^:?#\x00]+)(:(?P<path>/[!-~]*))?")
+
+
+def _server_url(value: str) -> str:
+    """Check the address of a model server: an http or https URL, or `unix:/run/server.sock:/v1`."""
+    match = _UNIX_URL.fullmatch(value)
+    if match is None:
+        if value.startswith("unix:"):
+            raise ValueError(
+                "must name the path of a socket, and behind a colon the path, such as unix:/run/vllm.sock:/v1"
+            )
+        address, mark, query = value.partition("?")
+        if not re.fullmatch(r"[!$-~]*", query):
+            raise ValueError("must have a query of ASCII characters without space, quote and #, such as ?api-version=1")
+        return http_url(address) + (mark and query and f"?{query}")
+    if len(os.fsencode(match["socket"])) > MAX_SOCKET_PATH_BYTES:
+        raise ValueError(f"the path of the socket must be at most {MAX_SOCKET_PATH_BYTES} bytes long")
+    return f"unix:{match['socket']}:{(match['path'] or '/v1').rstrip('/')}"
+
+
+def _http_path(value: str) -> str:
+    if not re.fullmatch(r"/[!-~]*", value):
+        raise ValueError("must be a path on the server, such as /health")
+    return value
+
+
+class Upstream(Table):
+    base_url: Annotated[str, AfterValidator(_server_url)]
+    api: ApiName = "chat_completions"
+    kind: str = "openai_compatible"
+    """Without it, `anthropic_compatible` for the API `messages`."""
+    auth: Literal["bearer"] | None = None
+    api_key: Secret | None = None
+    headers: dict[HeaderName, Secret] = Field(default_factory=dict)
+    connect_seconds: Seconds = 10.0
+    first_token_seconds: Seconds = 600.0
+    idle_seconds: Seconds = 300.0
+    whole_reply_seconds: Seconds = 600.0
+    max_connections: int = Field(default=8192, ge=1)
+    max_reply_bytes: int = Field(default=64 * 1024 * 1024, ge=1024)
+    max_reply_seconds: Seconds = 3600.0
+    health_path: Annotated[str, AfterValidator(_http_path)] | None = None
+    health_seconds: Seconds = 10.0
+    proxy: ProxyUrl | None = None
+    """Without it, `load` sets what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say. A secret: it may hold a password."""
+    ca_file: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    connection_idle_seconds: Seconds = IDLE_SECONDS
+    connection_max_seconds: Seconds = MAX_AGE_SECONDS
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_kind(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("api") == "messages" and given.get("kind") is None:
+            return {**given, "kind": "anthropic_compatible"}
+        return given
+
+    @property
+    def url(self) -> str:
+        """The http or https URL of its requests without their query: for a Unix socket, that of localhost."""
+        match = _UNIX_URL.fullmatch(self.base_url)
+        return (f"http://localhost{match['path']}" if match else self.base_url).partition("?")[0]
+
+    @property
+    def query(self) -> str:
+        """The query of its requests, such as `api-version=1`. It may hold a key."""
+        return self.base_url.partition("?")[2]
+
+    @property
+    def connections(self) -> ConnectionOptions:
+        match = _UNIX_URL.fullmatch(self.base_url)
+        proxy = self.proxy.get_secret_value() if self.proxy else NO_PROXY
+        return ConnectionOptions(
+            None if proxy == NO_PROXY or match else parse_proxy(proxy),
+            self.ca_file,
+            self.client_certificate,
+            self.client_key,
+            match["socket"] if match else None,
+            self.connection_idle_seconds,
+            self.connection_max_seconds,
+        )

@@ -1,0 +1,88 @@
+"""Loading: the demo model, every mistake at once, proxies of the environment, and what is never shown."""
+
+from pathlib import Path
+
+import pytest
+from app.config.load import DEMO_TOOLS, load
+from app.config.settings import Settings
+from app.upstream.http.options import Proxy
+
+from tests.config.written_settings import mistakes, written
+
+
+def test_without_a_file_and_variables_the_demo_model_serves() -> None:
+    settings = load({})
+    assert settings == Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})
+    assert (settings.server.host, settings.server.port) == ("127.0.0.1", 8000)
+
+
+def test_settings_of_the_server_alone_leave_the_demo_model_on() -> None:
+    assert written("[server]\nport = 9000").demo
+
+
+def test_every_mistake_is_named_at_once() -> None:
+    text = """
+        default_model = "nobody"
+        [server]
+        port = "x"
+        [upstreams.a]
+        base_url = "ftp://a"
+        kind = "odd"
+        api_key = "${NO_KEY}"
+        [models.m]
+        upstreams = ["b", "a"]
+        profile = { names = "some" }
+    """
+    found = mistakes(text, PARLEY_X="1", PARLEY_SERVER__WORKERS="0")
+    assert [mistake.split(":")[0] for mistake in found] == [
+        "upstreams.a.api_key",
+        "PARLEY_X",
+        "server.port",
+        "server.workers (PARLEY_SERVER__WORKERS)",
+        "upstreams.a.base_url",
+        "upstreams.a.kind",
+        "default_model",
+        "models.m.upstreams[0]",
+        "models.m.profile.names",
+    ]
+
+
+def test_the_proxies_of_the_environment_are_those_of_upstreams_without_one(tmp_path: Path) -> None:
+    (tmp_path / "parley.toml").write_text(
+        'passthrough = "a"\n[upstreams.a]\nbase_url = "https://a/v1"\n[upstreams.b]\nbase_url = "https://b/v1"\n'
+        'proxy = "none"\n[upstreams.c]\nbase_url = "unix:/run/c.sock"\n[upstreams.d]\nbase_url = "https://d.corp/v1"\n'
+    )
+    settings = load({"HTTPS_PROXY": "http://u:p@proxy:3128", "NO_PROXY": "corp"}, tmp_path / "parley.toml")
+    proxies = {name: row.connections.proxy for name, row in settings.upstreams.items()}
+    assert proxies == {"a": Proxy("http", "proxy", 3128, b"Basic dTpw"), "b": None, "c": None, "d": None}
+    assert "u:p" not in repr(settings)
+    row = settings.upstreams["c"]
+    assert (row.url, row.connections.socket_path) == ("http://localhost/v1", "/run/c.sock")
+
+
+SECRETS = {"KEY": "s3cret-key", "TOKEN": "s3cret-token"}
+WITH_SECRETS = (
+    'passthrough = "a"\n[upstreams.a]\nbase_url = "http://a/v1"\napi_key = "${KEY}"\nheaders = {x="${TOKEN}"}\n'
+)
+
+
+def test_secrets_are_kept_and_never_shown() -> None:
+    settings = written(WITH_SECRETS, **SECRETS)
+    assert settings.upstreams["a"].headers["x"].get_secret_value() == "s3cret-token"
+    for shown in (repr(settings), str(settings), settings.model_dump_json(), repr(settings.upstreams["a"].api_key)):
+        assert "s3cret" not in shown
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        WITH_SECRETS + "kind = 3",
+        WITH_SECRETS.replace('base_url = "http://a/v1"', 'base_url = "http://u:s3cret@a/v1"'),
+        WITH_SECRETS.replace('"${KEY}"', '["${KEY}"]'),
+        WITH_SECRETS.replace('{x="${TOKEN}"}', '"${TOKEN}"'),
+        WITH_SECRETS.replace("api_key", "apikey"),
+        WITH_SECRETS + "[cache]\nurl = 'redis://u:s3cret@h:x/0'",
+    ],
+)
+def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
+    assert "s3cret" not in "\n".join(mistakes(wrong, **SECRETS))
