@@ -54,6 +54,16 @@ _XAI: dict[str, Fact] = {
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
 }
 
+_FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
+    "llamacpp": ("others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"),
+    "vllm": ('`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
+    "sglang": ("others than functions are left out", "sgl-project/sglang PR 35216"),
+    "ollama": ("calls come back without their namespace", "ollama/ollama issue 15921; openai/codex issue 23186"),
+    "lmstudio": ('"tools.8.type": "Invalid"', "lmstudio-ai/lmstudio-bug-tracker issue 1810"),
+    "minimax": ("custom tools are left out", "router-for-me/CLIProxyAPI issue 5753"),
+}
+"""Servers that know only functions among the tools of clients: why, and who says so."""
+
 _MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
 _SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-thinking (November 2026)"
 
@@ -99,7 +109,12 @@ _ANTHROPIC: dict[str, Fact] = {
 }
 
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
-    "responses": {"": _RESPONSES, "openai": _OPENAI, "xai": _XAI},
+    "responses": {
+        "": _RESPONSES,
+        "openai": _OPENAI,
+        "xai": _XAI,
+        **{kind: {"client_tools": Fact(False, *why)} for kind, why in _FUNCTIONS_ONLY.items()},
+    },
     "messages": {"": _MESSAGES, "anthropic": _ANTHROPIC},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""

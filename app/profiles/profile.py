@@ -283,6 +283,9 @@ class Profile(BaseModel):
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    client_tools: bool = True
+    """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
+    searches for tools. If false, a client's own request that has any is translated, and they become functions."""
     max_function_name: int | None = Field(default=None, ge=16)
     """The longest name of a function that the server takes, in characters, which must be letters, digits, `_` and `-`.
     Another name is sent shortened and with `_` in their place, and calls come back with the name that the caller gave.
@@ -403,6 +406,7 @@ SHAPES_REQUESTS = frozenset(
         "empty_content",
         "text_parts",
         "call_ids",
+        "client_tools",
         "max_function_name",
         "max_call_id",
         "valid_arguments",
