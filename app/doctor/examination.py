@@ -36,17 +36,18 @@ class Examination(Struct, frozen=True):
 
 
 async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:
-    """Check the upstreams, the issuers of JWTs, the cache and the usage database of a configuration."""
+    """Check the upstreams, the issuers of JWTs, the cache and the state of a configuration."""
     findings = await _examine_upstreams(settings, how)
     if settings.mcp_servers:
         findings += await check_tool_servers(settings, how.progress)
     if settings.jwt:
         findings += await check_jwt_issuers(settings, how.progress, how.transport)
-    how.progress("the cache and the usage database")
+    how.progress("the cache and the state database")
     findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
-    findings += await check_usage(settings.usage.url, how.seconds)
-    if settings.state.url is not None and settings.state.url != settings.usage.url:
+    if settings.state.url is not None:
         findings += await check_state(settings.state.url, how.seconds)
+    if settings.usage.url is None or settings.usage.url != settings.state.url:
+        findings += await check_usage(settings.usage.url, how.seconds)
     findings += check_prices(settings)
     return findings
 

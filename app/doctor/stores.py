@@ -1,4 +1,4 @@
-"""Check where replies and usage are kept: Redis, files, PostgreSQL."""
+"""Check where replies, the state and usage are kept: Redis, files, PostgreSQL."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ async def check_cache(url: str | None, max_bytes: int, seconds: float) -> list[F
 
 
 async def check_state(url: str, seconds: float) -> list[Finding]:
-    """Check a state database that is not that of usage."""
+    """Check the state database, where usage is too unless `usage.url` names another one."""
     match parse_state_url(url):
         case FileUrl(""):
             return [Finding("state", "path", "ok", "responses are kept in memory, until the gateway ends")]
@@ -55,6 +55,7 @@ async def check_state(url: str, seconds: float) -> list[Finding]:
 
 
 async def check_usage(url: str | None, seconds: float) -> list[Finding]:
+    """Check a database of usage that is not the state database."""
     if url is None:
         return [Finding("usage", "path", "warning", _NO_FOLDER, "set usage.url to a file or to PostgreSQL")]
     match parse_state_url(url):
@@ -89,6 +90,9 @@ async def _check_redis(address: RedisUrl, seconds: float) -> list[Finding]:
         return [Finding(subject, "redis", "problem", f"no connection: {error}", advice)]
     finally:
         await client.aclose()
+    if info.get("redis_mode") == "cluster" and address.form != "cluster":
+        advice = "let cache.url begin with redis+cluster: or rediss+cluster: in place of redis: or rediss:"
+        return [Finding(subject, "redis", "problem", "is a cluster, and cache.url names a single server", advice)]
     return [_describe_speed(subject, milliseconds, info), *_describe_memory(subject, info)]
 
 

@@ -9,6 +9,8 @@ from app.profiles.profile import Profile
 _RESPONSES_API = "openai 3.57.0, types/responses/response_create_params.py"
 _INPUT_ITEMS = "openai 3.57.0, types/responses/response_input_item_param.py"
 _REPLAYED = "platform.openai.com/docs/guides/reasoning (November 2026)"
+_LLAMACPP_CONVERTER = "ggml-org/llama.cpp b11434, tools/server/server-chat.cpp"
+_RUN = "run by hand, llama.cpp b11434, 2026-11-27"
 _NOT_THERE = ("seed", "n", "presence_penalty", "frequency_penalty", "logit_bias")
 
 _RESPONSES: dict[str, Fact] = {
@@ -29,7 +31,7 @@ _RESPONSES: dict[str, Fact] = {
     "max_call_id": Fact(
         64,
         "\"Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64\"",
-        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router pull request 1334",
+        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router PR 1334",
     ),
 }
 """What is the same for every kind of server."""
@@ -54,11 +56,42 @@ _XAI: dict[str, Fact] = {
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
 }
 
+_FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
+    "vllm": ('`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
+    "sglang": ("others than functions are left out", "sgl-project/sglang PR 35216"),
+    "ollama": ("calls come back without their namespace", "ollama/ollama issue 15921; openai/codex issue 23186"),
+    "lmstudio": ('"tools.8.type": "Invalid"', "lmstudio-ai/lmstudio-bug-tracker issue 1810"),
+    "minimax": ("custom tools are left out", "router-for-me/CLIProxyAPI issue 5753"),
+}
+"""Servers that know only functions among the tools of clients: why, and who says so."""
+
+_LLAMACPP_RESPONSES: dict[str, Fact] = {
+    "passed_bodies": Fact(
+        False,
+        "it refuses reasoning that has only a summary, and its events have no `output_index`, by which OpenAI's SDKs "
+        "find an item",
+        _LLAMACPP_CONVERTER,
+    ),
+    "thinking_budget": Fact("thinking_budget_tokens", "fields that it does not translate keep their names", _RUN),
+    "response_formats": Fact((), "`text.format` is ignored", _RUN),
+    "continuation": Fact("send", "a last assistant message is always continued", _RUN),
+    "media": Fact(("image",), "`input_audio` and `input_file` are refused", _LLAMACPP_CONVERTER),
+    "reports_length": Fact(False, "each reply has the status `completed`", _RUN),
+    "client_tools": Fact(
+        False, "others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"
+    ),
+}
+
 _MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
 _SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-thinking (November 2026)"
 
 _MESSAGES: dict[str, Fact] = {
     "native_tools": Fact(True, "`tools` is a field of the API", _MESSAGES_API),
+    "max_function_name": Fact(
+        128,
+        "\"tools.134.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'\"",
+        "github/copilot-cli issue 1879; craft-ai-agents/craft-agents-oss issue 498",
+    ),
     "replay_details": Fact(True, "signed thinking comes back unchanged", _SIGNED_THINKING),
     "replay_extra_content": Fact(True, "calls of server tools have a `caller`", _MESSAGES_API),
     "missing_signature": Fact("none", "calls have no signature", _MESSAGES_API),
@@ -75,6 +108,21 @@ _MESSAGES: dict[str, Fact] = {
         "`output_config.format`; `json_object` is left out with a warning",
         _MESSAGES_API,
     ),
+}
+
+_LLAMACPP_MESSAGES: dict[str, Fact] = {
+    "passed_bodies": Fact(
+        False,
+        "`thinking` of type `disabled`, `tool_choice` of type `none` and `tool`, and `output_config` are ignored",
+        _RUN,
+    ),
+    "thinking_switch": Fact("chat_template_kwargs", "`thinking` switches nothing, but gives a budget", _RUN),
+    "media": Fact(("image",), "a block `document` is left out without an error", _LLAMACPP_CONVERTER),
+    "max_temperature": Fact(None, "the temperature is passed on to the sampler", _LLAMACPP_CONVERTER),
+    "tool_choice_none": Fact(False, "`tool_choice` of type `none` is read as `auto`", _RUN),
+    "parallel_tool_calls": Fact(False, "`disable_parallel_tool_use` is ignored", _LLAMACPP_CONVERTER),
+    "response_formats": Fact((), "`output_config` is ignored", _RUN),
+    "continuation": Fact("send", "a last assistant message is always continued", _RUN),
 }
 
 _ANTHROPIC: dict[str, Fact] = {
@@ -94,8 +142,14 @@ _ANTHROPIC: dict[str, Fact] = {
 }
 
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
-    "responses": {"": _RESPONSES, "openai": _OPENAI, "xai": _XAI},
-    "messages": {"": _MESSAGES, "anthropic": _ANTHROPIC},
+    "responses": {
+        "": _RESPONSES,
+        "openai": _OPENAI,
+        "xai": _XAI,
+        **{kind: {"client_tools": Fact(False, *why)} for kind, why in _FUNCTIONS_ONLY.items()},
+        "llamacpp": _LLAMACPP_RESPONSES,
+    },
+    "messages": {"": _MESSAGES, "llamacpp": _LLAMACPP_MESSAGES, "anthropic": _ANTHROPIC},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
 WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}

@@ -1,6 +1,11 @@
-"""The state in PostgreSQL, for gateways on several machines. Needs psycopg with its pool (the extra `postgres`)."""
+"""The state in PostgreSQL, for gateways on several machines. Needs psycopg with its pool (the extra `postgres`).
+
+Nothing outlives a transaction, neither prepared statements nor settings: behind a pooler such as PgBouncer each
+transaction may be at another connection to the server.
+"""
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -28,6 +33,9 @@ _MAX_AGE_SECONDS = 60.0
 """So that a changed DNS name is followed although the old server still answers."""
 _LOCK = 0x5061726D
 """The advisory lock under which the tables are changed: only one process may do that."""
+
+
+logging.getLogger("psycopg.pool").setLevel(logging.CRITICAL)  # its lines repeat what is raised, several times
 
 
 class _PostgresStatements:
@@ -67,25 +75,25 @@ class PostgresDatabase:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Statements]:
         self._make_current()
-        with self._connected() as connection, connection.transaction():
+        with self._connected() as connection, _begun(connection):
             yield _PostgresStatements(connection)
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Statements]:
         self._make_current()
-        with self._connected() as connection, connection.transaction():
+        with self._connected() as connection, _begun(connection):
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             yield _PostgresStatements(connection)
 
     def migrate(self, to: int | None = None) -> list[str]:
-        with self._connected() as connection, connection.transaction():
+        with self._connected() as connection, _begun(connection):
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
             done = migrate(_PostgresStatements(connection), "postgres", time.time(), to)
         self._is_current = False
         return done
 
     def version(self) -> int:
-        with self._connected() as connection, connection.transaction():
+        with self._connected() as connection, _begun(connection):
             ((found,),) = connection.execute("SELECT to_regclass('state_versions') IS NOT NULL").fetchall()
             if not found:
                 return 0
@@ -126,11 +134,11 @@ class PostgresDatabase:
                     self._url,
                     kwargs={
                         "autocommit": True,
+                        "prepare_threshold": None,
                         "connect_timeout": _CONNECT_SECONDS,
                         "application_name": "parley",
                         "keepalives_idle": 30,
                     },
-                    configure=_configure,
                     min_size=0,
                     max_size=_MAX_CONNECTIONS,
                     timeout=_WAIT_SECONDS,
@@ -161,8 +169,12 @@ def _closed_if_standby(connection: _Connection) -> Iterator[None]:
         raise
 
 
-def _configure(connection: _Connection) -> None:
-    connection.execute(f"SET statement_timeout = {_STATEMENT_MILLISECONDS}")
+@contextlib.contextmanager
+def _begun(connection: _Connection) -> Iterator[None]:
+    """A transaction whose statements have a time limit."""
+    with connection.transaction():
+        connection.execute(f"SET LOCAL statement_timeout = {_STATEMENT_MILLISECONDS}")
+        yield
 
 
 def _first_line(error: Exception) -> str:

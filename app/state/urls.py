@@ -9,8 +9,10 @@ null:                                               nothing is kept
 import re
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
+_HOST = r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\],]*)(:\d{0,5})?"
+_HOSTS = re.compile(rf"{_HOST}(,{_HOST})*")
 _EXAMPLES = "such as sqlite:////data/state.db, postgresql://user@127.0.0.1/parley, memory: or null:"
 
 
@@ -53,11 +55,23 @@ def parse_state_url(url: str) -> StateUrl:
             raise ValueError("must name a file, as sqlite:///state.db and sqlite:////data/state.db do")
         return FileUrl(path)
     if scheme in ("postgresql", "postgres"):
-        parts = urlsplit(url)
-        if not rest.startswith("//") or not parts.path.strip("/"):
-            raise ValueError("must name a database, as postgresql://user:password@host:5432/parley does")
-        return PostgresUrl(url, parts.hostname or "localhost", parts.path.strip("/"))
+        return _parse_postgres(url)
     raise ValueError(f"must begin with sqlite, postgresql, memory or null, {_EXAMPLES}")
+
+
+def _parse_postgres(url: str) -> PostgresUrl:
+    """Raises ValueError, also for a login with characters that end it, of which libpq would take a part as the host."""
+    match = re.fullmatch(r"\w+://(?:([^@/?#]*)@)?([^@/?#]*)(?:/([^@/?#]*))?(?:\?[^#]*)?", url)
+    if match is None or not _HOSTS.fullmatch(match[2]) or re.search(r"%(?![0-9A-Fa-f]{2})", url):
+        raise ValueError(
+            "must be a URL as postgresql://user:password@host:5432/parley is; in a user or password write @ as %40, "
+            "/ as %2F, # as %23, ? as %3F and % as %25"
+        )
+    if not match[3]:
+        raise ValueError("must name a database, as postgresql://user:password@host:5432/parley does")
+    first = re.match(_HOST, match[2])
+    assert first is not None
+    return PostgresUrl(url, unquote(first[1]).strip("[]") or "localhost", match[3])
 
 
 def describe_state_url(address: StateUrl) -> str:

@@ -5,6 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from app.config.settings import Settings
+from app.doctor.examination import Examination, examine_settings
 from app.doctor.findings import Finding
 from app.doctor.stores import check_cache, check_state, check_usage
 from app.stores import opened_store
@@ -50,6 +52,8 @@ async def test_a_cluster_is_checked_at_one_of_its_nodes() -> None:
     ) as server:
         clustered(server)
         found = await cache(f"redis+cluster://127.0.0.1:{server.port}")
+        single = await cache(f"redis://127.0.0.1:{server.port}")
+    assert (single["redis"].status, "redis+cluster:" in single["redis"].advice) == ("problem", True)
     assert {check: finding.status for check, finding in found.items()} == {"redis": "ok", "eviction": "ok"}
 
 
@@ -122,3 +126,15 @@ async def test_a_state_of_its_own_is_checked_too(tmp_path: Path) -> None:
     assert (path.subject, path.status) == (f"state: {tmp_path}/state.db", "ok")
     (finding,) = await check_state("postgresql://me:pass-word@127.0.0.1:1/parley", 20)
     assert (finding.status, "state.url" in finding.advice) == ("problem", True)
+
+
+async def test_the_state_is_checked_once_and_named_so_where_usage_is_in_it(tmp_path: Path) -> None:
+    state, usage = (f"sqlite:///{tmp_path}/{name}.db" for name in ("state", "usage"))
+    for urls, subjects in (
+        ((state, state), [f"state: {tmp_path}/state.db"]),
+        ((state, usage), [f"state: {tmp_path}/state.db", f"usage: {tmp_path}/usage.db"]),
+        ((None, None), ["usage"]),
+    ):
+        rows = {"cache": {"url": "null:"}, "state": {"url": urls[0]}, "usage": {"url": urls[1]}}
+        findings = await examine_settings(Settings.model_validate(rows), Examination(seconds=5))
+        assert list(dict.fromkeys(one.subject for one in findings if one.subject != "cache")) == subjects

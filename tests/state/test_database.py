@@ -1,10 +1,12 @@
 """Both kinds of state database keep the same contract."""
 
 import contextlib
+import os
 import select
 import socket
 import socketserver
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,6 +199,39 @@ def test_a_file_that_cannot_be_written_is_an_error_and_works_again_later(tmp_pat
     database.close()
 
 
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Let a file not be written meanwhile. Root may write every file, so it becomes another user."""
+    user, mode = os.geteuid(), path.stat().st_mode
+    path.chmod(0o444)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        path.chmod(mode)
+
+
+def test_a_file_that_turns_read_only_is_read_and_is_written_as_soon_as_it_can_be() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)  # another user cannot enter the one of pytest
+        path = Path(folder) / "state.db"
+        database = SqliteDatabase(str(path))
+        assert count(database) == 0
+        database.close()
+        with read_only(path):
+            with pytest.raises(StateError, match="readonly"), database.transaction() as statements:
+                statements.execute(PUT, ("a", "d", 1, 0))
+            assert count(database) == 0
+            with database.snapshot() as statements:
+                assert statements.execute(COUNT) == [(0,)]
+        with database.transaction() as statements:
+            statements.execute(PUT, ("a", "d", 1, 0))
+        assert count(database) == 1
+        database.close()
+
+
 def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: Path) -> None:
     database = open_database(make_address("postgres", tmp_path))
     with database.transaction() as statements:
@@ -206,6 +241,21 @@ def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: 
     with database.transaction() as statements:
         statements.execute(PUT, ("a", "d", 1, 0))
     assert count(database) == 1
+    database.close()
+
+
+def test_nothing_of_a_transaction_stays_at_the_connection_to_postgres(tmp_path: Path) -> None:
+    """A pooler such as PgBouncer gives the next transaction another connection, and this one to others."""
+    database = open_database(make_address("postgres", tmp_path))
+    for number in range(12):
+        with database.transaction() as statements:
+            statements.execute(PUT, ("a", f"{number}", 1, 0))
+            statements.execute_many(PUT, [("b", f"{number}", 1, 0), ("c", f"{number}", 1, 0)])
+    with database.snapshot() as statements:
+        assert statements.execute("SELECT name FROM pg_prepared_statements") == []
+        assert statements.execute("SHOW statement_timeout") == [("10s",)]
+        statements.execute("ROLLBACK")
+        assert statements.execute("SHOW statement_timeout") == [("0",)]
     database.close()
 
 
@@ -253,11 +303,12 @@ def test_a_postgres_that_is_back_is_used_again_soon(tmp_path: Path, monkeypatch:
         relay.shutdown()
 
 
-def test_an_unreachable_postgres_is_an_error_that_shows_no_password() -> None:
+def test_an_unreachable_postgres_is_an_error_that_shows_no_password(caplog: pytest.LogCaptureFixture) -> None:
     address = parse_state_url("postgresql://me:hunter2@127.0.0.1:1/parley")
     assert isinstance(address, PostgresUrl)
     database = open_database(address)
     with pytest.raises(StateError, match=r"database parley at 127\.0\.0\.1: ") as raised:
         count(database)
     assert "hunter2" not in str(raised.value)
+    assert not caplog.records, "what is raised is logged where it is caught"
     database.close()

@@ -21,6 +21,13 @@ LOGIN = "postgresql://ann:secret@db.test:5432/parley?sslmode=require"
             PostgresUrl("postgres:///parley", "localhost", "parley"),
             "database parley at localhost",
         ),
+        ("postgresql://a:5432,b/p", PostgresUrl("postgresql://a:5432,b/p", "a", "p"), "database p at a"),
+        ("postgresql://[::1]:5432/p", PostgresUrl("postgresql://[::1]:5432/p", "::1", "p"), "database p at ::1"),
+        (
+            "postgresql://u:p%40s@%2Frun%2Fpg/p?sslmode=x&host=/y",
+            PostgresUrl("postgresql://u:p%40s@%2Frun%2Fpg/p?sslmode=x&host=/y", "/run/pg", "p"),
+            "database p at /run/pg",
+        ),
     ],
 )
 def test_a_url_names_a_file_a_database_or_nothing(url: str, address: StateUrl, description: str) -> None:
@@ -38,7 +45,14 @@ def test_a_url_names_a_file_a_database_or_nothing(url: str, address: StateUrl, d
         ("sqlite:///secret/", "must name a file"),
         ("sqlite:///secret?mode=ro", "must name a file"),
         ("postgresql://ann:secret@db.test", "must name a database"),
-        ("postgresql:secret", "must name a database"),
+        ("postgresql:secret", "must be a URL as postgresql:"),
+        ("postgresql://ann:se@cret@db.test/parley", "write @ as %40"),
+        ("postgresql://ann:se/secret@db.test/parley", "write @ as %40"),
+        ("postgresql://ann:se#secret@db.test/parley", "write @ as %40"),
+        ("postgresql://ann:se?secret@db.test/parley", "write @ as %40"),
+        ("postgresql://ann:se%secret@db.test/parley", "write @ as %40"),
+        ("postgresql://ann:se[secret@db.test/par/ley", "write @ as %40"),
+        ("postgresql://ann:secret@db.test:54a/parley", "write @ as %40"),
         ("mysql://secret", "must begin with sqlite, postgresql, memory or null"),
     ],
 )

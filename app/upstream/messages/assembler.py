@@ -273,8 +273,10 @@ class MessageAssembler:
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
             return
         index = _read_index(value)
-        earlier = self._blocks.pop(index, None)
+        earlier = self._blocks.get(index)
         if earlier is not None:
+            if _is_repeated(earlier, item):
+                return
             self._stop_block(earlier, out)
         block = self._blocks[index] = _Block(item)
         match block.type:
@@ -559,6 +561,13 @@ def _infer_type(value: Mapping[str, Any]) -> str | None:
 def _infer_block(delta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the block that a delta belongs to whose start has not come."""
     return {"type": _BLOCK_OF_DELTA.get(str(delta.get("type")), "unknown")}
+
+
+def _is_repeated(block: _Block, item: dict[str, Any]) -> bool:
+    """Whether the start of an open block came again. A call without an id may be another one."""
+    if block.type in ("text", "thinking") or (block.type == "tool_use" and not item.get("id")):
+        return False
+    return not block.parts and block.item == item
 
 
 def _is_misplaced(delta: Mapping[str, Any], block: _Block) -> bool:

@@ -287,10 +287,11 @@ class ResponsesAssembler:
         return slot
 
     def _open_slot(self, item: dict[str, Any], event: ResponseEvent, out: list[Event]) -> Slot:
-        """Return the slot of an item that begins or ends. A second item at the place of one that has ended is new."""
+        """Return the slot of an item that begins or ends. A second item at the place of one that has ended is new, but
+        not if it has the same id: that event came twice."""
         kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
         slot = self._by_index.get(event.output_index) if event.output_index is not None else self._by_id.get(id_)
-        if slot is None or slot.done or slot.kind != kind:
+        if slot is None or slot.kind != kind or (slot.done and (not id_ or id_ != slot.id)):
             slot = self._make_slot(kind, event)
         slot.id = id_ or slot.id
         slot.read_fields(item)

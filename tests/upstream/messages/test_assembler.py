@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.upstream.messages import FORMAT
 
 from tests.upstream.messages.replies import Json, block, read, start, stop, text, write_stream
 
@@ -76,6 +77,18 @@ def test_done_marks_and_comments_are_skipped() -> None:
 def test_the_same_start_again_is_ignored_and_another_one_is_a_fault() -> None:
     assert get_texts(read_all(start("m"), *text(0, "a"), start("m"), *stop())) == "a"
     assert fault_of(read_all(start("m"), *text(0, "a"), start("n"), *stop())) == "upstream_protocol"
+
+
+def test_the_start_of_a_block_that_comes_twice_is_one_but_not_that_of_a_call_without_an_id() -> None:
+    call, summary = block(0, CALL), block(1, {"type": "compaction", "content": None})
+    events = read_all(start(), call[0], *call, summary[0], *summary, *stop("tool_use"))
+    assert [event.id for event in events if isinstance(event, ToolCallDelta) and event.name] == ["c"]
+    assert [event.fields for event in events if isinstance(event, Extra)] == [
+        {"reasoning_details": [{"type": "provider.item", "item": summary[0]["content_block"], "format": FORMAT}]}
+    ]
+    without_id = block(0, {"type": "tool_use", "name": "f", "input": {}}, end=False)
+    twice = read_all(start(), *without_id, *without_id, *stop("tool_use"))
+    assert [event.name for event in twice if isinstance(event, ToolCallDelta) and event.name] == ["f", "f"]
 
 
 @pytest.mark.parametrize(

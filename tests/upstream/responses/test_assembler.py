@@ -42,6 +42,14 @@ def test_deltas_pass_as_they_arrive_and_the_end_of_a_text_adds_only_its_rest() -
     assert events == [TextDelta("Hel"), TextDelta("lo"), TextDelta("!"), Finish("stop")]
 
 
+def test_an_item_that_ends_twice_is_told_once_but_two_without_ids_are_two() -> None:
+    item = {"type": "message", "content": [{"type": "output_text", "text": "Hello"}]}
+    assert read(done(0, id="m", **item), done(0, id="m", **item), COMPLETED) == [TextDelta("Hello"), Finish("stop")]
+    twice = [TextDelta("Hello"), TextDelta("\n\nHello"), Finish("stop")]
+    assert read(done(0, **item), done(0, **item), COMPLETED) == twice
+    assert read(done(0, id="m", **item), done(0, id="n", **item), COMPLETED) == twice
+
+
 NAMES = ("reasoning_summary_text", "reasoning_text", "output_text", "refusal", "function_call_arguments")
 TYPES = ("reasoning", "message", "function_call", "web_search_call")
 a_delta = st.builds(
