@@ -370,7 +370,7 @@ class Gateway:
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
         api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
-        rest = divide(request, profile, counter) if api.takes_beginning else request
+        rest = request if api.write_beginning is None else divide(request, profile, counter, api.write_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if passed is not None:

@@ -68,7 +68,8 @@ class Turn:
         self._phase = -1
 
     def add(self, parts: Sequence[Part]) -> None:
-        self._phase = max(self._phase, *(_PHASE.get(part.kind, -1) for part in parts or _NO_PARTS))
+        for part in parts or _NO_PARTS:
+            self._phase = max(self._phase, _PHASE.get(part.kind, -1))
 
     def accepts(self, message: Message, parts: Sequence[Part]) -> bool:
         """Whether the assistant's message, which says these parts, is of this turn."""
@@ -76,4 +77,4 @@ class Turn:
             return False
         if self._phase == _PHASE["tool_call"] or (message.turn is not None and message.turn == self._turn):
             return True
-        return min(_PHASE.get(part.kind, _LATER) for part in parts or _NO_PARTS) > self._phase
+        return all(_PHASE.get(part.kind, _LATER) > self._phase for part in parts or _NO_PARTS)

@@ -19,7 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
-from app.runtime.value_count import max_values
+from app.runtime.value_count import find_marks, max_values
 
 T = TypeVar("T")
 
@@ -80,8 +80,9 @@ class _Places:
         for entry in entries:
             begin = _GAP.match(raw, place).end()  # type: ignore[union-attr]  # it matches nothing, too
             end = begin + memoryview(entry).nbytes
-            self.bounds.append(self.bounds[-1] + max_values(raw, place, end))
-            self.sizes.append(self.sizes[-1] + _count_held(raw, place, end))
+            marks = find_marks(raw[place:end])
+            self.bounds.append(self.bounds[-1] + 1 + len(marks))
+            self.sizes.append(self.sizes[-1] + _count_held(end - place, marks))
             self.ends.append(end)
             place = end
 
@@ -89,26 +90,22 @@ class _Places:
 class RememberedRequest:
     """The bytes of a request, its lists, and where the entries of its conversation are."""
 
-    __slots__ = ("conversation", "entries", "field", "lists", "places", "raw", "raw_lists")
+    __slots__ = ("conversation", "entries", "field", "lists", "places", "raw", "raw_lists", "size")
 
-    def __init__(self, raw: bytes, field: str, body: Mapping[str, Any]) -> None:
+    def __init__(self, raw: bytes, field: str, body: Mapping[str, Any], places: _Places | None = None) -> None:
         """`field` is the name of the conversation in the `body`."""
         self.raw = raw
         self.field = field
         self.entries: list[Any] = list(body[field])
         self.lists = {name: body[name] for name in _OTHER_LISTS if isinstance(body.get(name), list)}
         self.raw_lists: dict[str, bytes] = {}
-        self.places: _Places | None = None
+        self.places = places
         """None: not known, because only a second request needs to know them."""
+        end, before = (places.ends[-1], places.sizes[-1]) if places is not None and places.ends else (0, 0)
+        self.size = before + _count_held(len(raw) - end, find_marks(raw[end:]))
+        """About how many bytes of memory it takes."""
         self.conversation = KnownConversation()
         """What was made of the conversation; requests that go on with it have the same one."""
-
-    @property
-    def size(self) -> int:
-        """About how many bytes of memory it takes."""
-        places = self.places
-        end, before = (places.ends[-1], places.sizes[-1]) if places is not None and places.ends else (0, 0)
-        return before + _count_held(self.raw, end, len(self.raw))
 
     def forget(self, successor: "RememberedRequest | None" = None) -> None:
         """Drop what was found out about the entries that the `successor` does not have. Much of it refers to entries
@@ -127,9 +124,8 @@ class RememberedRequest:
             fields = _read_fields(self.raw)
             listed = bytes(fields[self.field])
             start = self._find_list(listed)
-            found = _Places(
-                start or 0, [], [max_values(self.raw, 0, start or 0)], [_count_held(self.raw, 0, start or 0)]
-            )
+            marks = find_marks(self.raw[: start or 0])
+            found = _Places(start or 0, [], [1 + len(marks)], [_count_held(start or 0, marks)])
             if start is not None:
                 self.raw_lists = {name: bytes(fields[name]) for name in self.lists}
                 found.add(self.raw, _read_entries(listed))
@@ -183,10 +179,10 @@ class RememberedRequest:
                 body[name] = _make_entries(value) if name in _OTHER_LISTS else value
         if not new or bytes(new[0]) != word:
             raise ValueError("the list is not the conversation")
-        request = RememberedRequest(raw, self.field, body)
-        request.raw_lists = {name: bytes(fields[name]) for name in request.lists}
         places.add(raw, new[1:])
-        request.places, request.conversation = places, self.conversation
+        request = RememberedRequest(raw, self.field, body, places)
+        request.raw_lists = {name: bytes(fields[name]) for name in request.lists}
+        request.conversation = self.conversation
         return body, request, remembered
 
 
@@ -196,8 +192,8 @@ class RequestMemory:
         for each body, in any thread, with how many bytes of it were remembered, and how many were not."""
         self._max_bytes = max_bytes
         self._bytes = 0
-        self._requests: dict[str, dict[int, tuple[RememberedRequest, int]]] = {}
-        """The requests of each caller with their sizes, the most recent last."""
+        self._requests: dict[str, dict[int, RememberedRequest]] = {}
+        """The requests of each caller, the most recent last."""
         self._callers: dict[int, str] = {}
         """The caller of each request, the most recent request last."""
         self._added = 0
@@ -211,7 +207,7 @@ class RequestMemory:
     def find(self, scope: str, raw: bytes) -> tuple[RememberedRequest | None, int]:
         """Return the caller's request that has the longest beginning in common with `raw`, and its length in bytes."""
         with self._lock:
-            requests = [request for request, _ in self._requests.get(scope, {}).values()][-_MAX_COMPARED:]
+            requests = [*self._requests.get(scope, {}).values()][-_MAX_COMPARED:]
         found, longest = None, 0
         for request in reversed(requests):
             if request.raw[longest : longest + _PROBE_BYTES] != raw[longest : longest + _PROBE_BYTES]:
@@ -227,23 +223,22 @@ class RequestMemory:
 
     def add(self, scope: str, request: RememberedRequest, instead_of: RememberedRequest | None = None) -> None:
         """Remember a request of a caller, `instead_of` another one that it repeats."""
-        size = request.size
         with self._lock:
             held = self._requests.get(scope, {})
-            for number in [number for number, (other, _) in held.items() if other is instead_of]:
+            for number in [number for number, other in held.items() if other is instead_of]:
                 self._drop(number, request)
             self._added += 1
-            self._requests.setdefault(scope, {})[self._added] = (request, size)
+            self._requests.setdefault(scope, {})[self._added] = request
             self._callers[self._added] = scope
-            self._bytes += size
+            self._bytes += request.size
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._callers)))
 
     def _drop(self, number: int, successor: RememberedRequest | None = None) -> None:
         scope = self._callers.pop(number)
         requests = self._requests[scope]
-        request, size = requests.pop(number)
-        self._bytes -= size
+        request = requests.pop(number)
+        self._bytes -= request.size
         request.forget(successor)
         if not requests:
             del self._requests[scope]
@@ -288,7 +283,7 @@ class CallerMemory:
         """Return an upper bound of the number of values in a request that repeats an earlier one."""
         assert self._earlier is not None
         places = self._earlier.find_places()
-        return places.bounds[self._known] + max_values(raw, places.ends[self._known - 1])
+        return places.bounds[self._known] + max_values(raw[places.ends[self._known - 1] :])
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
         """Return the object that a body is, in whose lists objects are `Entry`.
@@ -351,10 +346,10 @@ _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_entries = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-def _count_held(raw: bytes, start: int, end: int) -> int:
-    """Return what is counted for a part of a request: it has at most so many objects and lists."""
-    objects = raw.count(b"{", start, end) + raw.count(b"[", start, end)
-    return (end - start) * HELD_FOR_BYTE + objects * HELD_FOR_OBJECT
+def _count_held(size: int, marks: bytes | bytearray) -> int:
+    """Return what is counted for a part of a request, with its commas and brackets: it has at most as many objects and
+    lists as brackets."""
+    return size * HELD_FOR_BYTE + (len(marks) - marks.count(b",")) * HELD_FOR_OBJECT
 
 
 def _read_entry(raw: bytes) -> Any:

@@ -11,12 +11,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.messages import CallState, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
+from app.chat.messages import (
+    NO_CALLS,
+    CallState,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    make_call_id,
+)
 from app.chat.turns import Turn
 from app.errors import Violation
 from app.openai_messages.groups import GroupedCall, MessageGroup
-
-NO_CALLS = CallState(0, {}, frozenset())
 
 
 class _UnansweredCalls:
@@ -79,15 +88,28 @@ def group_beginning(
 
 
 def find_call_violations(messages: Sequence[Message], calls: CallState = NO_CALLS) -> list[Violation]:
-    """Return the violations of `group_messages`. Without calls and results there are none, and nothing is grouped."""
+    """Return the violations of `group_messages`. Where calls and results are clearly pairs, nothing is grouped."""
+    return [] if _are_pairs(messages) else group_messages(messages, calls)[1]
+
+
+def _are_pairs(messages: Sequence[Message]) -> bool:
+    """Whether each call has an id of its own, and one result after it that names the id."""
+    ids: set[str] = set()
+    unanswered: set[str] = set()
     for message in messages:
         for part in message.parts:
-            if type(part) in _PAIRED:
-                return group_messages(messages, calls)[1]
-    return []
+            if type(part) is ToolCall:
+                if not part.id or part.id in ids or message.role == "tool":
+                    return False
+                ids.add(part.id)
+                unanswered.add(part.id)
+            elif type(part) is ToolResult:
+                if part.id not in unanswered or message.role != "tool":
+                    return False
+                unanswered.remove(part.id)
+    return not unanswered
 
 
-_PAIRED = (ToolCall, ToolResult)
 _TEXTUAL = (Text, Reasoning)
 
 

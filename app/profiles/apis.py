@@ -29,7 +29,7 @@ _RESPONSES: dict[str, Fact] = {
     "max_call_id": Fact(
         64,
         "\"Invalid 'input[2].call_id': string too long. Expected a string with maximum length 64\"",
-        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router pull request 1334",
+        "NousResearch/hermes-agent issue 73492; musistudio/claude-code-router PR 1334",
     ),
 }
 """What is the same for every kind of server."""
@@ -59,6 +59,11 @@ _SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-think
 
 _MESSAGES: dict[str, Fact] = {
     "native_tools": Fact(True, "`tools` is a field of the API", _MESSAGES_API),
+    "max_function_name": Fact(
+        128,
+        "\"tools.134.custom.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'\"",
+        "github/copilot-cli issue 1879; craft-ai-agents/craft-agents-oss issue 498",
+    ),
     "replay_details": Fact(True, "signed thinking comes back unchanged", _SIGNED_THINKING),
     "replay_extra_content": Fact(True, "calls of server tools have a `caller`", _MESSAGES_API),
     "missing_signature": Fact("none", "calls have no signature", _MESSAGES_API),

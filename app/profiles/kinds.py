@@ -324,6 +324,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "deepseek-flash takes images; deepseek-v4-pro refuses them: its profile says `media = []`",
             "api-docs.deepseek.com/guides/vision (since September 2026)",
         ),
+        max_function_name=Fact(
+            64,
+            '"string too long. Expected a string with maximum length 64"; dots and others do not match the pattern',
+            "mrexodia/ida-pro-mcp issue 129; zed-industries/zed issue 57531",
+        ),
         lacks=Fact((*_SAMPLERS, "seed"), "the request has no such fields", _DEEPSEEK_API),
         parallel_tool_calls=Fact(False, "the request has no such field", _DEEPSEEK_API),
     ),
@@ -504,6 +509,11 @@ FACTS: dict[str, dict[str, Fact]] = {
         renamed=Fact({"seed": "random_seed"}, "the name of the field", _MISTRAL_API),
         lacks=Fact(("min_p",), "the request has no such field, and unknown ones are refused", _MISTRAL_API),
         tool_choice_required=Fact("any", "the word of all versions; the newest also take `required`", _MISTRAL_API),
+        max_function_name=Fact(
+            64,
+            '"must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of 64"',
+            "Kochava-Studios/witsy PR 164",
+        ),
         call_ids=Fact(
             "alphanumeric9",
             "templates want ids of nine letters or digits",
@@ -578,6 +588,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "'Unknown name \"seed\": Cannot find field'; so are other unknown fields refused",
             "Vali-98/ChatterUI issue 227; MinLL/SkyrimNet-GamePlugin issue 77; mcpchecker/mcpchecker PR 188",
         ),
+        max_function_name=Fact(
+            64,
+            '"Invalid function name. … with a maximum length of 64"',
+            "google-gemini/gemini-cli issue 2966",
+        ),
         parallel_tool_calls=Fact(
             False, "'Unknown name \"parallel_tool_calls\": Cannot find field'", "jackmpcollins/magentic PR 382"
         ),
@@ -620,6 +635,12 @@ FACTS: dict[str, dict[str, Fact]] = {
             "max_completion_tokens", "reasoning models refuse the deprecated `max_tokens`", _OPENAI_API
         ),
         max_stop_words=Fact(4, "`stop` has at most four texts", _OPENAI_API),
+        max_function_name=Fact(
+            64,
+            "\"Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64\"; dots and"
+            " others do not match the pattern",
+            "BerriAI/litellm issue 17904; openai/codex issue 8174",
+        ),
         max_call_id=Fact(
             40,
             "\"Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40\"",

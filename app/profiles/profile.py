@@ -283,6 +283,10 @@ class Profile(BaseModel):
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    max_function_name: int | None = Field(default=None, ge=16)
+    """The longest name of a function that the server takes, in characters, which must be letters, digits, `_` and `-`.
+    Another name is sent shortened and with `_` in their place, and calls come back with the name that the caller gave.
+    None: every name is sent as it is."""
     max_call_id: int | None = Field(default=None, ge=29)
     """The longest id of a call that the server takes, in characters. A longer one, of another server, is replaced by a
     digest of it."""
@@ -399,6 +403,7 @@ SHAPES_REQUESTS = frozenset(
         "empty_content",
         "text_parts",
         "call_ids",
+        "max_function_name",
         "max_call_id",
         "valid_arguments",
         "caches_prefixes",

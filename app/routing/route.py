@@ -13,6 +13,7 @@ from app.params import find_routing_params
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
+from app.upstream.api import find_api
 from app.upstream.http.client import Target
 from app.usage.meter import Price
 from app.validation.violations import json_path
@@ -170,5 +171,6 @@ class PreparedRequest(Struct, frozen=True):
             deployment.profile.encoded_reply_fields,
             deployment.target.variant,
             self.beginnings[index] if self.beginnings else b"",
+            find_api(target.api).conversation,
             self.request.known,
         )

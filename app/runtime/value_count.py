@@ -3,15 +3,18 @@
 import re
 
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[\[{,]', re.DOTALL)
+_UNMARKED = bytes(byte for byte in range(256) if byte not in b"[{,")
 
 
-def max_values(data: bytes | bytearray, start: int = 0, end: int | None = None) -> int:
-    """Return an upper bound of the number of values, in about a nanosecond per byte.
+def find_marks(data: bytes | bytearray) -> bytes | bytearray:
+    """Return the commas and opening brackets of a JSON text, also those inside strings. This pass over all bytes takes
+    less time than to count one of the three: 0.4 nanoseconds per byte."""
+    return data.translate(None, _UNMARKED)
 
-    Each value but the first follows a bracket or a comma. Commas inside strings are counted too. Only `data[start:end]`
-    is looked at.
-    """
-    return 1 + data.count(b",", start, end) + data.count(b"[", start, end) + data.count(b"{", start, end)
+
+def max_values(data: bytes | bytearray) -> int:
+    """Return an upper bound of the number of values: each but the first follows a comma or a bracket."""
+    return 1 + len(find_marks(data))
 
 
 def count_values(data: bytes | bytearray, limit: int) -> int:

@@ -13,12 +13,13 @@ from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
-from app.openai_messages.grouping import NO_CALLS, find_call_violations
+from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
+from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -62,7 +63,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = find_call_violations(request.messages, NO_CALLS if request.before is None else request.before.calls)
+    violations = find_call_violations(request.messages, request.calls_before)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
@@ -147,7 +148,7 @@ def prepare_request(
     if uses_prompted_tools(request, profile):
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
-    request = alternate_roles(place_system(request, profile), profile)
+    request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
     if request.params.get("use_raw_api") is not True:
         request, folded = fold_continuation(request, profile)
         warnings += folded
@@ -166,10 +167,13 @@ def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRe
 def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
     """Return the stages for the reply to this request, as the caller made it, in order.
 
-    Reasoning is parsed first, so that stop words and calls inside it are not recognised. Stop words come before calls,
-    which they can cut off.
+    Names of functions come first, so that every other stage sees those that the caller knows. Reasoning is parsed
+    before the rest, so that stop words and calls inside it are not recognised. Stop words come before calls, which they
+    can cut off.
     """
     stages: list[Stage | None] = []
+    if names := find_renamed(request, profile):
+        stages.append(FunctionNameStage(names))
     if profile.inline_think != "off":
         stages.append(
             ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt, profile.answer_tags)
@@ -203,6 +207,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     Equal upstream replies to requests with equal traits are parsed equally, if the profiles agree in `READS_REPLIES`.
     """
     traits: dict[str, Any] = {}
+    if names := find_renamed(request, profile):
+        traits["names"] = names
     if not request.params and profile.native_tools and profile.text_tools is None:
         return traits
     if words := stop_words(request.params, prompt_stop_words(request, profile)):

@@ -364,21 +364,38 @@ def _inner_types(type_: Any, step: int | str) -> Iterator[Any]:
 
 def find_unknown_keys(value: Any, path: str) -> Iterator[str]:
     """Yield the JSON paths of all unknown keys of a validated value, except keys with an empty value."""
+    return _find_unknown_keys(value, path) if has_unknown_keys(value) else iter(())
+
+
+def has_unknown_keys(value: Any) -> bool:
+    """Whether a validated value has any key that its schema does not know. Nearly none has."""
+    kind: Any = type(value)
+    if kind is list:
+        return any(map(has_unknown_keys, value))
+    fields = _list_inner_fields(kind)
+    if fields is None:
+        return False
+    return bool(value.__pydantic_extra__) or any(has_unknown_keys(getattr(value, name)) for name in fields)
+
+
+def _find_unknown_keys(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, list):
         for index, entry in enumerate(value):
-            yield from find_unknown_keys(entry, f"{path}[{index}]")
+            yield from _find_unknown_keys(entry, f"{path}[{index}]")
     elif isinstance(value, BaseModel):
         for key, extra in (value.model_extra or {}).items():
             if extra not in (None, [], {}, ""):
                 yield json_path([key], path)
-        for name in _list_inner_fields(type(value)):
-            yield from find_unknown_keys(getattr(value, name), f"{path}.{name}")
+        for name in _list_inner_fields(type(value)) or ():
+            yield from _find_unknown_keys(getattr(value, name), f"{path}.{name}")
 
 
 @cache
-def _list_inner_fields(model: type[BaseModel]) -> tuple[str, ...]:
-    """Return the fields that can hold models, alone or in lists."""
-    return tuple(name for name, field in model.model_fields.items() if _may_hold_model(field.annotation))
+def _list_inner_fields(kind: Any) -> tuple[str, ...] | None:
+    """Return the fields of a model that can hold models, alone or in lists; None if the type is no model."""
+    if not issubclass(kind, BaseModel):
+        return None
+    return tuple(name for name, field in kind.model_fields.items() if _may_hold_model(field.annotation))
 
 
 def _may_hold_model(annotation: Any) -> bool:

@@ -20,6 +20,7 @@ from tests.each_case import each_case
 def test_commas_and_brackets_in_strings_are_no_values(text: str, count: int) -> None:
     assert count_values(text.encode(), 0 if count == 1 else count) == count
     assert max_values(text.encode()) >= count
+    assert max_values(bytearray(text.encode())) == 1 + sum(map(text.count, ",[{"))
 
 
 def test_a_text_with_few_enough_marks_is_not_searched() -> None:

@@ -13,6 +13,7 @@ from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, MediaOutput, TurnEnd
 from app.errors import find_code
 from app.formats.base import ReplyInfo
+from app.formats.citations import write_chat_citation
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.openai.server_messages import FINISH_REASONS, ServerMessages, list_entries
 from app.formats.sse import encode_json as _json
@@ -240,6 +241,8 @@ def _merge_extras(extras: list[dict[str, Any]]) -> dict[str, Any]:
             if value:
                 known = out.get(key)
                 out[key] = [*known, *value] if isinstance(known, list) and isinstance(value, list) else value
+    if isinstance(annotations := out.get("annotations"), list):
+        out["annotations"] = [write_chat_citation(one) for one in annotations]
     return out
 
 

@@ -6,7 +6,7 @@ part of the conversation: `POST /v1/responses` reads them, and elsewhere they ha
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from msgspec.structs import replace
@@ -109,60 +109,43 @@ class _ItemParser:
         return copied
 
     def add(self, path: str, item: Any) -> None:
-        if not isinstance(item, wire.HostedItem):
+        kind = type(item)
+        if kind is not wire.HostedItem:
             self.warnings += _warn_of_unknown_keys(item, path)
-        match item:
-            case wire.MessageItem(role="assistant"):
-                self._add_text(path, item)
-            case wire.MessageItem():
-                self._add_message(path, item)
-            case wire.AgentMessageItem():
-                self._add_agent_message(path, item)
-            case wire.ReasoningItem():
-                self._add_reasoning(path, item)
-            case wire.CompactionItem():
-                self._add_compaction(path, item)
-            case (
-                wire.McpCallItem() | wire.McpApprovalRequestItem() | wire.McpApprovalResponseItem() | wire.McpListItem()
-            ):
-                self._add_server_item(path, item)
-            case wire.AdditionalToolsItem() | wire.ConfigurationItem() | wire.CompactionTriggerItem():
-                self._warn_of_settings(path, item.type)
-            case wire.HostedItem():
-                detail = {"type": "provider.item", "item": item.model_dump(exclude_unset=True), "format": FORMAT}
-                text = f"an item of type {item.type} is for a provider's own servers, and was left out"
-                self._add_details(path, [detail], unread=[f"{path}: {text}"])
-            case _:
-                self._add_call_item(path, item)
+        _ADD[kind](self, path, item)
 
-    def _add_call_item(self, path: str, item: Any) -> None:
-        """Add a call or the result of one."""
-        match item:
-            case wire.FunctionCallItem():
-                self._add_call(path, join_name(item.namespace, item.name), item.arguments, item.call_id)
-            case wire.CustomCallItem():
-                arguments = _to_json({"input": item.input})
-                self._add_call(path, join_name(item.namespace, item.name), arguments, item.call_id)
-            case wire.CallOutputItem():
-                self._add_output(path, item)
-            case wire.SearchCallItem() | wire.SearchOutputItem():
-                self._add_search(path, item)
-            case wire.ShellCallItem():
-                self._add_call(path, "shell", _to_json(item.action), item.call_id)
-            case wire.ShellOutputItem():
-                self._add_result(path, [_describe_output(one) for one in item.output], item.call_id)
-            case wire.LocalShellCallItem():
-                self._add_local_shell_call(path, item)
-            case wire.LocalShellOutputItem():
-                known = item.call_id or self._local_shell_calls.get(item.id or "") or item.id
-                self._add_result(path, [item.output], known)
-            case wire.PatchCallItem():
-                self._add_call(path, "apply_patch", _to_json(item.operation), item.call_id)
-            case wire.PatchOutputItem():
-                failed = item.status == "failed"
-                self._add_result(path, [item.output or item.status or ""], item.call_id, is_error=failed or None)
-            case _:
-                assert_never(item)
+    def _add_message(self, path: str, item: wire.MessageItem) -> None:
+        if item.role == "assistant":
+            self._add_text(path, item)
+        else:
+            self._add_others(path, item)
+
+    def _add_setting(self, path: str, item: Any) -> None:
+        self._warn_of_settings(path, item.type)
+
+    def _add_hosted(self, path: str, item: wire.HostedItem) -> None:
+        detail = {"type": "provider.item", "item": item.model_dump(exclude_unset=True), "format": FORMAT}
+        text = f"an item of type {item.type} is for a provider's own servers, and was left out"
+        self._add_details(path, [detail], unread=[f"{path}: {text}"])
+
+    def _add_function_call(self, path: str, item: wire.FunctionCallItem) -> None:
+        self._add_call(path, join_name(item.namespace, item.name), item.arguments, item.call_id)
+
+    def _add_custom_call(self, path: str, item: wire.CustomCallItem) -> None:
+        self._add_call(path, join_name(item.namespace, item.name), _to_json({"input": item.input}), item.call_id)
+
+    def _add_shell_call(self, path: str, item: wire.ShellCallItem) -> None:
+        self._add_call(path, "shell", _to_json(item.action), item.call_id)
+
+    def _add_shell_output(self, path: str, item: wire.ShellOutputItem) -> None:
+        self._add_result(path, [_describe_output(one) for one in item.output], item.call_id)
+
+    def _add_patch_call(self, path: str, item: wire.PatchCallItem) -> None:
+        self._add_call(path, "apply_patch", _to_json(item.operation), item.call_id)
+
+    def _add_patch_output(self, path: str, item: wire.PatchOutputItem) -> None:
+        failed = item.status == "failed"
+        self._add_result(path, [item.output or item.status or ""], item.call_id, is_error=failed or None)
 
     def _close(self) -> None:
         """End the assistant's turn."""
@@ -196,7 +179,7 @@ class _ItemParser:
         last = self._turn[-1]
         self._turn[-1] = replace(last, parts=(*last.parts, *parts), extra={**last.extra, **extra})
 
-    def _add_message(self, path: str, item: wire.MessageItem) -> None:
+    def _add_others(self, path: str, item: wire.MessageItem) -> None:
         self._close()
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
         extra = {"developer": True} if item.role == "developer" else {}
@@ -244,17 +227,8 @@ class _ItemParser:
         self._open_calls[call_id] = self._open_calls.get(call_id, 0) + 1
         self._say(path, ToolCall(name, arguments, call_id, path=path))
 
-    def _add_server_item(self, path: str, item: Any) -> None:
-        """Add an item of a server's tools. A list of them says nothing to a model."""
-        match item:
-            case wire.McpCallItem():
-                self._add_server_call(path, item)
-            case wire.McpApprovalRequestItem():
-                self._add_approval_request(path, item)
-            case wire.McpApprovalResponseItem():
-                self._add_approval(path, item)
-            case _:
-                pass
+    def _add_tool_list(self, path: str, item: wire.McpListItem) -> None:
+        """A list of a server's tools says nothing to a model."""
 
     def _add_server_call(self, path: str, item: wire.McpCallItem) -> None:
         """Add a call that the gateway, or another provider, ran, and its result. If it was approved, only its result is
@@ -302,6 +276,10 @@ class _ItemParser:
         if item.id:
             self._local_shell_calls[item.id] = call_id
         self._add_call(path, "local_shell", _to_json(item.action), call_id)
+
+    def _add_local_shell_output(self, path: str, item: wire.LocalShellOutputItem) -> None:
+        known = item.call_id or self._local_shell_calls.get(item.id or "") or item.id
+        self._add_result(path, [item.output], known)
 
     def _add_search(self, path: str, item: wire.SearchCallItem | wire.SearchOutputItem) -> None:
         """Add a search that the client ran. What it has found is offered as tools, whose names the result tells."""
@@ -377,6 +355,34 @@ class _ItemParser:
         if unread:
             extra[UNREAD] = [*(self._turn[-1].extra.get(UNREAD, ()) if self._turn else ()), *unread]
         self._say(path, *parts, **extra)
+
+
+_ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
+    wire.MessageItem: _ItemParser._add_message,
+    wire.AgentMessageItem: _ItemParser._add_agent_message,
+    wire.ReasoningItem: _ItemParser._add_reasoning,
+    wire.CompactionItem: _ItemParser._add_compaction,
+    wire.FunctionCallItem: _ItemParser._add_function_call,
+    wire.CustomCallItem: _ItemParser._add_custom_call,
+    wire.CallOutputItem: _ItemParser._add_output,
+    wire.SearchCallItem: _ItemParser._add_search,
+    wire.SearchOutputItem: _ItemParser._add_search,
+    wire.ShellCallItem: _ItemParser._add_shell_call,
+    wire.ShellOutputItem: _ItemParser._add_shell_output,
+    wire.LocalShellCallItem: _ItemParser._add_local_shell_call,
+    wire.LocalShellOutputItem: _ItemParser._add_local_shell_output,
+    wire.PatchCallItem: _ItemParser._add_patch_call,
+    wire.PatchOutputItem: _ItemParser._add_patch_output,
+    wire.McpCallItem: _ItemParser._add_server_call,
+    wire.McpListItem: _ItemParser._add_tool_list,
+    wire.McpApprovalRequestItem: _ItemParser._add_approval_request,
+    wire.McpApprovalResponseItem: _ItemParser._add_approval,
+    wire.AdditionalToolsItem: _ItemParser._add_setting,
+    wire.ConfigurationItem: _ItemParser._add_setting,
+    wire.CompactionTriggerItem: _ItemParser._add_setting,
+    wire.HostedItem: _ItemParser._add_hosted,
+}
+"""What adds an item, by its type. Pydantic's models answer `isinstance` in Python, if they are of another class."""
 
 
 def _make_detail(item: wire.ReasoningItem) -> dict[str, Any]:

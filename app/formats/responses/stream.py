@@ -35,6 +35,7 @@ from app.chat.events import (
 from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
+from app.formats.citations import write_responses_citation
 from app.formats.encoders import DeltaEncoder
 from app.formats.responses.schema import HOSTED_ITEMS
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, read_object
@@ -837,14 +838,8 @@ def _write_text_fields(extra_content: Any) -> dict[str, Any]:
 def _make_part(message: ReplyMessage, text: str) -> dict[str, Any]:
     if message.refusal:
         return {"type": "refusal", "refusal": text}
-    annotations = [_write_annotation(one) for one in message.extra.get("annotations") or ()] if text else []
+    annotations = [write_responses_citation(one) for one in message.extra.get("annotations") or ()] if text else []
     return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
-
-
-def _write_annotation(annotation: Any) -> Any:
-    """Write a citation of chat completions, which has its fields in an object of its own, without that object."""
-    inner = annotation.get("url_citation") if isinstance(annotation, dict) else None
-    return {"type": "url_citation", **inner} if isinstance(inner, dict) else annotation
 
 
 def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:

@@ -7,12 +7,14 @@ replace the fields of `_RESERVED`.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream
+from app.upstream.api import should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.thinking import Thinking, choose_thinking
 from app.validation.violations import json_path
@@ -29,7 +31,7 @@ _TRANSLATED = frozenset(
 )
 _NO_PARAMETER = "this model's server has no such parameter"
 _ORDER = (
-    *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
+    *("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config", "temperature"),
     *("top_p", "top_k", "stop_sequences", "stream"),
 )
 
@@ -51,13 +53,18 @@ class _BodyBuilder:
         self._paths = request.paths
         self._warnings: list[str] = []
         self._violations: list[Violation] = []
+        self._messages: list[dict[str, Any]] = []
+        """Those after the beginning."""
         self._body: dict[str, Any] = {}
 
     def build(self) -> tuple[dict[str, Any], list[str]]:
         written = write_conversation(self._request, self._profile)
         self._violations += written.violations
         self._warnings += written.warnings
-        self._body = {"model": self._model, "messages": written.messages}
+        before = self._request.before
+        beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
+        self._messages = written.messages
+        self._body = {"model": self._model, "messages": beginning + self._messages}
         if written.system is not None:
             self._body["system"] = written.system
         self._add_tools()
@@ -94,7 +101,9 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = [_write_tool(tool) for tool in tools]
+        # Marks may be removed again: `_limit_marks`.
+        known = None if any(tool.mark for tool in tools) else self._request.known
+        self._body["tools"] = write_tools(tools, _write_tool, known)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -152,7 +161,7 @@ class _BodyBuilder:
 
     def _lacks_thought(self) -> bool:
         """Whether the conversation ends with results of calls whose turn does not begin with reasoning."""
-        messages: list[dict[str, Any]] = self._body["messages"]
+        messages = self._messages
         if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
             return False
         if messages[-1]["content"][0]["type"] != "tool_result":
@@ -247,10 +256,10 @@ class _BodyBuilder:
 
     def _limit_marks(self) -> None:
         """Leave only the last cache marks, as many as the API takes: those save the most."""
-        holders = [*self._body.get("tools", ())]
-        system = self._body.get("system")
+        tools, system = self._body.get("tools"), self._body.get("system")
+        holders = [*tools] if isinstance(tools, list) else []
         holders += system if isinstance(system, list) else []
-        for message in self._body["messages"]:
+        for message in self._messages:
             for block in message["content"] if isinstance(message["content"], list) else ():
                 inner = block.get("content")
                 holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.profiles import find_profile
 from app.upstream.responses.conversation import WrittenConversation, write_conversation
 
@@ -14,7 +14,7 @@ RS = {"type": "reasoning.encrypted", "data": "E1", "id": "rs_1", "format": "open
 
 
 def write(*messages: Message, profile: Any = OTHER) -> WrittenConversation:
-    return write_conversation(messages, profile, "\n", "messages")
+    return write_conversation(ChatRequest("m", tuple(messages)), profile)
 
 
 def answer(*parts: Any, **extra: Any) -> Message:
