@@ -46,6 +46,12 @@ def child_pids(servers: McpServers) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
+def kill_and_block(pid: int) -> None:
+    """Kill a process, so that the event loop finds the end of all its pipes at once."""
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
+
+
 # -- lists ----------------------------------------------------------------------------------
 
 
@@ -399,8 +405,7 @@ async def test_killing_the_tool_process_fails_the_call_and_leaves_no_child() -> 
 async def test_a_call_at_the_moment_at_which_the_tool_process_ends_fails_or_is_run() -> None:
     async with run_servers(configure()) as servers:
         session = await open_session(servers)
-        os.kill(servers.process_id or 0, signal.SIGKILL)
-        time.sleep(0.2)  # the event loop finds the end of all its pipes at once
+        kill_and_block(servers.process_id or 0)
 
         async def call_after(turns: int) -> str:
             for _ in range(turns):
