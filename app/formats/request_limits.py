@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.errors import Violation
-from app.formats.request_memory import Entry, keep, list_places, resume
+from app.formats.request_memory import FirstEntry, keep, list_places, resume
 from app.validation.violations import json_path
 
 _MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
@@ -84,7 +84,7 @@ def _is_valid(value: Any, max_nesting: int) -> bool:
                 kind = type(item)
                 if kind is str or item is None or kind is bool:
                     continue
-                if (kind is dict or kind is Entry) and item:
+                if (kind is dict or kind is FirstEntry) and item:
                     deeper.append(item.values())
                 elif kind is list and item:
                     deeper.append(item)

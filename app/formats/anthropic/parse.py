@@ -18,7 +18,7 @@ from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
-from app.formats.request_memory import keep, list_places, resume, validate_entries
+from app.formats.request_memory import keep, list_places, resume, validate_rest
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -47,14 +47,14 @@ _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
+    known, before = resume(messages, parse_messages)
     try:
-        items = validate_entries(messages, _adapter, _entry_adapter)
+        items = validate_rest(messages, known, _adapter, _entry_adapter)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
-    known, before = resume(messages, parse_messages)
     parser = _AnthropicParser() if before is None else before.copy()
     places = list(list_places(messages, known))
-    for number, item in enumerate(items[known:], known):
+    for number, item in enumerate(items, known):
         reader = _AnthropicReader()
         reader.add(item, f"messages[{number}]")
         parser.add(reader)

@@ -19,7 +19,7 @@ from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
 from app.formats.media_urls import is_remote
-from app.formats.request_memory import keep, list_places, resume, validate_entries
+from app.formats.request_memory import keep, list_places, resume, validate_rest
 from app.formats.responses import schema as wire
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
 from app.formats.seal import read_seal
@@ -38,17 +38,17 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     parser = _ItemParser(settings_are_read)
     violations: list[Violation] = []
     for path, items in lists.items():
+        # Items before this list are part of what is found in it.
+        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
         try:
-            parsed = validate_entries(items, _adapter, _entry_adapter)
+            parsed = validate_rest(items, known, _adapter, _entry_adapter)
         except ValidationError as error:
             violations += to_violations(error, items, path, wire.ResponsesItems)
             continue
-        # Items before this list are part of what is found in it.
-        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
         if before is not None:
             parser = before.copy()
         places = list(list_places(items, known)) if len(lists) == 1 else []
-        for number, item in enumerate(parsed[known:], known):
+        for number, item in enumerate(parsed, known):
             parser.add(f"{path}[{number}]", item)
             if number + 1 in places and not parser.violations:
                 keep(items, number + 1, (parse_items, settings_are_read), parser.copy())
