@@ -79,9 +79,7 @@ def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vi
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, (dict, list, float)) or (
-            isinstance(item, int) and not MIN_INTEGER <= item <= MAX_INTEGER
-        ):
+        if isinstance(item, (dict, list, float)) or (isinstance(item, int) and not MIN_INTEGER <= item <= MAX_INTEGER):
             yield from _find_invalid_values(item, json_path([key], path), max_nesting - 1)
 
 

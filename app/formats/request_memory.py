@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
-from app.runtime.value_count import find_marks, max_values
+from app.formats.entry_schemas import EntrySchema, validate_rest
+from app.runtime.value_count import count_values, find_marks, max_values
 
 T = TypeVar("T")
 
@@ -92,8 +92,15 @@ class RememberedRequest:
 
     __slots__ = ("conversation", "entries", "field", "lists", "places", "raw", "raw_lists", "size")
 
-    def __init__(self, raw: bytes, field: str, body: Mapping[str, Any], places: _Places | None = None) -> None:
-        """`field` is the name of the conversation in the `body`."""
+    def __init__(
+        self,
+        raw: bytes,
+        field: str,
+        body: Mapping[str, Any],
+        places: _Places | None = None,
+        marks: bytes | bytearray | None = None,
+    ) -> None:
+        """`field` is the name of the conversation in the `body`. `marks` are those of `raw`, if they are known."""
         self.raw = raw
         self.field = field
         self.entries: list[Any] = list(body[field])
@@ -102,7 +109,7 @@ class RememberedRequest:
         self.places = places
         """None: not known, because only a second request needs to know them."""
         end, before = (places.ends[-1], places.sizes[-1]) if places is not None and places.ends else (0, 0)
-        self.size = before + _count_held(len(raw) - end, find_marks(raw[end:]))
+        self.size = before + _count_held(len(raw) - end, find_marks(raw[end:]) if marks is None else marks)
         """About how many bytes of memory it takes."""
         self.conversation = KnownConversation()
         """What was made of the conversation; requests that go on with it have the same one."""
@@ -263,6 +270,8 @@ class CallerMemory:
         """The request that this one repeats."""
         self._known = 0
         """How many of its entries are repeated."""
+        self._marks: bytes | bytearray | None = None
+        """Those of the request, once its values were counted."""
         self.conversation: KnownConversation | None = None
         """What was made of the conversation of the request, once it was read."""
 
@@ -289,6 +298,11 @@ class CallerMemory:
         places = self._earlier.find_places()
         return places.bounds[self._known] + max_values(raw[places.ends[self._known - 1] :])
 
+    def count_values(self, raw: bytes | bytearray, limit: int) -> int:
+        """Return the number of values in a request, as `count_values` does. The request is read afterwards."""
+        self._marks = find_marks(raw)
+        return count_values(raw, limit, self._marks)
+
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
         """Return the object that a body is, in whose lists the first object is a `FirstEntry`.
 
@@ -313,7 +327,7 @@ class CallerMemory:
             if field is None:
                 return None
             body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
-            request = RememberedRequest(data, field, body)
+            request = RememberedRequest(data, field, body, marks=self._marks)
         if self._memory.is_too_large(request.size):
             self._memory.count(0, len(raw))
             return {name: _make_plain(value) for name, value in body.items()}
@@ -437,26 +451,15 @@ def recall(entries: Sequence[Any], what: Any, make: Callable[[], T]) -> T:
     return found  # type: ignore[no-any-return]  # `what` says of which type it is
 
 
-def validate_entries(entries: Any, whole: TypeAdapter[Any], each: TypeAdapter[Any]) -> Any:
-    """Validate a list by the schema of the `whole`, or those entries that are not known to be valid by that of `each`.
+def validate_entries(entries: Any, schema: EntrySchema) -> Any:
+    """Validate a list, but for those entries that are known to be valid.
 
     Raises ValidationError, the same as for the list as a whole.
     """
-    known, done = resume(entries, id(each)) if isinstance(entries, list) else (0, ())
-    valid = [*(done or ()), *validate_rest(entries, known, whole, each)]
+    if not isinstance(entries, list):
+        return schema.whole.validate_python(entries)
+    known, done = resume(entries, schema.whole)
+    valid = [*(done or ()), *validate_rest(entries, known, schema)]
     for place in list_places(entries, known):
-        keep(entries, place, id(each), valid[:place])
+        keep(entries, place, schema.whole, valid[:place])
     return valid
-
-
-def validate_rest(entries: Any, known: int, whole: TypeAdapter[Any], each: TypeAdapter[Any]) -> list[Any]:
-    """Validate those entries of a list that follow the first `known`, which are valid.
-
-    Raises ValidationError, the same as for the list as a whole.
-    """
-    if known:
-        try:
-            return [each.validate_python(entry) for entry in entries[known:]]
-        except ValidationError:
-            pass  # its places are those in an entry
-    return whole.validate_python(entries)[known:]  # type: ignore[no-any-return]  # the schema is that of a list
