@@ -127,26 +127,28 @@ def read_passed_headers(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
 
 def _choose_passing(
     parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool
-) -> ParsedRequest:
-    """Return the request as it is served: with the client's own body only if a server of the model speaks its API.
+) -> tuple[ParsedRequest, bool]:
+    """Return the request as it is served, with the client's own body only if a server of the model speaks its API, and
+    whether each server of the model is sent that body.
 
-    Raises ParleyError if none does, and the gateway cannot read the body.
+    Raises ParleyError if none speaks its API, and the gateway cannot read the body.
     """
     conversation = parsed.request
     passed = conversation.passed
     assert passed is not None
-    speaking = [one for one in route.deployments if one.target.api == passed.api]
+    speaking = [one for one in route.deployments if one.takes_body_of(passed.api)]
     if not speaking or (has_tools and conversation.server_tools is not None):
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
-        return replace(parsed, request=replace(conversation, passed=None))
+        return replace(parsed, request=replace(conversation, passed=None)), False
     headers = read_passed_headers(request.scope)
     urls = find_body_urls(passed.body, conversation.known)
     conversation = replace(conversation, passed=replace(passed, headers=headers, urls=urls), server_tools=None)
     steps = [find_translating_step(conversation, one.profile) for one in speaking]
     passes = len(speaking) == len(route.deployments) and not any(steps)
     warnings = () if passes else parsed.warnings  # they are about what a translation loses
-    return replace(parsed, request=conversation, warnings=warnings, options=replace(parsed.options, passed=True))
+    options = replace(parsed.options, passed=True)
+    return replace(parsed, request=conversation, warnings=warnings, options=options), passes
 
 
 def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
@@ -160,7 +162,7 @@ def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "Reject
     except ParleyError:
         return None
     api = parsed.request.passed.api
-    return parsed if any(one.target.api == api for one in route.deployments) else None
+    return parsed if any(one.takes_body_of(api) for one in route.deployments) else None
 
 
 class UnpreparedReply(Struct, frozen=True):
@@ -335,8 +337,9 @@ class ChatEndpoint(Generic[Parsed]):
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
+        passes = False
         if parsed.request.passed is not None:
-            parsed = _choose_passing(parsed, request, route, has_tools=context.tools is not None)
+            parsed, passes = _choose_passing(parsed, request, route, has_tools=context.tools is not None)
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,
@@ -363,8 +366,9 @@ class ChatEndpoint(Generic[Parsed]):
         deferred = request.is_large and has_media(parsed.request)
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
-        wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
-        dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else []
+        # The messages of a client's own body are not sent, so nothing could be put back into them.
+        wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
+        dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
         waits = media_requests or request.is_large or dropped or checks_new_schema(route, parsed.request)
         prepared = None if waits else gateway.prepare(route, parsed.request)
         response = self.create_response(request, parsed, info)

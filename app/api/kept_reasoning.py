@@ -45,8 +45,8 @@ class KeptReasoning:
     def find_wanted(self, route: ModelRoute) -> Wanted:
         return find_wanted(deployment.profile for deployment in route.deployments)
 
-    def find_dropped(self, request: ChatRequest, wanted: Wanted) -> list[DroppedReasoning]:
-        return find_dropped_reasoning(request.messages, wanted)
+    def find_dropped(self, request: ChatRequest, wanted: Wanted) -> Sequence[DroppedReasoning]:
+        return find_dropped_reasoning(request.messages, wanted, request.known)
 
     async def restore(
         self, request: ChatRequest, dropped: Sequence[DroppedReasoning], caller: str

@@ -37,11 +37,13 @@ class KeyPart(Struct, frozen=True):
     """The configured headers that may change the server's answer; its API key is not one of them."""
     beginning: bytes = b""
     """The first of the messages in the body, with commas between, whose hash is remembered."""
+    conversation: str = "messages"
+    """The field of the body with the messages."""
     known: KnownConversation | None = None
     """Remembers hashes for the next request of the conversation; None: nothing is remembered."""
 
 
-VERSION = 3
+VERSION = 4
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 4
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
@@ -68,20 +70,20 @@ def _digest(part: KeyPart, server: str) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
     those at the beginning, only the ones that are not known for this server are hashed."""
     body, beginning, known = part.body, part.beginning, part.known
-    start = body.find(_LIST) + len(_LIST)
+    start = _find_list(body, part.conversation)
     if known is None or not beginning or not body.startswith(beginning + b",", start):
         fields = _fields(body)
-        messages = _hash(fields.pop("messages", _NO_MESSAGES))
+        messages = _hash(fields.pop(part.conversation, _NO_MESSAGES))
     else:
         fields = _fields(body[:start] + body[start + len(beginning) + 1 :])
         messages = _hash_beginning(beginning, known, server)
-        messages.update(b"," + bytes(fields.pop("messages"))[1:])
+        messages.update(b"," + bytes(fields.pop(part.conversation))[1:])
     for name in _UNHASHED_FIELDS:
         fields.pop(name, None)
     for name, value in fields.items():
         if _is_canonical(value) is None:
             fields[name] = msgspec.Raw(_canonical(name, bytes(value), known))
-    hashed = _hash(_encode(fields))
+    hashed = _hash(_encode([part.conversation, fields]))
     hashed.update(messages.digest())
     return hashed.hexdigest()
 
@@ -97,8 +99,11 @@ def _hash_beginning(beginning: bytes, known: KnownConversation, server: str) -> 
     return hashed
 
 
-_LIST = b'"messages":['
-"""Nothing before the list of messages in a body can look like this: inside a string, its quotes would be escaped."""
+def _find_list(body: bytes, name: str) -> int:
+    """Return where the messages begin in a body that the gateway has written. Only the name of the model is before
+    them, and it cannot look like the name of their list: inside a string, its quotes would be escaped."""
+    start = b'"%b":[' % name.encode()
+    return body.find(start) + len(start)
 
 
 _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch
@@ -107,13 +112,12 @@ _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|nu
 
 def _canonical(name: str, raw: bytes, known: KnownConversation | None) -> bytes:
     what = ("canonical", name)
-    kept: tuple[int, bytes] | None = None if known is None else known.find(what, raw)
-    if kept is not None and kept[0] == len(raw):
-        return kept[1]
-    value = msgspec.json.decode(raw)
-    written = _encode(_mark_order(value) if b'"properties"' in raw else value)
-    if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
-        known.keep(what, raw, (len(raw), written))
+    written: bytes | None = None if known is None else known.find_whole(what, raw)
+    if written is None:
+        value = msgspec.json.decode(raw)
+        written = _encode(_mark_order(value) if b'"properties"' in raw else value)
+        if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
+            known.keep(what, raw, written)
     return written
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-T = TypeVar("T", int, tuple[tuple[str, str], ...])
+T = TypeVar("T", int, tuple[Any, ...])
 
 MAX_KEPT = 16
 """How many things are kept of a conversation: several servers may be sent it."""
@@ -24,6 +24,11 @@ class KnownConversation:
         kept = self._kept.get(what)
         return None if kept is None or kept[0] != given[: len(kept[0])] else kept[1]
 
+    def find_whole(self, what: Any, given: Sequence[Any]) -> Any:
+        """Return what was kept for `what`, if it was made of all of those given; else None."""
+        kept = self._kept.get(what)
+        return None if kept is None or kept[0] != given else kept[1]
+
     def keep(self, what: Any, given: Sequence[Any], value: Any) -> None:
         """Keep what was made of a beginning, which must not be changed. It replaces what was kept for the same."""
         if len(self._kept) >= MAX_KEPT and what not in self._kept:
@@ -42,14 +47,22 @@ def add_up(
 
 
 def gather(
-    what: Any, read: Callable[[int, int], T], given: Sequence[Any], known: KnownConversation | None, nothing: T
+    what: Any,
+    read: Callable[[int, int], T],
+    given: Sequence[Any],
+    known: KnownConversation | None,
+    nothing: T,
+    divides: Callable[[int], bool] | None = None,
 ) -> T:
     """Return what is read of a list: the sum of what `read` returns for parts of it, each from a place up to another
-    one. What was read for `what` of the beginning may be known; otherwise it depends only on what is given."""
+    one. What was read for `what` of the beginning may be known; otherwise it depends only on what is given. `divides`
+    says at which places a part may end; None: at each."""
     if known is None:
         return read(0, len(given))
     total, number = known.find(what, given) or (nothing, 0)
     end = max(number, len(given) - CHANGED_MESSAGES)
+    while divides is not None and end > number and not divides(end):
+        end -= 1
     if end > number:
         total += read(number, end)
         known.keep(what, given[:end], (total, end))

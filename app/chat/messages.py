@@ -5,7 +5,7 @@ A message has a role, its parts have none. Fields of a client format that have n
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
@@ -190,6 +190,9 @@ class CallState(Struct, frozen=True):
     """The ids that the caller gave."""
 
 
+NO_CALLS = CallState(0, {}, frozenset())
+
+
 class Beginning(Struct, frozen=True):
     """The beginning of a conversation, as a server's API has it. Nothing after it changes how it is written."""
 
@@ -200,6 +203,18 @@ class Beginning(Struct, frozen=True):
     """The server's messages: JSON objects with commas between."""
     head: tuple[Mapping[str, Any], ...]
     """Those up to the first one of the user."""
+    state: Any = None
+    """What the writer of the server's API needs to go on after them."""
+
+
+class WrittenMessages(Struct, frozen=True):
+    """Messages as a server's API has them, after which the conversation goes on."""
+
+    messages: Sequence[Mapping[str, Any]]
+    calls: CallState
+    """The calls up to their end."""
+    state: Any = None
+    """`Beginning.state` up to their end."""
 
 
 class ChatRequest(Struct, frozen=True):
@@ -236,6 +251,11 @@ class ChatRequest(Struct, frozen=True):
     """What was made of the conversation for earlier requests; None if nothing is remembered."""
     before: Beginning | None = None
     """What is before the messages, which are the rest of a conversation then."""
+
+    @property
+    def calls_before(self) -> CallState:
+        """The calls before the messages."""
+        return NO_CALLS if self.before is None else self.before.calls
 
 
 def make_call_id(*what: str | int) -> str:

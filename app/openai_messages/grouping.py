@@ -11,12 +11,21 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.messages import CallState, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, make_call_id
+from app.chat.messages import (
+    NO_CALLS,
+    CallState,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    make_call_id,
+)
 from app.chat.turns import Turn
 from app.errors import Violation
 from app.openai_messages.groups import GroupedCall, MessageGroup
-
-NO_CALLS = CallState(0, {}, frozenset())
 
 
 class _UnansweredCalls:

@@ -3,16 +3,26 @@
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from app.chat.accumulator import is_json
-from app.chat.messages import CallState, Media, Message, Text, ToolResult, make_call_id
+from app.chat.messages import (
+    NO_CALLS,
+    CallState,
+    ChatRequest,
+    Media,
+    Message,
+    Text,
+    ToolResult,
+    WrittenMessages,
+    make_call_id,
+)
 from app.errors import Violation
 from app.openai_messages import content_parts
-from app.openai_messages.grouping import NO_CALLS, group_beginning, group_messages
+from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.profiles import Profile
 
@@ -59,7 +69,7 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
             write_call(
                 _call_id(grouped.id, profile),
                 grouped.call.name,
-                _arguments(grouped.call.arguments, profile),
+                write_arguments(grouped.call.arguments, profile),
                 extra,
             )
             for grouped, extra in zip(group.calls, extras, strict=True)
@@ -155,8 +165,9 @@ def _call_id(id_: str, profile: Profile) -> str:
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
-def _arguments(text: str, profile: Profile) -> str:
-    """Replace blank arguments with `{}`, and wrap invalid ones if the server would refuse them."""
+def write_arguments(text: str, profile: Profile) -> str:
+    """Return the arguments of a call as they are sent: `{}` for blank ones, and invalid ones wrapped if the server
+    would refuse them."""
     if text.strip() in _NO_ARGUMENTS:
         return "{}"
     if not profile.valid_arguments or (text.lstrip().startswith("{") and is_json(text)):
@@ -185,13 +196,19 @@ def write_openai_messages(
     return written, []
 
 
-def write_beginning(
-    messages: Sequence[Message], profile: Profile, joiner: str, calls: CallState = NO_CALLS
-) -> tuple[list[dict[str, Any]], CallState] | None:
-    """Write messages without media after which the conversation goes on. Return (messages, the calls with theirs); None
-    if there are violations."""
-    grouped = group_beginning(messages, calls)
-    return None if grouped is None else (_write_groups(grouped[0], profile, joiner), grouped[1])
+WriteBeginning: TypeAlias = Callable[[ChatRequest, Profile], WrittenMessages | None]
+"""Writes messages without media after which the conversation goes on, as the writer of a server's API does. Returns
+None if they have violations or warnings, or if what follows could change how they are written."""
+
+
+def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write messages for chat completions: `WriteBeginning`."""
+    grouped = group_beginning(request.messages, request.calls_before)
+    return (
+        None
+        if grouped is None
+        else WrittenMessages(_write_groups(grouped[0], profile, request.text_joiner), grouped[1])
+    )
 
 
 def _write_groups(groups: Sequence[MessageGroup], profile: Profile, joiner: str) -> list[dict[str, Any]]:

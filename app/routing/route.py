@@ -13,6 +13,7 @@ from app.params import find_routing_params
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
+from app.upstream.api import find_api
 from app.upstream.http.client import Target
 from app.usage.meter import Price
 from app.validation.violations import json_path
@@ -33,6 +34,10 @@ class Deployment(Struct, frozen=True):
     weight: float = 1.0
     priority: int = 1
     """Upstreams of the lowest number that is available get all requests."""
+
+    def takes_body_of(self, api: str) -> bool:
+        """Whether the body of a client of this API is sent as it is."""
+        return self.target.api == api and self.profile.passed_bodies
 
 
 class ModelRoute(Struct, frozen=True):
@@ -170,5 +175,6 @@ class PreparedRequest(Struct, frozen=True):
             deployment.profile.encoded_reply_fields,
             deployment.target.variant,
             self.beginnings[index] if self.beginnings else b"",
+            find_api(target.api).conversation,
             self.request.known,
         )

@@ -50,6 +50,8 @@ class SqliteDatabase:
         self._path = path
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self._can_write = True
+        """Whether the file could be written when the connection was opened."""
 
     @property
     def name(self) -> str:
@@ -86,11 +88,17 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def _use(self, *, current: bool) -> Iterator[sqlite3.Connection]:
-        """Yield the connection; with `current`, its tables have the newest version. Raises StateError."""
+        """Yield the connection; with `current`, its tables have the newest version. Raises StateError.
+
+        SQLite opens a file that cannot be written for reading, such as one of a file system that has turned read-only.
+        That connection is used once: later it would refuse writes although the file can be written again, and meanwhile
+        it would keep the file system from being unmounted for a repair.
+        """
         with self._lock:
             try:
                 if self._connection is None:
                     self._connection = _open(self._path)
+                    self._can_write = not self._path or os.access(self._path, os.W_OK, effective_ids=True)
                     if current:
                         _migrate_if_old(self._connection)
                 yield self._connection
@@ -102,7 +110,7 @@ class SqliteDatabase:
                 self.close()
                 raise StateError(f"{self.name}: {error}") from error
             finally:
-                if not current and self._path:
+                if self._path and not (current and self._can_write):
                     self.close()  # the next transaction looks at the version again
 
 

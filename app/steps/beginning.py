@@ -25,8 +25,7 @@ from app.chat.messages import (
     ToolResult,
 )
 from app.errors import ParleyError
-from app.openai_messages.grouping import NO_CALLS
-from app.openai_messages.messages import write_beginning
+from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
 from app.steps.pipeline import prepare_request
@@ -38,13 +37,13 @@ MIN_MESSAGES = 16
 _encode = msgspec.json.Encoder().encode
 
 
-def divide(request: ChatRequest, profile: Profile, counter: TokenCounter) -> ChatRequest:
-    """Return the rest of the request's conversation after its beginning; the whole request if it cannot be divided, or
-    nothing is remembered."""
+def divide(request: ChatRequest, profile: Profile, counter: TokenCounter, write: WriteBeginning) -> ChatRequest:
+    """Return the rest of the request's conversation after its beginning, which `write` writes; the whole request if it
+    cannot be divided, or nothing is remembered."""
     known, messages = request.known, request.messages
     if known is None or len(messages) < MIN_MESSAGES or not _is_divisible(request, profile):
         return request
-    what = (id(profile), request.text_joiner, request.policy)
+    what = (write, id(profile), request.text_joiner, request.policy)
     found = known.find(what, messages)
     before: Beginning | None = None if found is None else found[1]
     if before is not None and not _begins_turn(messages, len(before.messages)):
@@ -52,7 +51,7 @@ def divide(request: ChatRequest, profile: Profile, counter: TokenCounter) -> Cha
     start = 0 if before is None else len(before.messages)
     end = _find_end(messages, start)
     if end > start:
-        extended = _extend(request, profile, counter, before, end)
+        extended = _extend(request, profile, counter, write, before, end)
         if extended is not None:
             before = extended
             known.keep(what, before.messages, (profile, before))
@@ -69,7 +68,6 @@ def _is_divisible(request: ChatRequest, profile: Profile) -> bool:
     return (
         uses_prompted_tools(request, profile) is None
         and input_limit(request.params, profile) is None
-        and profile.system != "then_user"
         and is_enforced(request, profile)
         and (not profile.default_system or request.messages[0].role == "system")
     )
@@ -94,7 +92,12 @@ def _is_said(part: Part) -> bool:
 
 
 def _extend(
-    request: ChatRequest, profile: Profile, counter: TokenCounter, before: Beginning | None, end: int
+    request: ChatRequest,
+    profile: Profile,
+    counter: TokenCounter,
+    write: WriteBeginning,
+    before: Beginning | None,
+    end: int,
 ) -> Beginning | None:
     """Return the beginning up to this place; None if it does not end between turns, or needs more than its messages."""
     part = request.messages[0 if before is None else len(before.messages) : end]
@@ -106,21 +109,23 @@ def _extend(
         prepared, warnings = prepare_request(replace(request, messages=part, before=before), profile, counter, {})
     except ParleyError:
         return None
-    calls = NO_CALLS if before is None else before.calls
-    found = None if warnings else write_beginning(prepared.messages, profile, request.text_joiner, calls)
-    if found is None or not found[0]:
+    written = None if warnings else write(prepared, profile)
+    if written is None or not written.messages:
         return None
-    written, calls = found
-    text = _encode(written)[1:-1]
+    text = _encode(written.messages)[1:-1]
     if before is not None:
-        return Beginning(request.messages[:end], calls, b"%b,%b" % (before.written, text), before.head)
-    first = next(number for number, message in enumerate(written) if message["role"] == "user")
-    return Beginning(request.messages[:end], calls, text, tuple(written[: first + 1]))
+        text, head = b"%b,%b" % (before.written, text), before.head
+    else:
+        roles = [message.get("role") for message in written.messages]
+        if "user" not in roles:
+            return None
+        head = tuple(written.messages[: roles.index("user") + 1])
+    return Beginning(request.messages[:end], written.calls, text, head, written.state)
 
 
 def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning | None) -> bool:
     """Whether the messages have no media, and no system message that is sent at another place than its own."""
-    moves_system = before is not None and profile.system != "anywhere"
+    moves_system = before is not None and profile.system not in ("anywhere", "then_user")
     for message in messages:
         if moves_system and message.role == "system":
             return False

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.chat.known_conversation import KnownConversation, gather
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import group_messages
 from app.openai_messages.groups import MessageGroup
@@ -55,6 +56,8 @@ class DroppedReasoning(Struct, frozen=True):
 
     first: int
     """The position of its first message."""
+    end: int
+    """The position after its last message."""
     path: str
     calls: Mapping[str, ToolCall]
     """Its calls by their keys."""
@@ -73,16 +76,32 @@ class KeptParts(Struct, frozen=True):
     """`reasoning_details` of its turn, each signed text with the text that it signs."""
 
 
-def find_dropped_reasoning(messages: Sequence[Message], wanted: Wanted) -> list[DroppedReasoning]:
-    if not any(type(part) is ToolCall for message in messages for part in message.parts):
-        return []
-    places = {id(message): number for number, message in enumerate(messages)}
+def find_dropped_reasoning(
+    messages: Sequence[Message], wanted: Wanted, known: KnownConversation | None = None
+) -> Sequence[DroppedReasoning]:
+    """Return the turns that lack something of what is wanted. Those of the beginning may be known."""
+
+    def read(start: int, end: int) -> tuple[DroppedReasoning, ...]:
+        return _list_dropped(messages, start, end, wanted)
+
+    def divides(place: int) -> bool:
+        return not messages[place - 1].role == messages[place].role == "assistant"
+
+    return gather((find_dropped_reasoning, wanted), read, messages, known, (), divides)
+
+
+def _list_dropped(messages: Sequence[Message], start: int, end: int, wanted: Wanted) -> tuple[DroppedReasoning, ...]:
+    """Return the turns between these places, at which no turn is divided."""
+    part = messages[start:end]
+    if not any(type(one) is ToolCall for message in part for one in message.parts):
+        return ()
+    places = {id(message): number for number, message in enumerate(part, start)}
     turns = [
         _make_dropped(group, messages, places[id(group.sources[0])], wanted)
-        for group in group_messages(messages)[0]
+        for group in group_messages(part)[0]
         if group.calls
     ]
-    return [turn for turn in turns if turn.lacks_reasoning or turn.lacks_signature or turn.lacks_details]
+    return tuple([turn for turn in turns if turn.lacks_reasoning or turn.lacks_signature or turn.lacks_details])
 
 
 def _make_dropped(group: MessageGroup, messages: Sequence[Message], first: int, wanted: Wanted) -> DroppedReasoning:
@@ -91,15 +110,17 @@ def _make_dropped(group: MessageGroup, messages: Sequence[Message], first: int, 
     lacks_details = wanted.details and not group.details
     calls: dict[str, ToolCall] = {}
     if lacks_reasoning or lacks_signature or lacks_details:
-        context = describe_context(messages[:first])
+        context = describe_context(messages, first)
         for one in group.calls:
             calls[make_key(one.call.id or "", one.call.name, one.call.arguments, context)] = one.call
-    return DroppedReasoning(first, messages[first].path, calls, lacks_reasoning, lacks_signature, lacks_details)
+    end, path = first + len(group.sources), messages[first].path
+    return DroppedReasoning(first, end, path, calls, lacks_reasoning, lacks_signature, lacks_details)
 
 
-def describe_context(messages: Sequence[Message]) -> str:
-    """Return the text of the last message of a user or a tool: what a reply to these messages answers."""
-    for message in reversed(messages):
+def describe_context(messages: Sequence[Message], end: int | None = None) -> str:
+    """Return the text of the last message of a user or a tool before this place: what the reply there answers."""
+    for place in range(len(messages) if end is None else end, 0, -1):
+        message = messages[place - 1]
         if message.role in ("user", "tool"):
             part = message.parts[-1] if message.parts else None
             parts: Sequence[Any] = part.content if isinstance(part, ToolResult) else message.parts
@@ -126,8 +147,6 @@ def restore_reasoning(
 ) -> tuple[ChatRequest, list[str]]:
     """Return the request with what was found, by the keys of calls, and a warning for each turn."""
     messages, warnings = list(request.messages), []
-    signed: dict[int, ToolCall] = {}
-    """The calls that get their opaque fields back, by the identity of the caller's ones."""
     for turn in dropped:
         kept = {key: found[key] for key in turn.calls if key in found}
         text = next((one.reasoning for one in kept.values() if one.reasoning), "") if turn.lacks_reasoning else ""
@@ -140,20 +159,23 @@ def restore_reasoning(
             message = messages[turn.first]
             messages[turn.first] = replace(message, extra={**message.extra, "reasoning_details": [*details]})
             warnings.append(f"{turn.path}: the signed reasoning of this turn was missing and was restored")
-        extras = {key: one.extra_content for key, one in kept.items() if one.extra_content and turn.lacks_signature}
-        for key, extra_content in extras.items():
-            call = turn.calls[key]
-            signed[id(call)] = replace(call, extra={**call.extra, "extra_content": extra_content})
-        if extras:
+        signed = [
+            (turn.calls[key], one.extra_content)
+            for key, one in kept.items()
+            if one.extra_content and turn.lacks_signature
+        ]
+        if signed:
+            messages[turn.first : turn.end] = [_sign_calls(one, signed) for one in messages[turn.first : turn.end]]
             warnings.append(f"{turn.path}: the signature of this tool call was missing and was restored")
-    if not warnings:
-        return request, []
-    if signed:
-        messages = [_replace_calls(message, signed) for message in messages]
-    return replace(request, messages=tuple(messages)), warnings
+    return (replace(request, messages=tuple(messages)), warnings) if warnings else (request, [])
 
 
-def _replace_calls(message: Message, calls: Mapping[int, ToolCall]) -> Message:
-    if not any(id(part) in calls for part in message.parts):
-        return message
-    return replace(message, parts=tuple(calls.get(id(part), part) for part in message.parts))
+def _sign_calls(message: Message, signed: Sequence[tuple[ToolCall, Any]]) -> Message:
+    """Return the message of a turn with the signatures of its calls."""
+    parts = list(message.parts)
+    for call, extra_content in signed:
+        parts = [
+            replace(call, extra={**call.extra, "extra_content": extra_content}) if part == call else part
+            for part in parts
+        ]
+    return replace(message, parts=tuple(parts))

@@ -13,7 +13,7 @@ from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
-from app.openai_messages.grouping import NO_CALLS, find_call_violations
+from app.openai_messages.grouping import find_call_violations
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
@@ -36,6 +36,7 @@ from app.steps.prompted_tools import (
 )
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.repair import RepairStage
+from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
 from app.steps.stop_words import StopWordStage, stop_violations, stop_words
 from app.steps.system import add_default_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
@@ -53,6 +54,11 @@ __all__ = [
     "media_requests",
 ]
 
+_CLIENT_TOOLS = frozenset(
+    ("custom", "namespace", "tool_search", "additional_tools", "custom_tool_call", "custom_tool_call_output")
+    + ("tool_search_call", "tool_search_output")
+)
+
 
 def check_request(request: ChatRequest, profile: Profile) -> list[str]:
     """Check a request before media are fetched for it and before it is truncated; return warnings.
@@ -63,7 +69,7 @@ def check_request(request: ChatRequest, profile: Profile) -> list[str]:
         InvalidInput: calls and results do not match, or there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = find_call_violations(request.messages, NO_CALLS if request.before is None else request.before.calls)
+    violations = find_call_violations(request.messages, request.calls_before)
     if violations and not writes_calls_as_text(request, profile):
         invalid += violations
     if invalid:
@@ -84,9 +90,19 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         return "the reply must be valid (check_output)"
     if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
         return "media are converted"
+    if request.passed is not None and not profile.client_tools and request.refusal is None:
+        tools, items = request.passed.body.get("tools"), request.passed.body.get("input")
+        lists = [entries for entries in (tools, items) if isinstance(entries, list)]
+        if any(add_up(_count_client_tools, entries, request.known, number) for number, entries in enumerate(lists)):
+            return "custom tools and namespaces, which the server does not know, become functions"
     if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):
         return "it has media that are neither URLs of the web nor data URIs"
     return None
+
+
+def _count_client_tools(entries: Sequence[Any]) -> int:
+    """Count tools and items of the Responses API that only clients run and that are no functions."""
+    return sum([isinstance(entry, dict) and entry.get("type") in _CLIENT_TOOLS for entry in entries])
 
 
 def _passes_media(request: ChatRequest, profile: Profile) -> bool:
@@ -172,6 +188,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     can cut off.
     """
     stages: list[Stage | None] = []
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        stages.append(ReplyLengthStage(limit))
     if names := find_renamed(request, profile):
         stages.append(FunctionNameStage(names))
     if profile.inline_think != "off":
@@ -219,6 +237,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        traits["limit"] = limit
     if (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
     if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:

@@ -10,8 +10,9 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
-from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
-from app.chat.messages import NOTHING, ChatRequest
+from app.chat.known_conversation import KnownConversation, gather
+from app.chat.messages import NOTHING, ChatRequest, Tool
+from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
 from app.upstream.reply.reader import ReplyReader
@@ -56,8 +57,8 @@ class Api(Struct, frozen=True):
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
     needs_max_tokens: bool = False
     """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
-    takes_beginning: bool = False
-    """`build` takes a request whose beginning is written already (`ChatRequest.before`)."""
+    write_beginning: WriteBeginning | None = None
+    """Writes the beginning of a conversation. `build` then takes requests with such a beginning."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
 
@@ -93,20 +94,28 @@ def list_entries(
     entries: Sequence[Any], convert: Callable[[Any], Any], rule: Any, known: KnownConversation | None
 ) -> list[Any]:
     """Return the entries of a client's own conversation as they are sent: what `convert` returns for each of them, by
-    this rule, without those for which it is None. What was written for an earlier request is one `msgspec.Raw`."""
+    this rule, without those for which it is None. Those of a conversation that is known are `msgspec.Raw`, of which
+    each may have several entries."""
 
-    def read(start: int, end: int) -> list[Any]:
-        return [one for one in map(convert, entries[start:end]) if one is not None]
+    def read(start: int, end: int) -> tuple[Any, ...]:
+        converted = [one for one in map(convert, entries[start:end]) if one is not None]
+        if known is None or not converted:
+            return tuple(converted)
+        return (msgspec.Raw(msgspec.json.encode(converted)[1:-1]),)
 
+    return list(gather((list_entries, rule), read, entries, known, ()))
+
+
+def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:
+    """Return what `write` returns for each tool. Those of a conversation that is known are written once, as one
+    `msgspec.Raw`."""
     if known is None:
-        return read(0, len(entries))
-    what = (list_entries, rule)
-    written, number = known.find(what, entries) or (b"", 0)
-    end = max(number, len(entries) - CHANGED_MESSAGES)
-    if end > number:
-        written = b",".join(filter(None, (written, msgspec.json.encode(read(number, end))[1:-1])))
-        known.keep(what, entries[:end], (written, end))
-    return [*([msgspec.Raw(written)] if written else ()), *read(end, len(entries))]
+        return [write(tool) for tool in tools]
+    written = known.find_whole(write, tools)
+    if written is None:
+        written = msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools]))
+        known.keep(write, tools, written)
+    return written
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:

@@ -29,3 +29,18 @@ def test_dropped_signatures_are_restored_to_the_server_that_wrote_them() -> None
     assert again.status == 200
     assert json.loads(server.requests[-1].content)["messages"][1]["content"] == [THOUGHT, HIDDEN, CALL]
     assert "was restored" in json.dumps(again.json)
+
+
+def test_nothing_is_said_to_be_restored_to_a_client_s_own_body_which_is_sent_as_it_is() -> None:
+    reply = {"type": "message", "role": "assistant", "content": [THOUGHT, CALL], "stop_reason": "tool_use"}
+    server = ModelServer(lambda _: httpx.Response(200, json=reply))
+    tools = [{"name": "f", "input_schema": {"type": "object", "properties": {}}}]
+    messages: list[Json] = [{"role": "user", "content": "Go."}]
+    with Running({**SETTINGS, "cache": {"url": "memory:", "apply": "on_request"}}, server) as gateway:
+        asked = {"model": "anthropic", "tools": tools, "messages": messages, "max_tokens": 100}
+        assert gateway.post("/v1/messages", asked).status == 200
+        result = {"type": "tool_result", "tool_use_id": CALL["id"], "content": "done"}
+        turns = [{"role": "assistant", "content": [CALL]}, {"role": "user", "content": [result]}]
+        again = gateway.post("/v1/messages", {**asked, "messages": [*messages, *turns]})
+    assert json.loads(server.requests[-1].content)["messages"][1]["content"] == [CALL]
+    assert "restored" not in f"{again.json} {again.headers}"

@@ -1,10 +1,12 @@
 """Both kinds of state database keep the same contract."""
 
 import contextlib
+import os
 import select
 import socket
 import socketserver
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -195,6 +197,39 @@ def test_a_file_that_cannot_be_written_is_an_error_and_works_again_later(tmp_pat
     folder.unlink()
     assert count(database) == 0
     database.close()
+
+
+@contextlib.contextmanager
+def read_only(path: Path) -> Iterator[None]:
+    """Let a file not be written meanwhile. Root may write every file, so it becomes another user."""
+    user, mode = os.geteuid(), path.stat().st_mode
+    path.chmod(0o444)
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        path.chmod(mode)
+
+
+def test_a_file_that_turns_read_only_is_read_and_is_written_as_soon_as_it_can_be() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)  # another user cannot enter the one of pytest
+        path = Path(folder) / "state.db"
+        database = SqliteDatabase(str(path))
+        assert count(database) == 0
+        database.close()
+        with read_only(path):
+            with pytest.raises(StateError, match="readonly"), database.transaction() as statements:
+                statements.execute(PUT, ("a", "d", 1, 0))
+            assert count(database) == 0
+            with database.snapshot() as statements:
+                assert statements.execute(COUNT) == [(0,)]
+        with database.transaction() as statements:
+            statements.execute(PUT, ("a", "d", 1, 0))
+        assert count(database) == 1
+        database.close()
 
 
 def test_a_connection_to_a_postgres_that_became_read_only_is_replaced(tmp_path: Path) -> None:

@@ -20,11 +20,11 @@ from app.chat.messages import (
     ToolResult,
 )
 from app.errors import ParleyError
-from app.profiles import Profile
+from app.profiles import Profile, find_profile
 from app.steps import beginning
 from app.steps.beginning import divide
 from app.steps.pipeline import prepare_request
-from app.upstream.chat_completions.request import build
+from app.upstream.api import Api, ApiName, find_api
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -32,6 +32,7 @@ from msgspec.structs import replace
 from tests.effort import examples
 from tests.steps.word_counter import Words
 
+CHAT = find_api("chat_completions")
 PROFILES = [
     Profile(**fields)
     for fields in (
@@ -66,7 +67,20 @@ PARAMS: list[dict[str, Any]] = [
 ]
 IDS = st.sampled_from([None, "a", "b", "c", "a_1"])
 TEXTS = st.sampled_from(["", " ", "yes", "何故", "go on"])
-EXTRAS = st.sampled_from([{}, {}, {}, {"extra_content": {"google": {"thought_signature": "s"}}}, {"developer": True}])
+DETAILS = [
+    {"type": "reasoning.encrypted", "data": "E", "format": "openai-responses-v1"},
+    {"type": "reasoning.text", "text": "hm", "signature": "S", "format": "anthropic-claude-v1"},
+]
+EXTRAS = st.sampled_from(
+    [
+        {},
+        {},
+        {},
+        {"reasoning_details": DETAILS},
+        {"extra_content": {"google": {"thought_signature": "s"}}},
+        {"developer": True},
+    ]
+)
 MARKS = st.sampled_from([None, None, None, CacheMark({"type": "ephemeral"}, "p")])
 TEXT = st.builds(Text, TEXTS, MARKS)
 CALL = st.builds(ToolCall, st.sampled_from("fg"), st.sampled_from(["{}", "", "{"]), IDS, EXTRAS)
@@ -118,13 +132,16 @@ CONVERSATIONS = st.builds(
 )
 
 
-def send(request: ChatRequest, profile: Profile) -> Any:
+def divided(request: ChatRequest, profile: Profile, api: Api = CHAT) -> ChatRequest:
+    assert api.write_beginning is not None
+    return divide(request, profile, Words(), api.write_beginning)
+
+
+def send(request: ChatRequest, profile: Profile, api: Api = CHAT) -> Any:
     """Return the body and the warnings, or the error."""
-    counter = Words()
     try:
-        rest = divide(request, profile, counter)
-        prepared, warnings = prepare_request(rest, profile, counter, {})
-        body, more = build(prepared, "m", profile)
+        prepared, warnings = prepare_request(divided(request, profile, api), profile, Words(), {})
+        body, more = api.build(prepared, "m", profile)
     except ParleyError as error:
         return error.to_dict("r"), str(error)
     return msgspec.json.encode(body), [*warnings, *more]
@@ -134,7 +151,18 @@ def _with_paths(messages: list[Message]) -> list[Message]:
     return [replace(message, path=f"messages[{number}]") for number, message in enumerate(messages)]
 
 
-@pytest.mark.parametrize("number", range(len(PROFILES)))
+API_PROFILES: list[tuple[ApiName, Profile]] = [
+    *(("chat_completions", profile) for profile in PROFILES),
+    ("responses", find_profile("openai", "responses")),
+    ("responses", find_profile("deepseek", "responses")),
+    ("messages", find_profile("anthropic", "messages")),
+    ("messages", find_profile("deepseek", "messages")),
+    ("responses", Profile(replay_reasoning="item_text", tool_media=True)),
+    ("messages", Profile(unsigned_thinking="send", system="anywhere", cache_control=True)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(API_PROFILES)))
 @given(
     messages=CONVERSATIONS,
     cuts=st.lists(st.integers(1, 30), max_size=4),
@@ -153,7 +181,8 @@ def test_a_divided_conversation_is_sent_like_the_whole(
     params: list[dict[str, Any]],
     tools: bool,
 ) -> None:
-    known, profile = KnownConversation(), PROFILES[number]
+    (name, profile), known = API_PROFILES[number], KnownConversation()
+    api = find_api(name)
     offered = (Tool("f", {"name": "f"}), Tool("g", {"name": "g"})) if tools else ()
     messages = _with_paths(messages)
     changed = [*messages]
@@ -164,7 +193,7 @@ def test_a_divided_conversation_is_sent_like_the_whole(
         patch.setattr(beginning, "CHANGED_MESSAGES", 1)
         for place, conversation in enumerate(conversations):
             request = ChatRequest("m", tuple(conversation), offered, params[place % len(params)], policy=policy)
-            assert send(replace(request, known=known), profile) == send(request, profile)
+            assert send(replace(request, known=known), profile, api) == send(request, profile, api)
 
 
 def _make_session(count: int) -> tuple[Message, ...]:
@@ -176,33 +205,84 @@ def _make_session(count: int) -> tuple[Message, ...]:
     return tuple(_with_paths(messages))
 
 
-@pytest.mark.parametrize("profile", [PROFILES[number] for number in (0, 1, 2, 3, 5, 6, 7, 8)])
+def _replace_message(session: tuple[Message, ...], number: int, message: Message) -> tuple[Message, ...]:
+    return (*session[:number], replace(message, path=f"messages[{number}]"), *session[number + 1 :])
+
+
+ODD = {"type": "provider.item", "item": {"type": "odd"}, "format": "openai-responses-v1"}
+_IMAGE = Media("image", ("https://x.test/i.png",))
+_UNANSWERED = Message("assistant", (ToolCall("f", "{}", "other"),))
+
+
+@pytest.mark.parametrize("profile", [PROFILES[number] for number in range(9)])
 def test_only_the_end_of_a_continued_session_is_prepared(profile: Profile) -> None:
     known = KnownConversation()
     for count in range(20, 30):
-        rest = divide(ChatRequest("m", _make_session(count), known=known), profile, Words())
+        rest = divided(ChatRequest("m", _make_session(count), known=known), profile)
         assert rest.before is not None
         assert len(rest.messages) <= 9
         assert rest.before.messages + rest.messages == _make_session(count)
 
 
-@pytest.mark.parametrize("profile", [PROFILES[number] for number in (4, 9, 10)])
+@pytest.mark.parametrize(("name", "profile"), API_PROFILES[len(PROFILES) :])
+def test_every_api_is_sent_the_end_after_what_was_written(name: ApiName, profile: Profile) -> None:
+    known, api = KnownConversation(), find_api(name)
+    for count in range(20, 30):
+        request = ChatRequest("m", _make_session(count), (Tool("f", {"name": "f"}),), known=known)
+        assert len(divided(request, profile, api).messages) <= 9
+        assert send(request, profile, api) == send(replace(request, known=None), profile, api)
+
+
+MARK = CacheMark({"type": "ephemeral"}, "p")
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "message"),
+    [
+        ("messages", 1, Message("user", (Text("u", MARK),))),
+        ("messages", 3, Message("tool", (ToolResult((Text("ok", MARK),), None, "c0"),))),
+        ("messages", 2, Message("assistant", (ToolCall("f", "no JSON", "c0"),))),
+        ("messages", 3, Message("user", (Text(" "),))),
+        ("responses", 2, Message("assistant", (ToolCall("f", "{}", "c0"), Reasoning("late")))),
+        ("responses", 2, Message("assistant", (ToolCall("f", "{}", "c0"),), extra={"reasoning_details": [ODD]})),
+        ("responses", 2, _UNANSWERED),
+        ("messages", 2, _UNANSWERED),
+    ],
+)
+def test_a_server_is_sent_the_whole_where_what_follows_could_change_the_beginning(
+    name: ApiName, place: int, message: Message
+) -> None:
+    [profile] = [profile for api, profile in API_PROFILES[-2:] if api == name]
+    session = (*_make_session(30)[:4], *_make_session(4)[2:]) if place == 2 else _make_session(30)
+    request = ChatRequest("m", _replace_message(session, place, message), known=KnownConversation())
+    api = find_api(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(beginning, "MIN_MESSAGES", 2)
+        patch.setattr(beginning, "CHANGED_MESSAGES", len(session) - 4)
+        assert divided(request, profile, api) is request
+    assert send(request, profile, api) == send(replace(request, known=None), profile, api)
+
+
+def test_marks_of_the_system_are_removed_from_each_request_anew() -> None:
+    api, profile, known = find_api("messages"), API_PROFILES[-1][1], KnownConversation()
+    system = Message("system", (Text("a", MARK), Text("b", MARK)))
+    for marks in (4, 1, 4):
+        end = Message("user", tuple(Text(str(number), MARK) for number in range(marks)))
+        session = (*_replace_message(_make_session(30), 0, system), end)
+        request = ChatRequest("m", session, known=known)
+        assert divided(request, profile, api).before is not None
+        assert send(request, profile, api) == send(replace(request, known=None), profile, api)
+
+
+@pytest.mark.parametrize("profile", [PROFILES[number] for number in (9, 10)])
 def test_a_conversation_at_which_a_step_looks_as_a_whole_is_not_divided(profile: Profile) -> None:
     request = ChatRequest("m", _make_session(30), known=KnownConversation())
-    assert divide(request, profile, Words()) is request
+    assert divided(request, profile) is request
 
 
 def test_nothing_is_divided_where_nothing_is_remembered() -> None:
     request = ChatRequest("m", _make_session(30))
-    assert divide(request, PROFILES[0], Words()) is request
-
-
-def _replace_message(session: tuple[Message, ...], number: int, message: Message) -> tuple[Message, ...]:
-    return (*session[:number], replace(message, path=f"messages[{number}]"), *session[number + 1 :])
-
-
-_IMAGE = Media("image", ("https://x.test/i.png",))
-_UNANSWERED = Message("assistant", (ToolCall("f", "{}", "other"),))
+    assert divided(request, PROFILES[0]) is request
 
 
 @pytest.mark.parametrize(
@@ -219,28 +299,28 @@ def test_a_conversation_is_sent_whole_where_its_beginning_needs_more_than_its_me
     place: int, message: Message
 ) -> None:
     request = ChatRequest("m", _replace_message(_make_session(30), place, message), known=KnownConversation())
-    assert divide(request, PROFILES[0], Words()) is request
+    assert divided(request, PROFILES[0]) is request
 
 
 def test_a_beginning_that_is_warned_of_is_prepared_each_time() -> None:
     call = ToolCall("f", "{}", "c0", {"extra_content": {"google": 1}})
     session = _replace_message(_make_session(30), 2, Message("assistant", (call,)))
     request = ChatRequest("m", session, known=KnownConversation())
-    assert divide(request, PROFILES[8], Words()) is request
-    assert divide(request, PROFILES[0], Words()) is not request
+    assert divided(request, PROFILES[8]) is request
+    assert divided(request, PROFILES[0]) is not request
 
 
 def test_a_system_message_after_the_beginning_is_moved_by_preparing_the_whole() -> None:
     known = KnownConversation()
-    divide(ChatRequest("m", _make_session(30), known=known), PROFILES[3], Words())
+    divided(ChatRequest("m", _make_session(30), known=known), PROFILES[3])
     later = ChatRequest("m", _replace_message(_make_session(40), 63, SYSTEM), known=known)
-    assert divide(later, PROFILES[3], Words()) is later
+    assert divided(later, PROFILES[3]) is later
 
 
 def test_the_beginning_of_another_profile_is_not_used() -> None:
     known = KnownConversation()
     session = ChatRequest("m", _make_session(30), known=known)
-    first, second = (divide(session, profile, Words()) for profile in (PROFILES[0], PROFILES[6]))
+    first, second = (divided(session, profile) for profile in (PROFILES[0], PROFILES[6]))
     assert first.before is not None
     assert second.before is not None
     assert first.before.written != second.before.written
@@ -248,7 +328,7 @@ def test_the_beginning_of_another_profile_is_not_used() -> None:
 
 def test_a_beginning_is_not_used_where_another_message_follows_it() -> None:
     known = KnownConversation()
-    first = divide(ChatRequest("m", _make_session(30), known=known), PROFILES[1], Words())
+    first = divided(ChatRequest("m", _make_session(30), known=known), PROFILES[1])
     assert first.before is not None
     place = len(first.before.messages)
     for message in (USER, Message("assistant", (Text(" "),))):
@@ -260,7 +340,7 @@ def test_a_beginning_is_not_used_where_another_message_follows_it() -> None:
 def test_a_conversation_that_did_not_grow_has_the_same_beginning() -> None:
     known = KnownConversation()
     request = ChatRequest("m", _make_session(30), known=known)
-    first, second = (divide(request, PROFILES[0], Words()) for _ in range(2))
+    first, second = (divided(request, PROFILES[0]) for _ in range(2))
     assert first.before is not None
     assert first.before is second.before
 

@@ -1,5 +1,7 @@
 """Calls of a history whose reasoning a client dropped, and the reasoning that is put back."""
 
+import hypothesis
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.profiles import KINDS
 from app.steps.dropped_reasoning import (
@@ -12,6 +14,8 @@ from app.steps.dropped_reasoning import (
     make_key,
     restore_reasoning,
 )
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 
@@ -55,7 +59,7 @@ def test_a_turn_with_calls_and_no_reasoning_is_found_by_its_calls() -> None:
     ],
 )
 def test_without_calls_or_with_reasoning_nothing_was_dropped(messages: list[Message]) -> None:
-    assert find_dropped_reasoning(messages, REASONING) == []
+    assert not find_dropped_reasoning(messages, REASONING)
 
 
 @each_case(
@@ -111,8 +115,42 @@ def test_a_signature_that_is_found_is_put_back_on_its_call_alone() -> None:
 def test_a_turn_of_which_one_call_has_a_signature_lacks_none() -> None:
     signed = ToolCall("f", "{}", "call_a1b2", SIGNED)
     messages = [QUESTION, turn(signed, call("call_c3d4")), result("Sunny"), result("Rain", "call_c3d4")]
-    assert find_dropped_reasoning(messages, SIGNATURES) == []
-    assert find_dropped_reasoning(messages, NOTHING_WANTED) == []
+    assert not find_dropped_reasoning(messages, SIGNATURES)
+    assert not find_dropped_reasoning(messages, NOTHING_WANTED)
+
+
+def test_equal_calls_of_two_turns_get_each_their_own_signature() -> None:
+    messages = (QUESTION, turn(call("f:0")), result("Sunny", "f:0"), turn(call("f:0")), result("Rain", "f:0"))
+    first, second = (make_key("f:0", "f", "{}", context) for context in ("Weather?", "Sunny"))
+    dropped = find_dropped_reasoning(messages, SIGNATURES)
+    found = {first: KeptParts(extra_content={"s": 1}), second: KeptParts(extra_content={"s": 2})}
+    restored = restore_reasoning(ChatRequest("m", messages), dropped, found)[0].messages
+    signatures = [part.extra for one in restored for part in one.parts if isinstance(part, ToolCall)]
+    assert signatures == [{"extra_content": {"s": 1}}, {"extra_content": {"s": 2}}]
+
+
+TURNS: list[list[Message]] = [
+    [QUESTION],
+    [turn(Text("Fine."))],
+    [turn(Reasoning("Hm."), call()), result("Sunny")],
+    [turn(Reasoning("Hm.")), turn(Text("I look.")), turn(call()), result("Sunny")],
+    [turn(call()), turn(call("call_c3d4")), result("Sunny"), result("Rain", "call_c3d4")],
+    [turn(ToolCall("f", "{}", "call_a1b2", SIGNED)), result("Sunny")],
+]
+
+
+@hypothesis.given(
+    st.lists(st.lists(st.sampled_from(TURNS), min_size=1, max_size=6), min_size=2, max_size=6), st.booleans()
+)
+def test_what_is_known_of_the_beginning_changes_nothing(requests: list[list[list[Message]]], grows: bool) -> None:
+    known, turns = KnownConversation(), list[list[Message]]()
+    for more in requests:
+        turns = [*turns, *more] if grows else more
+        given = [message for one in turns for message in one]
+        messages = tuple(replace(message, path=f"messages[{number}]") for number, message in enumerate(given))
+        for wanted in (Wanted(reasoning=True, signatures=True, details=True), SIGNATURES):
+            whole = find_dropped_reasoning(messages, wanted)
+            assert find_dropped_reasoning(messages, wanted, known) == whole
 
 
 def test_what_a_server_wants_back_is_what_its_profile_sends_again() -> None:

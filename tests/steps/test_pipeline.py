@@ -43,6 +43,8 @@ PARAMS = st.fixed_dictionaries(
         "repair_arguments": st.booleans(),
     },
 )
+AS_FUNCTIONS = "custom tools and namespaces, which the server does not know, become functions"
+SEARCHED = {"type": "tool_search_output"}
 NATIVE: list[Event] = [
     ToolCallDelta(0, '{"a": ', "id-0", "f"),
     ToolCallDelta(0, "1}"),
@@ -189,6 +191,19 @@ _SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type"
         ),
         ({}, {"messages": (Message("user", (_IMAGE,)),)}, None),
         ({"media": ()}, {"messages": (Message("user", (_IMAGE,)),)}, "media are converted"),
+        (
+            {"client_tools": False},
+            {"passed": PassedBody("responses", {"tools": [{"type": "function"}], "input": "a"})},
+            None,
+        ),
+        ({"client_tools": False}, {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]})}, AS_FUNCTIONS),
+        ({"client_tools": False}, {"passed": PassedBody("responses", {"input": [5, SEARCHED]})}, AS_FUNCTIONS),
+        ({}, {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]})}, None),
+        (
+            {"client_tools": False},
+            {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]}), "refusal": ValueError("unknown")},
+            None,
+        ),
         (
             {},
             {"passed": PassedBody("messages", {}, urls=(("a", "file:///etc/passwd"),))},

@@ -1,7 +1,8 @@
 """Chat completions: OpenAI's older API, which nearly every model server speaks."""
 
+from app.openai_messages.messages import write_beginning
 from app.upstream.api import Api
 from app.upstream.chat_completions.reader import make_reader
 from app.upstream.chat_completions.request import build
 
-API = Api("/chat/completions", build, make_reader, takes_beginning=True)
+API = Api("/chat/completions", build, make_reader, write_beginning=write_beginning)

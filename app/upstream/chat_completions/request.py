@@ -12,13 +12,12 @@ import msgspec
 
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
-from app.openai_messages.grouping import NO_CALLS
 from app.openai_messages.messages import write_openai_messages
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import should_stream
+from app.upstream.api import should_stream, write_tools
 from app.upstream.chat_completions.thinking import FIELDS, write_thinking
 from app.validation.violations import json_path
 
@@ -62,7 +61,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     before, paths = request.before, request.paths
     messages: list[Any]
     messages, violations = write_openai_messages(
-        request.messages, profile, request.text_joiner, paths.conversation, NO_CALLS if before is None else before.calls
+        request.messages, profile, request.text_joiner, paths.conversation, request.calls_before
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
@@ -172,7 +171,7 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = self._write_tools()
+        self._body["tools"] = write_tools(self._tools, _write_tool, self._known)
         if choice is not None:
             self._add_tool_choice(name, choice)
         name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
@@ -180,18 +179,6 @@ class _BodyBuilder:
             self._body["parallel_tool_calls"] = parallel
         elif parallel is False:
             self._warn_unsent(name)
-
-    def _write_tools(self) -> Any:
-        """Write all tools; for a conversation that is known, only if they are new."""
-        known, tools = self._known, self._tools
-        if known is None:
-            return [_write_tool(tool) for tool in tools]
-        kept: tuple[int, msgspec.Raw] | None = known.find(_write_tool, tools)
-        if kept is not None and kept[0] == len(tools):
-            return kept[1]
-        written = msgspec.Raw(_encode([_write_tool(tool) for tool in tools]))
-        known.keep(_write_tool, tools, (len(tools), written))
-        return written
 
     def _add_tool_choice(self, name: str, choice: Any) -> None:
         named = _find_chosen_name(choice)

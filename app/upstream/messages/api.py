@@ -3,6 +3,7 @@
 from app.profiles import Profile
 from app.upstream.api import Api
 from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
+from app.upstream.messages.conversation import write_beginning
 from app.upstream.messages.decoder import decode, decode_kept
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import strip_reasoning
@@ -39,6 +40,7 @@ API = Api(
     make_passing_reader=make_passing_reader,
     list_headers=list_headers,
     strip_reasoning=strip_reasoning,
+    write_beginning=write_beginning,
     needs_max_tokens=True,
     needs_v1=True,
 )

@@ -13,10 +13,20 @@ import msgspec
 
 from app.chat.accumulator import is_json_object
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import CacheMark, ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import (
+    CacheMark,
+    ChatRequest,
+    Media,
+    Message,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    WrittenMessages,
+)
 from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.profiles import Profile
 from app.upstream.messages import FORMAT
@@ -40,10 +50,25 @@ class WrittenConversation(msgspec.Struct):
     violations: list[Violation]
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What is known of the beginning of a conversation (`Beginning.state`)."""
+
+    system: str | list[Block] | None
+    ids: frozenset[str]
+    """The ids of its calls, as they are sent."""
+
+
+NOTHING_WRITTEN = Written(None, frozenset())
+
+
 def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConversation:
     """Write the messages of a request. With violations there are no messages."""
-    writer = _ConversationWriter(request, profile)
-    return writer.write()
+    return _ConversationWriter(request, profile).write()
+
+
+def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write messages for the Messages API: `WriteBeginning`."""
+    return _ConversationWriter(request, profile).write_beginning()
 
 
 class _ConversationWriter:
@@ -52,27 +77,44 @@ class _ConversationWriter:
         self._profile = profile
         self._ids: dict[str, str] = {}
         """The id that is sent for each id of the conversation."""
-        self._taken: set[str] = set()
+        self._before: Written = NOTHING_WRITTEN if request.before is None else request.before.state
+        self._taken = set(self._before.ids)
         self._messages: list[Block] = []
         self._warnings: list[str] = []
 
     def write(self) -> WrittenConversation:
-        groups, violations = group_messages(self._request.messages)
+        groups, violations = group_messages(self._request.messages, self._request.calls_before)
         violations += find_violations(self._request.messages, self._profile) or _find_media_violations(self._request)
         if violations:
             return WrittenConversation(None, [], [], violations)
-        start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
-        system = self._write_system(groups[:start])
-        for group in groups[start:]:
-            self._write_group(group)
-        for message in self._messages:
-            message["content"] = _shorten(message["content"])
+        system = self._write_groups(groups)
         if self._request.messages and not self._messages:
             text = "no message has content for the model: add a message with text or media"
             violations = [Violation(self._request.paths.conversation, text)]
         elif self._messages and self._messages[-1]["role"] == "assistant":
             _strip_end(self._messages[-1])
         return WrittenConversation(system, self._messages, self._warnings, violations)
+
+    def write_beginning(self) -> WrittenMessages | None:
+        grouped = group_beginning(self._request.messages, self._request.calls_before)
+        if grouped is None or any(_has_mark(message) for message in self._request.messages if message.role != "system"):
+            return None  # of all marks of a body, only the last ones are sent
+        system = self._write_groups(grouped[0])
+        if self._warnings or not self._messages or self._messages[-1]["role"] != "user":
+            return None  # what follows could become part of the last message
+        return WrittenMessages(self._messages, grouped[1], Written(_copy_blocks(system), frozenset(self._taken)))
+
+    def _write_groups(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
+        """Write the groups; return the text of the system."""
+        start, system = 0, _copy_blocks(self._before.system)
+        if self._request.before is None:
+            start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
+            system = self._write_system(groups[:start])
+        for group in groups[start:]:
+            self._write_group(group)
+        for message in self._messages:
+            message["content"] = _shorten(message["content"])
+        return system
 
     def _write_system(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
         """Write the system messages before all others: one string, because several servers join blocks by nothing;
@@ -202,6 +244,21 @@ class _ConversationWriter:
             self._taken.add(written)
             self._ids[id_] = written
         return self._ids[id_]
+
+
+def _copy_blocks(system: str | list[Block] | None) -> str | list[Block] | None:
+    """Return the system's text as it can be sent: of its blocks, marks may be removed."""
+    return [{**block} for block in system] if isinstance(system, list) else system
+
+
+def _has_mark(message: Message) -> bool:
+    for part in message.parts:
+        if isinstance(part, ToolResult):
+            if any(one.mark for one in part.content):
+                return True
+        elif isinstance(part, Text | Media) and part.mark:
+            return True
+    return False
 
 
 def _find_media_violations(request: ChatRequest) -> list[Violation]:

@@ -7,14 +7,16 @@ replace the fields of `_RESERVED`.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream
+from app.upstream.api import should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
-from app.upstream.messages.thinking import Thinking, choose_thinking
+from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
 
 MAX_MARKS = 4
@@ -29,7 +31,7 @@ _TRANSLATED = frozenset(
 )
 _NO_PARAMETER = "this model's server has no such parameter"
 _ORDER = (
-    *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
+    *("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config", "temperature"),
     *("top_p", "top_k", "stop_sequences", "stream"),
 )
 
@@ -51,13 +53,18 @@ class _BodyBuilder:
         self._paths = request.paths
         self._warnings: list[str] = []
         self._violations: list[Violation] = []
+        self._messages: list[dict[str, Any]] = []
+        """Those after the beginning."""
         self._body: dict[str, Any] = {}
 
     def build(self) -> tuple[dict[str, Any], list[str]]:
         written = write_conversation(self._request, self._profile)
         self._violations += written.violations
         self._warnings += written.warnings
-        self._body = {"model": self._model, "messages": written.messages}
+        before = self._request.before
+        beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
+        self._messages = written.messages
+        self._body = {"model": self._model, "messages": beginning + self._messages}
         if written.system is not None:
             self._body["system"] = written.system
         self._add_tools()
@@ -94,7 +101,9 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self._body["tools"] = [_write_tool(tool) for tool in tools]
+        # Marks may be removed again: `_limit_marks`.
+        known = None if any(tool.mark for tool in tools) else self._request.known
+        self._body["tools"] = write_tools(tools, _write_tool, known)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -130,7 +139,7 @@ class _BodyBuilder:
     def _add_thinking(self) -> None:
         thinking = choose_thinking(self._params, self._profile, self._find_max_tokens(), self._paths)
         self._warnings += thinking.warnings
-        if thinking.field is not None and thinking.thinks:
+        if thinking.field is not None and thinking.thinks and obeys_anthropic(self._profile):
             why = self._find_conflict(thinking)
             if why is not None:
                 self._warnings.append(f"thinking was left out of this request: {why}")
@@ -138,6 +147,8 @@ class _BodyBuilder:
         self._body["max_tokens"] = thinking.max_tokens
         if thinking.field is not None:
             self._body["thinking"] = thinking.field
+        if thinking.variables is not None:
+            self._body["chat_template_kwargs"] = thinking.variables
         if thinking.effort is not None:
             self._body["output_config"] = {"effort": thinking.effort}
 
@@ -152,7 +163,7 @@ class _BodyBuilder:
 
     def _lacks_thought(self) -> bool:
         """Whether the conversation ends with results of calls whose turn does not begin with reasoning."""
-        messages: list[dict[str, Any]] = self._body["messages"]
+        messages = self._messages
         if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
             return False
         if messages[-1]["content"][0]["type"] != "tool_result":
@@ -177,7 +188,7 @@ class _BodyBuilder:
 
     def _add_sampling(self) -> None:
         thinking = self._body.get("thinking")
-        thinks = thinking is not None and thinking["type"] != "disabled"
+        thinks = thinking is not None and thinking["type"] != "disabled" and obeys_anthropic(self._profile)
         temperature, most = self._params.get("temperature"), self._profile.max_temperature
         if temperature is not None and thinks and temperature != 1:
             self._warn_unsent("temperature", "the model thinks, and its server then takes no other than 1")
@@ -236,7 +247,7 @@ class _BodyBuilder:
                 self._refuse(path, "is set by the gateway: leave it out of extra_body")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self._refuse(path, "is not a field that this model's server accepts")
-            elif name in SERVER_PARAMS and name not in _OWN_FIELDS:
+            elif name in SERVER_PARAMS and name not in _OWN_FIELDS and not self._has_variables(name):
                 if value is not None:
                     self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
             elif name == "tools" and isinstance(value, list):
@@ -245,12 +256,16 @@ class _BodyBuilder:
                 ours = self._body.get(name)
                 self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
 
+    def _has_variables(self, name: str) -> bool:
+        """Whether this is the field of the chat template's variables, and the server has it."""
+        return name == "chat_template_kwargs" and self._profile.thinking_switch == name
+
     def _limit_marks(self) -> None:
         """Leave only the last cache marks, as many as the API takes: those save the most."""
-        holders = [*self._body.get("tools", ())]
-        system = self._body.get("system")
+        tools, system = self._body.get("tools"), self._body.get("system")
+        holders = [*tools] if isinstance(tools, list) else []
         holders += system if isinstance(system, list) else []
-        for message in self._body["messages"]:
+        for message in self._messages:
             for block in message["content"] if isinstance(message["content"], list) else ():
                 inner = block.get("content")
                 holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []

@@ -4,6 +4,7 @@ from app.upstream.api import Api
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
+from app.upstream.responses.conversation import write_beginning
 from app.upstream.responses.decoder import decode, decode_kept
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
@@ -33,4 +34,5 @@ API = Api(
         + ("truncation", "personality")
     ),
     strip_reasoning=strip_reasoning,
+    write_beginning=write_beginning,
 )

@@ -11,14 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, WrittenMessages
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
-from app.openai_messages.messages import shorten_call_id, split_results
+from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
@@ -30,45 +32,82 @@ _SERVER_ITEM = re.compile(
 _CLIENT_ITEMS = frozenset(
     ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "computer_call_output")
 )
-_NO_ARGUMENTS = ("", "null", "[]", '""')
 
 _KINDS = {"reasoning": "reasoning", "text": "text", "media": "text", "tool_call": "call", "tool_result": "result"}
 
 Json = dict[str, Any]
 
 
-class WrittenConversation:
-    __slots__ = ("instructions", "items", "violations", "warnings")
+class Written(Struct, frozen=True):
+    """What is known of the beginning of a conversation (`Beginning.state`)."""
 
-    def __init__(self) -> None:
-        self.instructions: str | None = None
+    instructions: str | None
+    count: int
+    """How many items it has."""
+
+
+NOTHING_WRITTEN = Written(None, 0)
+
+
+class WrittenConversation:
+    __slots__ = ("before", "instructions", "items", "violations", "warnings")
+
+    def __init__(self, before: Written) -> None:
+        self.before = before
+        self.instructions = before.instructions
         """The system messages before all others."""
         self.items: list[Json] = []
+        """Those after the beginning."""
         self.violations: list[Violation] = []
         self.warnings: list[str] = []
 
 
-def write_conversation(messages: Sequence[Message], profile: Profile, joiner: str, path: str) -> WrittenConversation:
-    """Write a conversation. With violations there are no items: results and calls that do not match, and media that
-    cannot be sent. `path` is that of the conversation."""
-    written = WrittenConversation()
-    groups, violations = group_messages(messages)
+def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConversation:
+    """Write the messages of a request. With violations there are no items: results and calls that do not match, and
+    media that cannot be sent."""
+    written, messages = WrittenConversation(_find_written(request)), request.messages
+    groups, violations = group_messages(messages, request.calls_before)
     violations += content_parts.find_violations(messages, profile)
     written.violations = sorted(violations, key=lambda violation: violation.path)
     if violations:
         return written
-    leading = 0
-    while leading < len(groups) and groups[leading].role == "system":
-        leading += 1
+    _write_groups(groups, request, profile, written)
+    if messages and not written.items and written.instructions is None:
+        text = "no message has content for the model: add a message with text or media"
+        written.violations.append(Violation(request.paths.conversation, text))
+    return written
+
+
+def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write messages for the Responses API: `WriteBeginning`."""
+    grouped = group_beginning(request.messages, request.calls_before)
+    if grouped is None:
+        return None
+    written = WrittenConversation(_find_written(request))
+    waits = _write_groups(grouped[0], request, profile, written)
+    if waits or written.warnings:
+        return None
+    state = Written(written.instructions, written.before.count + len(written.items))
+    return WrittenMessages(written.items, grouped[1], state)
+
+
+def _find_written(request: ChatRequest) -> Written:
+    return NOTHING_WRITTEN if request.before is None else request.before.state
+
+
+def _write_groups(
+    groups: Sequence[MessageGroup], request: ChatRequest, profile: Profile, written: WrittenConversation
+) -> bool:
+    """Write the groups; return whether there is reasoning that waits for the item behind it."""
+    leading, joiner = 0, request.text_joiner
+    if request.before is None:
+        leading = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
     if leading:
         written.instructions = joiner.join(_join_texts(group.texts, joiner) for group in groups[:leading])
     writer = _Writer(profile, joiner, written)
     for group in groups[leading:]:
         writer.add(group)
-    if messages and not written.items and not leading:
-        text = "no message has content for the model: add a message with text or media"
-        written.violations.append(Violation(path, text))
-    return written
+    return writer.waits
 
 
 class _Writer:
@@ -76,11 +115,17 @@ class _Writer:
         self._profile = profile
         self._joiner = joiner
         self._items = written.items
+        self._before = written.before.count
         self._warnings = written.warnings
         self._thoughts: list[Json] = []
         """Reasoning items whose following item has not come yet."""
         self._is_encrypted = False
         """Whether the reasoning of the message is among them."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether there is reasoning whose following item has not come yet."""
+        return bool(self._thoughts)
 
     def add(self, group: MessageGroup) -> None:
         if group.role == "assistant":
@@ -104,7 +149,7 @@ class _Writer:
                     texts += (*self._take_thoughts(), _write_answer(content, message.extra))
                 for part in parts:
                     if isinstance(part, ToolCall):
-                        item = _write_call(shorten_call_id(next(grouped).id, self._profile), part)
+                        item = _write_call(shorten_call_id(next(grouped).id, self._profile), part, self._profile)
                         customs.update([item["call_id"]] if item["type"] == "custom_tool_call" else [])
                         calls += (*self._take_thoughts(), item)
         self._items += texts
@@ -143,7 +188,7 @@ class _Writer:
     def _add_thought(self, text: str, place: int) -> None:
         if text and not self._is_encrypted and self._profile.replay_reasoning == "item_text":
             content = [{"type": "reasoning_text", "text": text}]
-            id_ = _make_id(len(self._items) + place + len(self._thoughts), text)
+            id_ = _make_id(self._before + len(self._items) + place + len(self._thoughts), text)
             self._thoughts.append({"type": "reasoning", "id": id_, "summary": [], "content": content})
 
     def _read_detail(self, detail: Mapping[str, Any]) -> Json | None:
@@ -151,7 +196,7 @@ class _Writer:
         data, item = detail.get("data"), detail.get("item")
         if detail.get("type") == "reasoning.encrypted" and isinstance(data, str) and data:
             id_ = detail.get("id")
-            id_ = id_ if isinstance(id_, str) and id_ else _make_id(len(self._items), data)
+            id_ = id_ if isinstance(id_, str) and id_ else _make_id(self._before + len(self._items), data)
             return {"type": "reasoning", "id": id_, "summary": [], "encrypted_content": data}
         if detail.get("type") != "provider.item" or not isinstance(item, dict):
             return None
@@ -213,7 +258,7 @@ def _write_answer(content: str, extra: Mapping[str, Any]) -> Json:
     return message if phase is None else message | {"phase": phase}
 
 
-def _write_call(id_: str, call: ToolCall) -> Json:
+def _write_call(id_: str, call: ToolCall, profile: Profile) -> Json:
     opaque = {name: value for name in ("namespace", "caller") if (value := _get_opaque(call.extra, name)) is not None}
     if _get_opaque(call.extra, "custom") is True:
         return {
@@ -222,7 +267,7 @@ def _write_call(id_: str, call: ToolCall) -> Json:
             "name": call.name,
             "input": unwrap_input(call.arguments),
         } | opaque
-    arguments = "{}" if call.arguments.strip() in _NO_ARGUMENTS else call.arguments
+    arguments = write_arguments(call.arguments, profile)
     return {"type": "function_call", "call_id": id_, "name": call.name, "arguments": arguments} | opaque
 
 

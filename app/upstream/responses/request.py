@@ -8,19 +8,21 @@ with it. Stop words are not sent, because the API has none: the gateway ends the
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream
+from app.upstream.api import should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED
 from app.validation.violations import json_path
 
 _ORDER = (
-    *("model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
+    *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
     *("max_output_tokens", "temperature", "top_p"),
 )
 """The first keys of a body."""
@@ -53,13 +55,14 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     `model` is the server's own name of the model. Raises InvalidInput with every violation: messages and options
     that this server cannot be sent.
     """
-    conversation = write_conversation(request.messages, profile, request.text_joiner, request.paths.conversation)
+    conversation = write_conversation(request, profile)
     options = _Options(request, profile)
     options.write()
     if violations := conversation.violations + options.violations:
         raise InvalidInput(violations)
     fields = options.fields
-    fields["model"], fields["input"] = model, conversation.items
+    items: list[Any] = [] if request.before is None else [msgspec.Raw(request.before.written)]
+    fields["model"], fields["input"] = model, items + conversation.items
     if conversation.instructions is not None:
         fields["instructions"] = conversation.instructions
     if profile.encrypted_reasoning:
@@ -85,6 +88,7 @@ class _Options:
 
     def __init__(self, request: ChatRequest, profile: Profile) -> None:
         self._tools = request.tools
+        self._known = request.known
         self._params = request.params
         self._paths = request.paths
         self._profile = profile
@@ -143,7 +147,7 @@ class _Options:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self.fields["tools"] = [_write_tool(tool) for tool in self._tools]
+        self.fields["tools"] = write_tools(self._tools, _write_tool, self._known)
         if choice is not None:
             self._add_choice(name, choice)
         name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
@@ -193,6 +197,8 @@ class _Options:
             return
         if self._profile.thinking_budget == "thinking_budget":
             self.fields["thinking_budget"] = budget
+        elif self._profile.thinking_budget == "thinking_budget_tokens":
+            self.fields |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
         else:
             self._warn_unsent("thinking_budget", _NO_PARAMETER)
 

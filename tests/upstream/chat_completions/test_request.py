@@ -414,4 +414,4 @@ def test_tools_are_written_once_for_a_conversation() -> None:
         request = ChatRequest("m", (Message("user", (Text("hi"),)),), tools)
         plain, remembered = (build(one, "m", Profile())[0] for one in (request, replace(request, known=known)))
         assert msgspec.json.encode(remembered) == msgspec.json.encode(plain)
-    assert isinstance(known.find(_write_tool, first)[1], msgspec.Raw)
+    assert isinstance(known.find_whole(_write_tool, first), msgspec.Raw)

@@ -265,3 +265,33 @@ def test_events_without_numbers_get_none() -> None:
     with Running(SETTINGS, serve(events)) as gateway:
         answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
     assert [frame.get("sequence_number") for frame in frames(answer)] == [None] * len(events)
+
+
+def test_custom_tools_and_namespaces_are_functions_for_a_server_that_knows_only_those() -> None:
+    settings = {**SETTINGS, "upstreams": {"s": {**SETTINGS["upstreams"]["s"], "kind": "sglang"}}}
+    patch = {"type": "custom", "name": "apply_patch", "description": "d"}
+    inner = {"type": "function", "name": "js", "parameters": {"type": "object", "properties": {}}}
+    tools = [patch, {"type": "namespace", "name": "mcp__repl", "description": "d", "tools": [inner]}]
+    calls = [
+        {
+            "type": "function_call",
+            "id": "a",
+            "call_id": "a",
+            "name": "apply_patch",
+            "arguments": '{"input": "*** Begin"}',
+        },
+        {"type": "function_call", "id": "b", "call_id": "b", "name": "mcp__repl__js", "arguments": "{}"},
+    ]
+    whole = {"object": "response", "status": "completed", "output": calls}
+    server = ModelServer(lambda _: httpx.Response(200, json=whole))
+    with Running(settings, server) as gateway:
+        answer = gateway.post("/v1/responses", {"model": "m", "input": "Hi", "store": False, "tools": tools}).json
+        gateway.post("/v1/responses", {"model": "m", "input": "Hi", "store": False, "tools": [inner], "future": 1})
+    sent, plain = (json.loads(request.content) for request in server.requests)
+    assert [tool["type"] for tool in sent["tools"]] == ["function", "function"]
+    assert [tool["name"] for tool in sent["tools"]] == ["apply_patch", "mcp__repl__js"]
+    first, second = answer["output"]
+    assert first["type"] == "custom_tool_call" and first["input"] == "*** Begin"
+    assert second["name"] == "js" and second["namespace"] == "mcp__repl"
+    assert any("become functions" in warning for warning in answer["parley"]["warnings"])
+    assert plain["tools"] == [inner] and plain["future"] == 1
