@@ -42,6 +42,6 @@ def _validate(entry: Any, schema: EntrySchema) -> Any:
     if plain is not None:
         try:
             return msgspec.convert(entry, plain)
-        except msgspec.ValidationError:
-            pass  # it has another form, or is not valid
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            pass  # it has another form, or is not valid; half of a surrogate pair is no word
     return schema.each.validate_python(entry)

@@ -75,6 +75,7 @@ def test_a_conversation_of_an_agent_is_plain() -> None:
         ({"type": "message", "role": "user", "content": [{"type": "text"}]}, "input[1].content[0].text"),
         ({"type": "reasoning", "summary": "a"}, "input[1].summary"),
         ({"type": ["message"]}, "input[1].type"),
+        ({"type": "message", "role": "\ud800", "content": ""}, "input[1].role"),
         ("a", "input[1]"),
     ],
 )
