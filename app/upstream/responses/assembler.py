@@ -1,6 +1,6 @@
 """Turn the events of a Responses server into the gateway's: one state machine for streams and whole replies.
 
-Items are told apart by their `output_index`, never by their ids, which change in every event at some servers (GitHub
+Items are identified by their `output_index`, never by their ids, which change in every event at some servers (GitHub
 Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
 them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
 
@@ -85,13 +85,13 @@ class ResponsesAssembler:
     _foreign: dict[str, Any] | None = None
     """The first object that is not a part of a reply."""
     _open: Slot | None = None
-    """The item whose text is the last thing that was told, if it was."""
+    """The item to whose text the last event added; None if the last event was another one."""
     _open_refusal = False
     _call_count = 0
     _custom_size = 0
     _last_received = 0
     _run: Slot | None = None
-    """The item whose text may go on by `_continue`: nothing but deltas of it came since it was told."""
+    """The item whose next deltas `_continue` takes; None if another event than a delta of its text came."""
     _run_type = ""
     """The name of the events of that text."""
     _run_key: PartKey = ("", 0)
@@ -115,7 +115,7 @@ class ResponsesAssembler:
         return received != before
 
     def read_usage(self) -> dict[str, Any] | None:
-        """Return what the server has told of the usage so far, normalized."""
+        """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
     def feed(self, items: Sequence[ResponseEvent | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
@@ -172,7 +172,7 @@ class ResponsesAssembler:
             self._feed_response_event(name, event, out)
 
     def _continue(self, event: ResponseEvent, out: list[Event]) -> bool:
-        """Take a delta that does nothing but add to the text that was told last. Any other is left alone: False."""
+        """Add a delta to the text that the delta before it added to. For any other event nothing is done: False."""
         slot = self._run
         if slot is None or event.type != self._run_type or event.output_index != slot.index:
             return False
@@ -192,9 +192,9 @@ class ResponsesAssembler:
         return True
 
     def _begin_run(self, slot: Slot, key: PartKey, event: ResponseEvent) -> None:
-        """Let `_continue` take the next deltas of a text, if adding it is all that is to be done for them."""
-        is_told = slot.call >= 0 if key[0] == "arguments" else slot is self._open and not self._calls.has_unsealed
-        if is_told and event.delta is not None and slot.index is not None and key in slot.texts:
+        """Let `_continue` take the next deltas of a text, if they only need to be added to it."""
+        is_emitted = slot.call >= 0 if key[0] == "arguments" else slot is self._open and not self._calls.has_unsealed
+        if is_emitted and event.delta is not None and slot.index is not None and key in slot.texts:
             self._run, self._run_type, self._run_key = slot, event.type, key
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
@@ -303,12 +303,12 @@ class ResponsesAssembler:
         slot.call = self._call_count
         self._call_count += 1
         self._open = None
-        slot.told_fields = slot.make_extra_content()
+        slot.emitted_fields = slot.make_extra_content()
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._call_ids.add(id_)
         function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
-        fragment = ToolCallFragment(slot.call, unique, function, slot.told_fields)
+        fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
         self._calls.feed([fragment], out)
 
     def _join(self, slot: Slot, event: ResponseEvent, kind: str) -> str:
@@ -358,9 +358,9 @@ class ResponsesAssembler:
         return text
 
     def _add_fields(self, slot: Slot, index: int, out: list[Event]) -> None:
-        slot.told_fields = slot.make_extra_content()
-        if slot.told_fields is not None:
-            out.append(Extra({"extra_content": slot.told_fields}, index))
+        slot.emitted_fields = slot.make_extra_content()
+        if slot.emitted_fields is not None:
+            out.append(Extra({"extra_content": slot.emitted_fields}, index))
 
     def _add_thought(self, slot: Slot, key: PartKey, text: str, out: list[Event]) -> None:
         slot.thought = slot.thought or key[0]
@@ -392,7 +392,7 @@ class ResponsesAssembler:
             out.append(Extra({"annotations": new}, -1 if self._open is slot else NEXT_MESSAGE))
 
     def _complete(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
-        """Take an item that is complete: what was not told of it yet."""
+        """Take an item that is complete, and emit what was not emitted of it yet."""
         if slot.done:
             return
         slot.done = True
@@ -410,7 +410,7 @@ class ResponsesAssembler:
         if "".join(text for _, text in texts) != slot.get_all():
             for key, text in texts:
                 self._add_text(slot, key, self._take_rest(slot, key, text), out)
-        if slot is self._open and slot.told_fields != slot.make_extra_content():
+        if slot is self._open and slot.emitted_fields != slot.make_extra_content():
             self._add_fields(slot, -1, out)
         self._add_annotations(slot, list(iter_annotations(item)), out)
 
@@ -430,21 +430,21 @@ class ResponsesAssembler:
     def _complete_call(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
         if slot.call < 0:
             self._open_call(slot, item, out)
-        if slot.told_fields != slot.make_extra_content():
-            slot.told_fields = slot.make_extra_content()
-            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.told_fields)], out)
+        if slot.emitted_fields != slot.make_extra_content():
+            slot.emitted_fields = slot.make_extra_content()
+            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
         self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
         self._calls.seal_last_call(".", out)
 
     def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
-        """Tell an item of which only the server knows what it is."""
+        """Emit an item that only its server can read."""
         self._add_detail(make_item_detail(item), out)
         picture = read_picture(item)
         if picture is not None:
             out.append(picture)
 
     def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
-        """Tell a detail that has no message of its own: it stands at the next one."""
+        """Emit a detail that has no message of its own, as a field of the next one."""
         self._calls.seal_last_call(".", out)
         self._open = None
         out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
@@ -493,17 +493,17 @@ class ResponsesAssembler:
             self._finish("stop", None, out)
 
     def _add_missing(self, output: list[Any], out: list[Event]) -> None:
-        """Tell the items of the end's `output` of which no event has told anything."""
-        told = list(self._slots)
+        """Emit the items of the last event's `output` of which no other event had anything."""
+        slots = list(self._slots)
         for index, item in enumerate(output):
             if not isinstance(item, dict):
                 continue
-            slot = _find_told(item, index, told)
+            slot = _find_slot(item, index, slots)
             if slot is None:
                 event = ResponseEvent(output_index=_free_index(self._by_index, index), item=item)
                 self._complete(item, self._open_slot(item, event, out), out)
             else:
-                told.remove(slot)
+                slots.remove(slot)
                 self._complete(item, slot, out)
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
@@ -601,8 +601,8 @@ def _make_failure(response: dict[str, Any]) -> Fault:
 
 
 def _read_status(response: dict[str, Any]) -> str:
-    """Return how a reply ended that was told as a completed one: vLLM ends each stream with `response.completed`
-    (vllm-project/agentic-api issue 273), and what was cut has another status, or the reason alone."""
+    """Return how a reply ended whose last event is `response.completed`: vLLM ends each stream with it
+    (vllm-project/agentic-api issue 273), and a reply that was cut has another status, or the reason alone."""
     status, details = response.get("status"), response.get("incomplete_details")
     if status in ("incomplete", "failed", "cancelled"):
         return str(status)
@@ -617,7 +617,7 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
     return ("content_filter" if word == "content_filter" else "length"), word
 
 
-def _find_told(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
+def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
     """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
     `output_index`, the first of its type."""
     kind, id_ = get_text(item, "type") or "message", get_text(item, "id")
