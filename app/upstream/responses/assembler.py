@@ -4,17 +4,18 @@ Items are identified by their `output_index`, never by their ids, which change i
 Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
 them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
 
-Nearly every event is a delta of the same text as the one before it. `_continue` takes those, with the same result as
-`_feed_event`, which takes every event.
+Nearly every event is a delta of the same text as the one before it, which the decoder has found to be like an earlier
+one. `_extend_run` takes those, with the same result as `_feed_event`, which takes every event.
 
 `docs/reference/assembly.md` has the rules that are the same for every API.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from app.chat.events import (
     NEXT_MESSAGE,
@@ -34,6 +35,7 @@ from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
+from app.upstream.reply.usual_decoder import RepeatedEvent
 from app.upstream.responses.decoder import decode, decode_kept
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 from app.upstream.responses.items import (
@@ -73,6 +75,9 @@ _NOTHING = "the model server ended its reply without any part of it"
 _INCOMPLETE = "the model server's reply ended before it was finished"
 
 
+_Item: TypeAlias = ResponseEvent | KeptEvent | RepeatedEvent | StreamDone | ErrorEvent | MalformedData | None
+
+
 class ResponsesAssembler:
     """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
 
@@ -90,12 +95,14 @@ class ResponsesAssembler:
     _call_count = 0
     _custom_size = 0
     _last_received = 0
-    _run: Slot | None = None
-    """The item whose next deltas `_continue` takes; None if another event than a delta of its text came."""
-    _run_type = ""
-    """The name of the events of that text."""
-    _run_key: PartKey = ("", 0)
-    """Which text of the item it is."""
+    _run: list[str] | None = None
+    """The text to which the last event added a delta, if the next delta only needs to be added to it; else None."""
+    _run_kind = ""
+    """The kind of this text."""
+    _run_call = -1
+    """The position of the call, if the text is its arguments."""
+    _earlier: object = None
+    """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -118,20 +125,26 @@ class ResponsesAssembler:
         """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
-    def feed(self, items: Sequence[ResponseEvent | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[_Item]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
                 break
-            self._feed_item(item, out)
+            if type(item) is RepeatedEvent:
+                self._feed_repeated(item, out)
+            else:
+                self._earlier = None
+                self._feed_item(item, out)
         return out
 
-    def _feed_item(
-        self, item: ResponseEvent | None | StreamDone | ErrorEvent | MalformedData, out: list[Event]
-    ) -> None:
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        """Take an event like an earlier one."""
+        if item.earlier is not self._earlier or not self._extend_run(item.text, out):
+            self._feed_item(decode(item.get_json()), out)
+            self._earlier = None if self._run is None else item.earlier
+
+    def _feed_item(self, item: _Item, out: list[Event]) -> None:
         if type(item) is ResponseEvent:
-            if self._continue(item, out):
-                return
             self._feed_event(item, out)
         elif type(item) is ErrorEvent:
             self._feed_error(item, out)
@@ -171,31 +184,24 @@ class ResponsesAssembler:
             self.started = True
             self._feed_response_event(name, event, out)
 
-    def _continue(self, event: ResponseEvent, out: list[Event]) -> bool:
-        """Add a delta to the text that the delta before it added to. For any other event nothing is done: False."""
-        slot = self._run
-        if slot is None or event.type != self._run_type or event.output_index != slot.index:
-            return False
-        text, (kind, part) = event.delta, self._run_key
-        if not text or event.ragged or self._halves:
-            return False
-        if ((event.summary_index if kind == "summary" else event.content_index) or 0) != part:
-            return False
-        if kind == "arguments":
-            if not self._calls.extend(slot.call, text, out):
+    def _extend_run(self, text: str, out: list[Event]) -> bool:
+        """Add a delta to the text of the last event. Returns False, and does nothing, if this is not enough."""
+        texts = self._run
+        assert texts is not None
+        if self._run_kind == "arguments":
+            if not self._calls.extend(self._run_call, text, out):
                 return False
-        elif kind == "text":
+        elif self._run_kind == "text":
             out.append(TextDelta(text))
         else:
             out.append(ReasoningDelta(text))
-        slot.texts[self._run_key].append(text)
+        texts.append(text)
         return True
 
-    def _begin_run(self, slot: Slot, key: PartKey, event: ResponseEvent) -> None:
-        """Let `_continue` take the next deltas of a text, if they only need to be added to it."""
-        is_emitted = slot.call >= 0 if key[0] == "arguments" else slot is self._open and not self._calls.has_unsealed
-        if is_emitted and event.delta is not None and slot.index is not None and key in slot.texts:
-            self._run, self._run_type, self._run_key = slot, event.type, key
+    def _begin_run(self, slot: Slot, key: PartKey) -> None:
+        """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
+        if slot.call >= 0 if key[0] == "arguments" else slot is self._open:
+            self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
         """Take an event whose name says that something failed: the reply, or a tool that the server ran."""
@@ -246,8 +252,8 @@ class ResponsesAssembler:
         key = (kind, event.content_index or 0)
         if event.delta is not None:
             self._add_text(slot, key, self._join(slot, event, kind), out)
-            if kind == "text" and not self._open_refusal:
-                self._begin_run(slot, key, event)
+            if not self._open_refusal:
+                self._begin_run(slot, key)
         else:
             self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
 
@@ -256,7 +262,7 @@ class ResponsesAssembler:
         key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
         if event.delta is not None:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
-            self._begin_run(slot, key, event)
+            self._begin_run(slot, key)
         else:
             self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
 
@@ -265,7 +271,7 @@ class ResponsesAssembler:
         key = ("arguments", 0)
         if event.delta is not None:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
-            self._begin_run(slot, key, event)
+            self._begin_run(slot, key)
         else:
             self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
 
@@ -557,21 +563,27 @@ class PassingAssembler(ResponsesAssembler):
         self._known_name = ""
         """The name of the last event, which is one that is passed on."""
 
-    def feed(self, items: Sequence[Any]) -> list[Event]:
-        out: list[Event] = []
-        for item in items:
-            if self.ended:
-                break
-            kept: Any = _keep_error(item) if type(item) is ErrorEvent else item
-            if type(kept) is KeptEvent:
-                self._feed_kept(kept, out)
-            else:
-                self._feed_item(kept, out)
-        return out
+    @override
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        if item.earlier is self._earlier:
+            out.append(Passed(self._known_name, item.get_json().decode()))
+            if self._extend_run(item.text, out):
+                return
+            out.pop()
+        self._feed_kept(decode_kept(item.get_json()), out)
+        self._earlier = None if self._run is None or not self._has_begun else item.earlier
+
+    @override
+    def _feed_item(self, item: _Item, out: list[Event]) -> None:
+        kept = _keep_error(item) if type(item) is ErrorEvent else item
+        if type(kept) is KeptEvent:
+            self._feed_kept(kept, out)
+        else:
+            super()._feed_item(kept, out)
 
     def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
         event, place = kept.event, len(out)
-        self._feed_item(event, out)
+        super()._feed_item(event, out)
         has_brought = len(out) > place
         failed = has_brought and type(out[-1]) is Failed
         name = (event.type or "response") if event is not None else ""
