@@ -568,7 +568,7 @@ def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:
-    """Return the items of an earlier response without those that its last summary stands for. Instructions, tools and
+    """Return the items of an earlier response without those that its last summary replaces. Instructions, tools and
     settings stay."""
     last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
     return [item for item in items[:last] if _outlives_summary(item)] + items[last:]

@@ -189,7 +189,7 @@ class _ItemParser:
         )
 
     def _add_agent_message(self, path: str, item: wire.AgentMessageItem) -> None:
-        """Add the words of another agent, which no role stands for, as those of the user."""
+        """Add the words of another agent as those of the user, because there is no role for an agent."""
         self._close()
         texts = [Text(part["text"]) for part in item.content if _is_text(part)]
         if len(texts) < len(item.content):
@@ -283,7 +283,7 @@ class _ItemParser:
         self._add_result(path, [item.output], known)
 
     def _add_search(self, path: str, item: wire.SearchCallItem | wire.SearchOutputItem) -> None:
-        """Add a search that the client ran. What it has found is offered as tools, whose names the result tells."""
+        """Add a search that the client ran. What it has found is offered as tools, whose names are the result."""
         if item.call_id is None or item.execution == "server":
             self.warnings.append(f"{path}: a search for tools that ran at a provider was left out")
         elif isinstance(item, wire.SearchCallItem):
