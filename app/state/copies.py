@@ -51,7 +51,7 @@ def back_up(database: Database, file: Path) -> dict[str, int]:
 
 
 def restore(database: Database, file: Path) -> dict[str, int]:
-    """Replace all that the state has by that of a backup, or nothing, and return how many rows each table has. Raises
+    """Replace the whole state by that of a backup, or change nothing, and return how many rows each table has. Raises
     StateError."""
     if not file.is_file():
         raise StateError(f"{file}: there is no such file")
