@@ -131,8 +131,8 @@ class ReplyOfCalls:
         return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
 
     def _describe_first(self, opening: TurnOpening) -> None:
-        """Set what is known of the first call to the model in the response, unless results of approved calls came before.
-        Whether the later calls will be from the cache is not known yet."""
+        """Add what is known of the first call to the model to the response, unless results of approved calls came
+        before. Whether the later calls will be from the cache is not known yet."""
         origin = opening.origin
         if self._response.first_at is not None:
             return
@@ -149,7 +149,7 @@ class ReplyOfCalls:
             return None
         reservation = request.record.take_reservation()
         if number:
-            reservation = await reserve_limits(limiter, request.caller, route, conversation)
+            reservation = await reserve_limits(limiter, request, route, conversation)
         return TurnLimits(limiter, reservation, request.attempts) if isinstance(reservation, Reservation) else None
 
 
