@@ -29,9 +29,6 @@ Receive: TypeAlias = Callable[[], Awaitable[dict[str, Any]]]
 LARGE_BYTES = 256 * 1024
 """Bodies of which more must be read are parsed and prepared in another thread, so that other requests are served
 meanwhile."""
-MARKS_IN_THREAD_BYTES = 1024 * 1024
-"""The commas and brackets of larger bodies are found in another thread. That takes 0.4 ms for each MB, to use a thread
-0.1 ms."""
 PARSE_WAIT_SECONDS = 10.0
 """How long a large body waits for the memory that parsing it needs."""
 BYTES_PER_BYTE = 3
@@ -150,7 +147,7 @@ async def wait_for_parse_memory(
     if len(raw) <= min(max_values, LARGE_BYTES):
         return 0
     find = find_marks if memory is None else memory.find_marks
-    values = 1 + len(find(raw) if len(raw) <= MARKS_IN_THREAD_BYTES else await call_in_thread(find, raw))
+    values = 1 + len(find(raw) if len(raw) <= LARGE_BYTES else await call_in_thread(find, raw))
     if values > max_values:  # some may be in strings
         values = await call_in_thread(count_values, raw, max_values)
     if values > max_values:
