@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
-from app.chat.known_conversation import KnownConversation, gather
+from app.chat.known_conversation import KnownConversation, gather, make_once
 from app.chat.messages import NOTHING, ChatRequest, Tool
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
@@ -111,11 +111,7 @@ def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: Know
     `msgspec.Raw`."""
     if known is None:
         return [write(tool) for tool in tools]
-    written = known.find_whole(write, tools)
-    if written is None:
-        written = msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools]))
-        known.keep(write, tools, written)
-    return written
+    return make_once(write, lambda: msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools])), tools, known)
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:
