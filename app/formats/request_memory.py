@@ -6,9 +6,9 @@ they are the objects of the earlier request.
 """
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from operator import is_
 from threading import Lock
 from typing import Any, TypeVar
@@ -108,15 +108,18 @@ class RememberedRequest:
         """What was made of the conversation; requests that go on with it have the same one."""
 
     def forget(self, successor: "RememberedRequest | None" = None) -> None:
-        """Drop what was found out about the entries that the `successor` does not have. Much of it refers to entries
-        again, so that they would wait for the garbage collector, which runs rarely."""
-        kept = {id(entry) for entry in successor.list_entries()} if successor is not None else ()
-        for entry in self.list_entries():
-            if type(entry) is Entry and id(entry) not in kept:
+        """Drop what was found out about the entries that the `successor`, which was read after this request, does not
+        have. Much of it refers to entries again, so that they would wait for the garbage collector, which runs
+        rarely."""
+        start, lists = 0, {} if successor is None else successor.lists
+        if successor is not None:
+            later = successor.entries
+            common = range(min(len(self.entries), len(later)))
+            start = bisect_left(common, True, key=lambda place: self.entries[place] is not later[place])
+        others = [entries for name, entries in self.lists.items() if lists.get(name) is not entries]
+        for entry in chain(islice(self.entries, start, None), *others):
+            if type(entry) is Entry:
                 entry.found.clear()
-
-    def list_entries(self) -> Iterator[Any]:
-        return chain(self.entries, *self.lists.values())
 
     def find_places(self) -> _Places:
         """Return where the entries are; without an end if they are not to be found."""

@@ -232,8 +232,9 @@ def _parse_request(
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None, system_path)
     parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
     found = find_tools(body, tools_path)
-    asks = read_servers(body.get("mcp_servers"), [one for one in found if is_toolset(one[1])])
-    functions = [one for one in found if not is_toolset(one[1])]
+    toolsets = [one for one in found if is_toolset(one[1])]
+    asks = read_servers(body.get("mcp_servers"), toolsets)
+    functions = [one for one in found if not is_toolset(one[1])] if toolsets else found
     tools, tool_violations, warnings = parse_tools(functions)
     warnings += asks.warnings
     violations += [*system.violations, *parsed.violations, *tool_violations, *asks.violations]
