@@ -106,6 +106,13 @@ def list_entries(
     return list(gather((list_entries, rule), read, entries, known, ()))
 
 
+def encode_tools(body: dict[str, Any], known: KnownConversation | None) -> None:
+    """Encode the tools of a client's own body; those of a conversation that is known are encoded once."""
+    tools = body.get("tools")
+    if known is not None and isinstance(tools, list):
+        body["tools"] = make_once(encode_tools, lambda: msgspec.Raw(msgspec.json.encode(tools)), tools, known)
+
+
 def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:
     """Return what `write` returns for each tool. Those of a conversation that is known are written once, as one
     `msgspec.Raw`."""
