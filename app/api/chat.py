@@ -255,7 +255,7 @@ class ChatEndpoint(Generic[Parsed]):
                 memory = context.open_request_memory(scope, raw)
                 request.is_large = is_large(raw, memory)
                 if request.is_large or not has_few_values(raw, memory, server.max_json_values):
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                    await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
                 is_long = len(raw) > LARGE_BYTES
                 if is_long and not request.is_large:
                     await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing

@@ -149,8 +149,8 @@ class ModelRegistry:
     def _make_passthrough_route(self, model: str) -> ModelRoute:
         assert self._settings.passthrough is not None
         deployment = self._deployment(model, self._settings.passthrough, model)
-        told = deployment.profile.session_header is not None
-        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds, reads_sessions=told)
+        reads = deployment.profile.session_header is not None
+        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds, reads_sessions=reads)
 
     def find_abilities(self, model: str) -> ModelAbilities | None:
         route = self.find(model)

@@ -1,8 +1,8 @@
 """What is known about each kind of server: how it differs from an unknown server, why, and who says so.
 
 A source is a page, an issue or pull request of a public project, a file of a package or repository, or "run by hand"
-with the version. A month is that of the version that was read, where it matters. `UNVERIFIED` stands where there is
-none: such a fact is what the API of the others has, or what users told.
+with the version. A month is that of the version that was read, where it matters. `UNVERIFIED` is there where no
+source is: such a fact is what the API of the others has, or what users reported.
 """
 
 from typing import Any

@@ -261,8 +261,8 @@ class Profile(BaseModel):
     check_output: Literal["off", "warn", "enforce"] = "warn"
     """Whether the text of a reply is checked against the JSON schema of the request. `warn`: an invalid one gets a
     warning. `enforce`: the reply is held back until it is valid, also the call of a function that the request demands;
-    the model is told its errors and asked once more, then the fallbacks are asked, and then it is the error
-    `output_invalid`."""
+    the model is asked once more, with the errors of its reply, then the fallbacks are asked, and then the request
+    fails with `output_invalid`."""
     response_formats: tuple[Literal["json_object", "json_schema"], ...] = ("json_object", "json_schema")
     """The types of `response_format` that the server enforces. For another one the nearest is sent; if that says less,
     the prompt asks for the JSON and has the schema, and a warning says so."""

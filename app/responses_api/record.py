@@ -87,7 +87,7 @@ class InputMemory:
             raise TooLarge(f"{_STORED_INPUT} has more than {self._max_bytes} bytes")
         if len(record) > UNCOUNTED_BYTES:
             self._lease.take(len(record))
-        self._values_left -= await wait_for_parse_memory(record, self._lease, self._values_left, _STORED_INPUT)
+        self._values_left -= await wait_for_parse_memory(record, self._lease, self._values_left, name=_STORED_INPUT)
 
 
 class StoredResponses:

@@ -51,7 +51,7 @@ def back_up(database: Database, file: Path) -> dict[str, int]:
 
 
 def restore(database: Database, file: Path) -> dict[str, int]:
-    """Replace all that the state has by that of a backup, or nothing, and return how many rows each table has. Raises
+    """Replace the whole state by that of a backup, or change nothing, and return how many rows each table has. Raises
     StateError."""
     if not file.is_file():
         raise StateError(f"{file}: there is no such file")
@@ -60,11 +60,22 @@ def restore(database: Database, file: Path) -> dict[str, int]:
         if (found := backup.version()) != VERSION:
             raise StateError(f"{file}: is of version {found}, not {VERSION}; run `parley state migrate` on it first")
         with backup.snapshot() as source, database.transaction() as target:
+            before = _read_key_change(target)
             for table in TABLES:
                 target.execute(f"DELETE FROM {table}")
-            return {table: _copy(source, target, table) for table in TABLES}
+            copied = {table: _copy(source, target, table) for table in TABLES}
+            if number := max(before, _read_key_change(target)):
+                target.execute("DELETE FROM api_key_changes")
+                target.execute("INSERT INTO api_key_changes VALUES (1, ?)", (number + 1,))
+            return copied
     finally:
         backup.close()
+
+
+def _read_key_change(statements: Statements) -> int:
+    """Return the number that is another one after each change of API keys. A restored one must not be that which
+    gateways know: they would go on with the keys that they have read."""
+    return int(statements.execute("SELECT coalesce(max(number), 0) FROM api_key_changes")[0][0])
 
 
 def _copy(source: Statements, target: Statements, table: str) -> int:

@@ -177,11 +177,12 @@ def list_wrong_ends(
             if told.end is None:
                 told.feed(cut.close(b"", fault))
             want.close()
-            for mistake in _find_mistakes(told, want, cut.read_usage()):
+            for mistake in find_mistakes(told, want, cut.read_usage()):
                 yield f"behind event {place} of {len(events)}, {'broken' if fault else 'ended'}: {mistake}"
 
 
-def _find_mistakes(told: Received, want: PartialReply, usage: Json | None) -> Iterator[str]:
+def find_mistakes(told: Received, want: PartialReply, usage: Json | None = None) -> Iterator[str]:
+    """Yield what was told otherwise than it was said. `usage` is that of a reply that failed."""
     end = told.end
     if isinstance(end, Finish) is not want.is_complete:
         yield f"{end} instead of {'a finish' if want.is_complete else 'a failure'}"

@@ -172,7 +172,7 @@ class Coordinator:
             return await self._calls.is_running(CallKeys.from_id(call_id))
 
     async def publish_cancel(self, reply_id: str) -> bool:
-        """Delete the record of a reply and tell all gateways that it is cancelled. False if Redis is down."""
+        """Delete the record of a reply and notify all gateways that it is cancelled. False if Redis is down."""
         try:
             await self._calls.delete(_record_key(reply_id))
             await publish(self._calls, reply_id)

@@ -213,8 +213,8 @@ _NESTED_COUNTS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_to
 
 
 def _write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the usage with the parts of its totals only where OpenAI has them: clients count what stands beside the
-    totals once more."""
+    """Return the usage with the parts of its totals only where OpenAI has them: clients count those that are beside
+    the totals once more."""
     if usage is None or _NESTED_COUNTS.isdisjoint(usage):
         return usage
     return {name: value for name, value in usage.items() if name not in _NESTED_COUNTS}
