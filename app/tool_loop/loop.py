@@ -255,7 +255,7 @@ class ToolLoop:
             turn.on_end()
 
     async def _take_turn(self, receiver: Receiver) -> bool:
-        """Tell one turn and the results of its calls. Returns whether another turn follows."""
+        """Emit one turn and the results of its calls. Returns whether another turn follows."""
         opened = self._turn
         if opened is None:  # closed meanwhile
             return False

@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 
 async def publish(calls: CallStore, id_: str) -> None:
-    """Tell all gateways that this reply is cancelled. Raises RedisUnavailable."""
+    """Notify all gateways that this reply is cancelled. Raises RedisUnavailable."""
     await calls.call(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
 
 
