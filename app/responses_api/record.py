@@ -213,7 +213,8 @@ def _key(caller: str, record: ResponseRecord) -> str:
 
 
 def _make_key(caller: str, response_id: str) -> str:
-    return f"response:{caller}:{response_id}"
+    """Ids have no colon. The names of callers have: what a client sends as an id must not be the end of a name."""
+    return f"response:{caller}:{response_id.replace(':', '%3A')}"
 
 
 def _model(record: ResponseRecord) -> str:
