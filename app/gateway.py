@@ -176,7 +176,7 @@ class Gateway:
         passed = request.passed
         checks: dict[MediaRequest, MediaRequest] = {}
         for deployment in route.deployments if passed is not None and passed.urls else ():
-            if passed is not None and passed.api == deployment.target.api:
+            if passed is not None and deployment.takes_body_of(passed.api):
                 checks |= {one: one for one in passed_url_requests(request, deployment.profile)}
         if not pipeline.has_media(request):
             return self._loader.check_urls(list(checks.values())) if checks else []
@@ -364,7 +364,7 @@ class Gateway:
         profile = deployment.profile
         passed = request.passed
         why: str | None = None
-        if passed is not None and passed.api == deployment.target.api:
+        if passed is not None and deployment.takes_body_of(passed.api):
             why = pipeline.find_translating_step(request, profile)
             if any(isinstance(media.get(one), Unreadable) for one in passed_url_requests(request, profile)):
                 why = "it has a URL that is not passed on to the model server"
@@ -377,7 +377,8 @@ class Gateway:
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if passed is not None:
-            reason = why or "the server speaks another API"
+            speaks = "reads only a part of its API" if passed.api == deployment.target.api else "speaks another API"
+            reason = why or f"the server {speaks}"
             text = "the request was translated, and fields that the gateway does not know are lost"
             option_warnings.append(f"{text}: {reason}")
         return _BuiltBody(

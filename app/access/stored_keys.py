@@ -38,6 +38,10 @@ class KeyExists(Exception):
     """There is a key with this name, or the hash is that of another key."""
 
 
+class KeyExpired(Exception):
+    """The key is refused already, and so would be what replaces it."""
+
+
 class KeyRow(Struct, frozen=True):
     """One key. Times are in Unix seconds."""
 
@@ -125,11 +129,15 @@ class StoredKeys:
 
     def rotate(self, name: str, sha256: str, overlap_seconds: float) -> KeyRow | None:
         """Give a key another hash. The one before is accepted for `overlap_seconds` more, and the one before that no
-        longer. None if there is no key with this name."""
-        until = self._clock() + overlap_seconds
-        return self.change(
-            name, lambda row: replace(row, sha256=sha256, previous_sha256=row.sha256, previous_until=until)
-        )
+        longer. None if there is no key with this name. Raises KeyExpired."""
+        now = self._clock()
+
+        def rotated(row: KeyRow) -> KeyRow:
+            if row.expires_at is not None and row.expires_at <= now:
+                raise KeyExpired
+            return replace(row, sha256=sha256, previous_sha256=row.sha256, previous_until=now + overlap_seconds)
+
+        return self.change(name, rotated)
 
     def read_revoked(self) -> list[RevokedKey]:
         """Return the keys that were revoked last, at most 1000; of each name the last one."""

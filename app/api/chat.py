@@ -136,7 +136,7 @@ def _choose_passing(
     conversation = parsed.request
     passed = conversation.passed
     assert passed is not None
-    speaking = [one for one in route.deployments if one.target.api == passed.api]
+    speaking = [one for one in route.deployments if one.takes_body_of(passed.api)]
     if not speaking or (has_tools and conversation.server_tools is not None):
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
@@ -162,7 +162,7 @@ def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "Reject
     except ParleyError:
         return None
     api = parsed.request.passed.api
-    return parsed if any(one.target.api == api for one in route.deployments) else None
+    return parsed if any(one.takes_body_of(api) for one in route.deployments) else None
 
 
 class UnpreparedReply(Struct, frozen=True):

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Query, Request
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.access import hash_key, make_key
-from app.access.stored_keys import KeyExists, KeyRow, RevokedKey
+from app.access import KEY_PREFIX, hash_key, make_key
+from app.access.stored_keys import KeyExists, KeyExpired, KeyRow, RevokedKey
 from app.api.admin import check_admin
 from app.api.application import get_context
 from app.api.audit import log_admin_action, name_admin
@@ -236,7 +236,11 @@ async def rotate_key(name: str, request: Request) -> KeyWithSecret:
     _, watcher = _get_watcher(request)
     _refuse_file_key(watcher, name)
     given, key = await _read(request, Rotation), make_key()
-    row = await _do(watcher.keys.rotate, name, hash_key(key), given.overlap_seconds)
+    try:
+        row = await _do(watcher.keys.rotate, name, hash_key(key), given.overlap_seconds)
+    except KeyExpired:
+        text = "is in the past, so the new key would always be refused: change it first, with PATCH"
+        raise InvalidInput([Violation("expires", text)]) from None
     if row is None:
         raise _unknown(name)
     log_admin_action(request, "key.rotate", name, overlap_seconds=given.overlap_seconds)
@@ -270,6 +274,8 @@ def _refuse_file_key(watcher: KeyWatcher, name: str) -> None:
 
 
 def _unknown(name: str) -> NotFound:
+    if name.startswith(KEY_PREFIX) and len(name) == len(make_key()):
+        return NotFound("there is no key of this name: give the name of the key, not the key itself")
     return NotFound(f"there is no key {name[:100]!r}")
 
 

@@ -82,7 +82,14 @@ class MetricsService:
 
 
 def add_gauges(metrics: Metrics, context: AppContext) -> None:
-    """Add what the gateway itself can be asked for."""
+    """Add the figures that are read when the metrics are."""
+    _add_request_gauges(metrics, context)
+    _add_upstream_gauges(metrics, context)
+    _add_service_gauges(metrics, context)
+    _add_reload_gauges(metrics, context)
+
+
+def _add_request_gauges(metrics: Metrics, context: AppContext) -> None:
     for name, help_text, read in (
         ("parley_open_replies", "Replies that are being sent, or waited for.", lambda: len(context.replies.active)),
         (
@@ -108,6 +115,9 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         ),
     ):
         metrics.add_gauge(name, help_text, (), partial(_read_one, read))
+
+
+def _add_upstream_gauges(metrics: Metrics, context: AppContext) -> None:
     metrics.add_gauge(
         "parley_upstream_breaker_state",
         "1 for the state that the circuit breaker of the upstream is in (closed, open, half_open), 0 for the others.",
@@ -132,6 +142,10 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         ("upstream",),
         lambda: [((state.name,), state.moved_away) for state in context.upstreams],
     )
+
+
+def _add_service_gauges(metrics: Metrics, context: AppContext) -> None:
+    """Add the state of tool servers, Redis and the issuers of JWTs."""
     metrics.add_gauge(
         "parley_mcp_server_up",
         "1 while there is a connection to the MCP server; 0 before it is needed, and after it has failed.",
@@ -143,18 +157,6 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
         "1 while Redis answers; 0 while requests are served without it, and limits are counted for this process alone.",
         ("use",),
         partial(_read_redis, context),
-    )
-    metrics.add_gauge(
-        "parley_config_last_reload_successful",
-        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays in force.",
-        (),
-        partial(_read_reload, context, lambda reloader: float(bool(reloader.last_succeeded))),
-    )
-    metrics.add_gauge(
-        "parley_config_last_reload_timestamp_seconds",
-        "The Unix time of the last reload of the configuration.",
-        (),
-        partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
     )
     metrics.add_gauge(
         "parley_jwks_last_fetch_successful",
@@ -170,6 +172,21 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
             (),
             lambda: [((), limiter.memory_reservations)],
         )
+
+
+def _add_reload_gauges(metrics: Metrics, context: AppContext) -> None:
+    metrics.add_gauge(
+        "parley_config_last_reload_successful",
+        "1 if the last reload of the configuration was accepted; 0 if it was refused, and the old one stays in force.",
+        (),
+        partial(_read_reload, context, lambda reloader: float(bool(reloader.last_succeeded))),
+    )
+    metrics.add_gauge(
+        "parley_config_last_reload_timestamp_seconds",
+        "The Unix time of the last reload of the configuration.",
+        (),
+        partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
+    )
 
 
 def add_background_gauge(metrics: Metrics, background: Sized) -> None:

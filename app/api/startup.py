@@ -16,6 +16,7 @@ from app.api.resumable import ResumableReplies
 from app.api.usage import observe_usage
 from app.chat.server_tools import ToolBounds
 from app.config.access import (
+    find_free_models,
     find_highest_prices,
     list_jwks_locations,
     list_spending_rules,
@@ -132,7 +133,8 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
     spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
     context.live = live
     if limiter is not None:
-        limiter.set_limits(make_limits(settings.limits), make_model_limits(settings), find_highest_prices(settings))
+        limits, prices = make_model_limits(settings), find_highest_prices(settings)
+        limiter.set_limits(make_limits(settings.limits), limits, prices, find_free_models(settings))
         await limiter.set_spent(spent)
     _set_servers(resources, live)
     set_tool_servers(context, settings)

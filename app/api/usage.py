@@ -59,7 +59,7 @@ class UsageNumbers(Described):
 
 class UsageEntry(UsageNumbers):
     day: str | None = None
-    """A day in UTC."""
+    """A day in `usage.time_zone`."""
     key: str | None = None
     """The name of the API key; empty for requests without one."""
     team: str | None = None
@@ -97,7 +97,9 @@ class UsageReport(Described):
 )
 async def usage(
     request: Request,
-    first: Annotated[str | None, Query(alias="from", description="The first day, in UTC; default: 30 days")] = None,
+    first: Annotated[
+        str | None, Query(alias="from", description="The first day, in `usage.time_zone`; default: 30 days")
+    ] = None,
     last: Annotated[str | None, Query(alias="to", description="The last day; default: today")] = None,
     key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
     model: Annotated[str | None, Query(description="Only requests for this model")] = None,

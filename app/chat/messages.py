@@ -167,6 +167,11 @@ class RequestPaths(Struct, frozen=True):
 CHAT_PATHS = RequestPaths()
 
 
+BILLING_HEADER = "x-anthropic-billing-header:"
+"""Claude Code begins a block of its system prompt with this. The block differs in every request, so that no server
+could reuse its cache of the prompt; it says nothing to a model."""
+
+
 class PassedBody(Struct, frozen=True):
     """A client's own body, which a server of the same API is sent instead of a translation."""
 

@@ -17,7 +17,8 @@ from app.usage.store import UsageStore
 
 def run(arguments: argparse.Namespace) -> int:
 
-    address = parse_state_url(load_settings(arguments.config).usage.url or "memory:")
+    settings = load_settings(arguments.config).usage
+    address = parse_state_url(settings.url or "memory:")
     if isinstance(address, NoUrl) or address == FileUrl(""):
         raise UsageError(
             f"usage.url is {describe_state_url(address)}: it cannot be read from outside the gateway; "
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     try:
         query = parse_query(
-            name_day(time.time()),
+            name_day(time.time(), settings.zone),
             first=arguments.first,
             last=arguments.last,
             group_by=arguments.group_by,
@@ -48,6 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         print(json.dumps(report_usage(query, rows), ensure_ascii=False, indent=2))
     else:
-        print(f"usage: {describe_state_url(address)}, {query.first_day} to {query.last_day} (UTC)")
+        print(f"usage: {describe_state_url(address)}, {query.first_day} to {query.last_day} ({settings.time_zone})")
         print(format_table(query, rows))
     return 0

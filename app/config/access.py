@@ -167,7 +167,8 @@ def make_limiter(settings: Settings, redis: "RedisConnection | None", database: 
         from app.limits.redis_store import RedisLimitStore  # the package for Redis takes time to import
 
         store = RedisLimitStore(redis)
-    return Limiter(limits, models, store, spending=spending, prices=find_highest_prices(settings))
+    prices, free = find_highest_prices(settings), find_free_models(settings)
+    return Limiter(limits, models, store, spending=spending, prices=prices, free=free)
 
 
 def find_highest_prices(settings: Settings) -> dict[str, Price]:
@@ -179,6 +180,16 @@ def find_highest_prices(settings: Settings) -> dict[str, Price]:
         if prices:
             found[name] = find_highest(prices)
     return found
+
+
+def find_free_models(settings: Settings) -> frozenset[str]:
+    """Return the models for which a request costs nothing, whichever model answers."""
+
+    def is_free(name: str) -> bool:
+        row = settings.models.get(name)
+        return row is not None and row.price is not None and row.price.to_price().is_free
+
+    return frozenset(name for name in settings.models if all(map(is_free, find_answering(settings, name))))
 
 
 def make_model_limits(settings: Settings) -> dict[str, Limits]:

@@ -99,6 +99,11 @@ def _describe_report(server: ModelServer, report: UpstreamReport) -> list[Findin
         findings.append(Finding(server.subject, "models", "ok", report.text))
     else:
         findings.append(Finding(server.subject, "models", "warning", report.text, report.advice))
+    names = [each.name for each in server.deployments] or list(report.contexts)[: len(report.contexts) == 1]
+    for name in dict.fromkeys(names):
+        if name in report.contexts:
+            text = f"{name}: {report.contexts[name]:,} tokens for a prompt and its reply"
+            findings.append(Finding(server.subject, "context", "ok", text))
     advice = "correct `name` of the model (or its name in parley.toml), or load the model on the server"
     findings += [Finding(server.subject, "models", "problem", sentence, advice) for sentence in report.missing]
     kind = report.likely_kind

@@ -90,6 +90,9 @@ async def _check_redis(address: RedisUrl, seconds: float) -> list[Finding]:
         return [Finding(subject, "redis", "problem", f"no connection: {error}", advice)]
     finally:
         await client.aclose()
+    if info.get("redis_mode") == "cluster" and address.form != "cluster":
+        advice = "let cache.url begin with redis+cluster: or rediss+cluster: in place of redis: or rediss:"
+        return [Finding(subject, "redis", "problem", "is a cluster, and cache.url names a single server", advice)]
     return [_describe_speed(subject, milliseconds, info), *_describe_memory(subject, info)]
 
 

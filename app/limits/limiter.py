@@ -144,11 +144,13 @@ class Limiter:
         memory: MemoryLimitStore | None = None,
         spending: Spending | None = None,
         prices: Mapping[str, Price] | None = None,
+        free: frozenset[str] = frozenset(),
     ) -> None:
         """`limits` are those of all requests together, `models` those of each model by its configured name. `store`
         counts for several processes; while it cannot be reached, and without it, `memory` counts for this one.
         `spending` counts money, which is otherwise counted with the rest, when it is spent. `prices` are the highest
-        that a request for a model can have."""
+        that a request for a model can have. Requests for a model of `free` cost nothing, whichever model answers, so no
+        limit of spending holds for them."""
         self.memory_reservations = 0
         """How many reservations were counted in memory because the store could not be reached."""
         self._memory = memory or MemoryLimitStore()
@@ -156,15 +158,20 @@ class Limiter:
         self._spending = spending
         self._down = False
         self._throttled_log = ThrottledLog(log)
-        self.set_limits(limits, models, prices)
+        self.set_limits(limits, models, prices, free)
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
 
     def set_limits(
-        self, limits: Limits, models: Mapping[str, Limits], prices: Mapping[str, Price] | None = None
+        self,
+        limits: Limits,
+        models: Mapping[str, Limits],
+        prices: Mapping[str, Price] | None = None,
+        free: frozenset[str] = frozenset(),
     ) -> None:
         """Set the limits. Those of callers come with each request. What has been used still counts."""
         self._prices = prices or {}
+        self._free = free
         self._global = tuple(make_gateway_rules(limits))
         self._models = {name: tuple(make_model_rules(name, row)) for name, row in models.items()}
         self._has_spending_limits = any(rule.is_spending for rules in self._models.values() for rule in rules)
@@ -186,7 +193,7 @@ class Limiter:
         `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
         reserved for the reply, and fewer if the limit is lower.
         """
-        name = model if model in self._models else ""
+        name = model if model in self._models or model in self._free else ""
         rule_set = self._rule_sets.get((caller.name, name))
         if rule_set is None or rule_set.limits is not caller.limits or rule_set.team is not caller.team:
             if len(self._rule_sets) >= MAX_RULE_SETS:
@@ -239,7 +246,9 @@ class Limiter:
 
     def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
         own = make_caller_rules(caller.name, caller.limits, caller.team)
-        every = (*self._global, *self._models.get(model, ()), *own)
+        every = [*self._global, *self._models.get(model, ()), *own]
+        if model in self._free:
+            every = [rule for rule in every if not rule.is_spending]
         spending = () if self._spending is None else tuple(rule for rule in every if rule.is_spending)
         rules = tuple(rule for rule in every if rule not in spending)
         return _RuleSet(

@@ -32,7 +32,7 @@ class Limits(Struct, frozen=True):
     concurrent_streams: int | None = None
     """Replies in progress at the same time, streamed or whole."""
     spend_per_day: float | None = None
-    """In the currency of the models' prices, for each day in UTC."""
+    """In the currency of the models' prices, for each day."""
     spend_per_month: float | None = None
 
 

@@ -256,7 +256,15 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = _shorten_traceback(self.formatException(record.exc_info))
-        return _escape_json(_encode_json(line))
+        return _escape_json(_hide_keys(_encode_json(line)))
+
+
+_KEY = re.compile(r"(?<![\w-])parley-[\w-]{43}(?![\w-])", re.ASCII)
+"""A key as `app.access.make_key` makes it. Callers put theirs into a path or into the name of a model."""
+
+
+def _hide_keys(text: str) -> str:
+    return text if "parley-" not in text else _KEY.sub("parley-…", text)
 
 
 def _escape_json(text: str) -> str:
@@ -285,7 +293,7 @@ class ConsoleFormatter(logging.Formatter):
         if record.exc_info:
             traceback = _shorten_traceback(self.formatException(record.exc_info))
             line += "".join(f"\n    {escape_control_characters(row)}" for row in traceback.split("\n"))
-        return line
+        return _hide_keys(line)
 
     def _colorize(self, text: str, color: str | None) -> str:
         return f"\x1b[{color}m{text}\x1b[0m" if self._color and color else text

@@ -101,6 +101,172 @@ class _ReadGauge(Collector):
         return [family]
 
 
+class _Registry(CollectorRegistry):
+    def add_counter(self, name: str, help_text: str, labels: Sequence[str]) -> _Children[Counter]:
+        return _Children(Counter(name, help_text, labels, registry=self))
+
+    def add_histogram(
+        self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
+    ) -> _Children[Histogram]:
+        return _Children(Histogram(name, help_text, labels, registry=self, buckets=bounds))
+
+
+class _Requests:
+    """Requests, how they ended and how long they took."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self.ended = registry.add_counter(
+            "parley_requests_total",
+            "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
+            "(caller, policy, upstream, gateway).",
+            ("endpoint", "model", "key", "outcome", "fault"),
+        )
+        self.errors = registry.add_counter(
+            "parley_request_errors_total",
+            "Requests for a reply that failed, by error code.",
+            ("endpoint", "model", "error", "fault"),
+        )
+        self.durations = registry.add_histogram(
+            "parley_request_duration_seconds",
+            "Time from a request's start to the end of its reply.",
+            ("endpoint", "model"),
+            DURATION_BOUNDS,
+        )
+        self.overhead = registry.add_histogram(
+            "parley_overhead_seconds",
+            "The gateway's own time: from the end of the request body to the first request to a model server, and "
+            "from the server's first bytes to the reply's first bytes.",
+            ("endpoint",),
+            OVERHEAD_BOUNDS,
+        )
+        self.cache = registry.add_counter(
+            "parley_cache_requests_total",
+            "Requests for a reply, by the value of the header x-parley-cache.",
+            ("model", "result"),
+        )
+        self.plain = registry.add_counter(
+            "parley_plain_requests_total",
+            "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
+            ("route", "status", "error"),
+        )
+        self.bytes = registry.add_counter(
+            "parley_request_bytes_total",
+            "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
+            ("remembered",),
+        )
+
+
+class _Replies:
+    """What model servers replied: when, and how much."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self.first_token = registry.add_histogram(
+            "parley_time_to_first_token_seconds",
+            "Time from a request's start to the first part of its reply, without replies from the cache.",
+            ("endpoint", "model"),
+            FIRST_TOKEN_BOUNDS,
+        )
+        self.output_token = registry.add_histogram(
+            "parley_time_per_output_token_seconds",
+            "Mean time between the tokens of a reply after its first one, without replies from the cache.",
+            ("endpoint", "model"),
+            OUTPUT_TOKEN_BOUNDS,
+        )
+        self.tokens = registry.add_counter(
+            "parley_tokens_total",
+            "Tokens of the replies of model servers, estimated where a server reports none. cached_input is a part of "
+            "input, reasoning a part of output.",
+            ("model", "key", "kind"),
+        )
+        self.cost = registry.add_counter(
+            "parley_cost_total", "Cost of the replies, in the currency of the configured prices.", ("model", "key")
+        )
+        self.output_checks = registry.add_counter(
+            "parley_output_checks_total",
+            "Replies to requests for JSON, by what the check of their text has found.",
+            ("model", "outcome"),
+        )
+
+    def count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
+        for kind in TOKEN_KINDS:
+            count: int = getattr(tokens, kind)
+            if count:
+                self.tokens[model, key, kind].inc(count)
+        if cost:
+            self.cost[model, key].inc(cost)
+
+
+class _Attempts:
+    """Requests to model servers."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self.ended = registry.add_counter(
+            "parley_upstream_attempts_total",
+            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more precise.",
+            ("upstream", "outcome", "cause"),
+        )
+        self.retries = registry.add_counter(
+            "parley_upstream_retries_total",
+            "Requests to model servers after the first one for the same reply.",
+            ("model",),
+        )
+        self.prompt_tokens = registry.add_counter(
+            "parley_upstream_prompt_tokens_total",
+            "Tokens of prompts, by whether the model server had them in its own cache.",
+            ("upstream", "cached"),
+        )
+
+    def count_prompt(self, upstream: str, tokens: TokenUsage) -> None:
+        if tokens.cached_input:
+            self.prompt_tokens[upstream, "true"].inc(tokens.cached_input)
+        if tokens.input > tokens.cached_input:
+            self.prompt_tokens[upstream, "false"].inc(tokens.input - tokens.cached_input)
+
+
+class _Tools:
+    """Tools that the gateway runs, and their servers."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self.calls = registry.add_counter(
+            "parley_tool_calls_total",
+            "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
+            ("server", "tool", "outcome"),
+        )
+        self.seconds = registry.add_histogram(
+            "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
+        )
+        self.bytes = registry.add_counter(
+            "parley_tool_result_bytes_total", "Bytes of the results of tools.", ("server",)
+        )
+        self.rounds = Histogram(
+            "parley_reply_rounds",
+            "Calls to the model in a reply with tools of the gateway.",
+            registry=registry,
+            buckets=ROUND_BOUNDS,
+        )
+        self.server_starts = registry.add_counter(
+            "parley_mcp_server_starts_total", "Starts of MCP servers, and connections to them.", ("server",)
+        )
+        self._labels: dict[str, set[str]] = {}
+        """The names of tools that are labels, by server."""
+
+    def observe_call(self, call: ToolCallSummary) -> None:
+        """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
+        server, tool = (call.server, self._label(call.server, call.tool)) if call.server else (OTHER, OTHER)
+        self.calls[server, tool, call.outcome].inc()
+        if call.outcome != "not_run":
+            self.seconds[server, tool].observe(call.milliseconds / 1000)
+            self.bytes[server,].inc(call.size)
+
+    def _label(self, server: str, tool: str) -> str:
+        known = self._labels.setdefault(server, set())
+        if tool not in known:
+            if len(known) >= MAX_TOOL_LABELS:
+                return OTHER
+            known.add(tool)
+        return tool
+
+
 class Metrics:
     """Filled by `observe_request`, which is a `RequestObserver`."""
 
@@ -109,109 +275,11 @@ class Metrics:
         self.set_names(models, upstreams)
         self._jwt_callers: set[str] = set()
         """Those that have labels of their own."""
-        self._registry = CollectorRegistry()
-        self._requests = self._add_counter(
-            "parley_requests_total",
-            "Requests for a reply, by outcome (completed, failed, disconnected) and by whose fault a failure was "
-            "(caller, policy, upstream, gateway).",
-            ("endpoint", "model", "key", "outcome", "fault"),
-        )
-        self._errors = self._add_counter(
-            "parley_request_errors_total",
-            "Requests for a reply that failed, by error code.",
-            ("endpoint", "model", "error", "fault"),
-        )
-        self._durations = self._add_histogram(
-            "parley_request_duration_seconds",
-            "Time from a request's start to the end of its reply.",
-            ("endpoint", "model"),
-            DURATION_BOUNDS,
-        )
-        self._first_token = self._add_histogram(
-            "parley_time_to_first_token_seconds",
-            "Time from a request's start to the first part of its reply, without replies from the cache.",
-            ("endpoint", "model"),
-            FIRST_TOKEN_BOUNDS,
-        )
-        self._output_token = self._add_histogram(
-            "parley_time_per_output_token_seconds",
-            "Mean time between the tokens of a reply after its first one, without replies from the cache.",
-            ("endpoint", "model"),
-            OUTPUT_TOKEN_BOUNDS,
-        )
-        self._overhead = self._add_histogram(
-            "parley_overhead_seconds",
-            "The gateway's own time: from the end of the request body to the first request to a model server, and "
-            "from the server's first bytes to the reply's first bytes.",
-            ("endpoint",),
-            OVERHEAD_BOUNDS,
-        )
-        self._tokens = self._add_counter(
-            "parley_tokens_total",
-            "Tokens of the replies of model servers, estimated where a server reports none. cached_input is a part of "
-            "input, reasoning a part of output.",
-            ("model", "key", "kind"),
-        )
-        self._output_checks = self._add_counter(
-            "parley_output_checks_total",
-            "Replies to requests for JSON, by what the check of their text has found.",
-            ("model", "outcome"),
-        )
-        self._prompt_tokens = self._add_counter(
-            "parley_upstream_prompt_tokens_total",
-            "Tokens of prompts, by whether the model server had them in its own cache.",
-            ("upstream", "cached"),
-        )
-        self._cost = self._add_counter(
-            "parley_cost_total", "Cost of the replies, in the currency of the configured prices.", ("model", "key")
-        )
-        self._cache = self._add_counter(
-            "parley_cache_requests_total",
-            "Requests for a reply, by the value of the header x-parley-cache.",
-            ("model", "result"),
-        )
-        self._attempts = self._add_counter(
-            "parley_upstream_attempts_total",
-            "Requests to model servers; the outcome is ok, an error code, or cancelled, and the cause is more precise.",
-            ("upstream", "outcome", "cause"),
-        )
-        self._retries = self._add_counter(
-            "parley_upstream_retries_total",
-            "Requests to model servers after the first one for the same reply.",
-            ("model",),
-        )
-        self._tool_calls = self._add_counter(
-            "parley_tool_calls_total",
-            "Calls of tools that the gateway ran, by outcome (ok, error, not_run).",
-            ("server", "tool", "outcome"),
-        )
-        self._tools: dict[str, set[str]] = {}
-        """The names of tools that are labels, by server."""
-        self._tool_seconds = self._add_histogram(
-            "parley_tool_call_seconds", "Time of a tool's call that was run.", ("server", "tool"), TOOL_BOUNDS
-        )
-        self._tool_bytes = self._add_counter(
-            "parley_tool_result_bytes_total", "Bytes of the results of tools.", ("server",)
-        )
-        self._rounds = Histogram(
-            "parley_reply_rounds",
-            "Calls to the model in a reply with tools of the gateway.",
-            registry=self._registry,
-            buckets=ROUND_BOUNDS,
-        )
-        self._plain = self._add_counter(
-            "parley_plain_requests_total",
-            "Requests for anything other than a model's reply, and requests that were refused before their endpoint.",
-            ("route", "status", "error"),
-        )
-        self._tool_server_starts = self._add_counter(
-            "parley_mcp_server_starts_total", "Starts of MCP servers, and connections to them.", ("server",)
-        )
-        self._request_bytes = self._add_counter(
-            "parley_request_bytes_total",
-            "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
-            ("remembered",),
-        )
+        self._registry = _Registry()
+        self._requests = _Requests(self._registry)
+        self._replies = _Replies(self._registry)
+        self._attempts = _Attempts(self._registry)
+        self._tools = _Tools(self._registry)
         self._lag = Histogram(
             "parley_event_loop_lag_seconds",
             "how late the event loop runs a timer, twice a second.",
@@ -220,14 +288,6 @@ class Metrics:
         )
         ProcessCollector(registry=self._registry)
         self.add_gauge("parley_build_info", "The version of Parley.", ("version",), lambda: [((__version__,), 1.0)])
-
-    def _add_counter(self, name: str, help_text: str, labels: Sequence[str]) -> _Children[Counter]:
-        return _Children(Counter(name, help_text, labels, registry=self._registry))
-
-    def _add_histogram(
-        self, name: str, help_text: str, labels: Sequence[str], bounds: Sequence[float]
-    ) -> _Children[Histogram]:
-        return _Children(Histogram(name, help_text, labels, registry=self._registry, buckets=bounds))
 
     def set_names(self, models: Collection[str], upstreams: Collection[str]) -> None:
         """Set the configured names, after a reload of the configuration too."""
@@ -240,70 +300,51 @@ class Metrics:
 
     def observe_request(self, record: RequestRecord) -> None:
         endpoint, model, caller = record.endpoint, self._label_model(record.model), self._label_caller(record.caller)
+        requests, attempts = self._requests, self._attempts
         outcome, fault = "completed", ""
         if record.error is not None:
             outcome = "disconnected" if record.disconnected else "failed"
             fault = find_responsible(record.error, from_upstream=record.error_from_upstream)
-            self._errors[endpoint, model, record.error, fault].inc()
-        self._requests[endpoint, model, caller, outcome, fault].inc()
-        self._durations[endpoint, model].observe(record.duration)
+            requests.errors[endpoint, model, record.error, fault].inc()
+        requests.ended[endpoint, model, caller, outcome, fault].inc()
+        requests.durations[endpoint, model].observe(record.duration)
         overhead = record.overhead
         if overhead is not None:
-            self._overhead[endpoint,].observe(overhead)
+            requests.overhead[endpoint,].observe(overhead)
         if record.cache:
-            self._cache[model, record.cache].inc()
+            requests.cache[model, record.cache].inc()
             if record.cache not in FROM_OTHER_CALLS:
                 self._observe_call(record, endpoint, model)
         if record.output is not None:
-            self._output_checks[model, record.output].inc()
+            self._replies.output_checks[model, record.output].inc()
         for attempt in record.attempts:
-            upstream = attempt.upstream if attempt.upstream in self._upstreams else OTHER
-            self._attempts[upstream, attempt.outcome, attempt.cause or ""].inc()
+            attempts.ended[self._label_upstream(attempt.upstream), attempt.outcome, attempt.cause or ""].inc()
         if len(record.attempts) > 1:
-            self._retries[model,].inc(len(record.attempts) - 1)
+            attempts.retries[model,].inc(len(record.attempts) - 1)
 
     def _observe_call(self, record: RequestRecord, endpoint: str, model: str) -> None:
         """Count what a request has that called a model."""
-        tokens, first = record.tokens, record.first_token_seconds
+        tokens, first, replies = record.tokens, record.first_token_seconds, self._replies
         if first is not None:
-            self._first_token[endpoint, model].observe(first)
+            replies.first_token[endpoint, model].observe(first)
         if tokens is None:
             return
         if first is not None and tokens.output > 1 and record.error is None:
-            self._output_token[endpoint, model].observe((record.duration - first) / (tokens.output - 1))
+            replies.output_token[endpoint, model].observe((record.duration - first) / (tokens.output - 1))
         if record.attempts:
-            self._count_prompt(record.attempts[-1].upstream, tokens)
+            self._attempts.count_prompt(self._label_upstream(record.attempts[-1].upstream), tokens)
         answering = model if record.fallback_model is None else self._label_model(record.fallback_model)
-        self._count_tokens(answering, self._label_caller(record.caller), tokens, record.cost)
+        replies.count_tokens(answering, self._label_caller(record.caller), tokens, record.cost)
 
-    def observe_tool_call(self, call: ToolCallSummary) -> None:
-        """Count a tool's call. One that was not offered has a name that a model made up: it is not a label."""
-        server, tool = (call.server, self._label_tool(call.server, call.tool)) if call.server else (OTHER, OTHER)
-        self._tool_calls[server, tool, call.outcome].inc()
-        if call.outcome != "not_run":
-            self._tool_seconds[server, tool].observe(call.milliseconds / 1000)
-            self._tool_bytes[server,].inc(call.size)
-
-    def _label_tool(self, server: str, tool: str) -> str:
-        known = self._tools.setdefault(server, set())
-        if tool not in known:
-            if len(known) >= MAX_TOOL_LABELS:
-                return OTHER
-            known.add(tool)
-        return tool
-
-    def observe_rounds(self, rounds: int) -> None:
-        self._rounds.observe(rounds)
-
-    def _count_prompt(self, name: str, tokens: TokenUsage) -> None:
-        upstream = name if name in self._upstreams else OTHER
-        if tokens.cached_input:
-            self._prompt_tokens[upstream, "true"].inc(tokens.cached_input)
-        if tokens.input > tokens.cached_input:
-            self._prompt_tokens[upstream, "false"].inc(tokens.input - tokens.cached_input)
+    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+        """Count the usage of a call that ended after its request."""
+        self._replies.count_tokens(self._label_model(model), self._label_caller(caller), usage.tokens, usage.cost)
 
     def _label_model(self, model: str) -> str:
         return model if model in self._models else OTHER
+
+    def _label_upstream(self, upstream: str) -> str:
+        return upstream if upstream in self._upstreams else OTHER
 
     def _label_caller(self, caller: str) -> str:
         issuer, separator, _ = caller.partition(ISSUER_SEPARATOR)
@@ -314,29 +355,23 @@ class Metrics:
         self._jwt_callers.add(caller)
         return caller
 
-    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
-        """Count the usage of a call that ended after its request."""
-        self._count_tokens(self._label_model(model), self._label_caller(caller), usage.tokens, usage.cost)
+    def observe_tool_call(self, call: ToolCallSummary) -> None:
+        self._tools.observe_call(call)
 
-    def _count_tokens(self, model: str, key: str, tokens: TokenUsage, cost: float | None) -> None:
-        for kind in TOKEN_KINDS:
-            count: int = getattr(tokens, kind)
-            if count:
-                self._tokens[model, key, kind].inc(count)
-        if cost:
-            self._cost[model, key].inc(cost)
+    def observe_rounds(self, rounds: int) -> None:
+        self._tools.rounds.observe(rounds)
 
     def observe_plain_request(self, route: str, status: int, error: str | None) -> None:
         """Count a request that has no RequestRecord. `route` is the pattern of its path."""
-        self._plain[route, str(status), error or ""].inc()
+        self._requests.plain[route, str(status), error or ""].inc()
 
     def count_request_bytes(self, remembered: int, new: int) -> None:
         """Count the bytes of a request body. It may be called in any thread."""
-        self._request_bytes["true",].inc(remembered)
-        self._request_bytes["false",].inc(new)
+        self._requests.bytes["true",].inc(remembered)
+        self._requests.bytes["false",].inc(new)
 
     def count_tool_server_start(self, server: str) -> None:
-        self._tool_server_starts[server,].inc()
+        self._tools.server_starts[server,].inc()
 
     def observe_lag(self, seconds: float) -> None:
         self._lag.observe(seconds)

@@ -69,7 +69,7 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
             write_call(
                 _call_id(grouped.id, profile),
                 grouped.call.name,
-                _arguments(grouped.call.arguments, profile),
+                write_arguments(grouped.call.arguments, profile),
                 extra,
             )
             for grouped, extra in zip(group.calls, extras, strict=True)
@@ -165,8 +165,9 @@ def _call_id(id_: str, profile: Profile) -> str:
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 
 
-def _arguments(text: str, profile: Profile) -> str:
-    """Replace blank arguments with `{}`, and wrap invalid ones if the server would refuse them."""
+def write_arguments(text: str, profile: Profile) -> str:
+    """Return the arguments of a call as they are sent: `{}` for blank ones, and invalid ones wrapped if the server
+    would refuse them."""
     if text.strip() in _NO_ARGUMENTS:
         return "{}"
     if not profile.valid_arguments or (text.lstrip().startswith("{") and is_json(text)):

@@ -9,6 +9,8 @@ from app.profiles.profile import Profile
 _RESPONSES_API = "openai 3.57.0, types/responses/response_create_params.py"
 _INPUT_ITEMS = "openai 3.57.0, types/responses/response_input_item_param.py"
 _REPLAYED = "platform.openai.com/docs/guides/reasoning (November 2026)"
+_LLAMACPP_CONVERTER = "ggml-org/llama.cpp b11434, tools/server/server-chat.cpp"
+_RUN = "run by hand, llama.cpp b11434, 2026-11-27"
 _NOT_THERE = ("seed", "n", "presence_penalty", "frequency_penalty", "logit_bias")
 
 _RESPONSES: dict[str, Fact] = {
@@ -55,7 +57,6 @@ _XAI: dict[str, Fact] = {
 }
 
 _FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
-    "llamacpp": ("others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"),
     "vllm": ('`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
     "sglang": ("others than functions are left out", "sgl-project/sglang PR 35216"),
     "ollama": ("calls come back without their namespace", "ollama/ollama issue 15921; openai/codex issue 23186"),
@@ -63,6 +64,23 @@ _FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
     "minimax": ("custom tools are left out", "router-for-me/CLIProxyAPI issue 5753"),
 }
 """Servers that know only functions among the tools of clients: why, and who says so."""
+
+_LLAMACPP_RESPONSES: dict[str, Fact] = {
+    "passed_bodies": Fact(
+        False,
+        "it refuses reasoning that has only a summary, and its events have no `output_index`, by which OpenAI's SDKs "
+        "find an item",
+        _LLAMACPP_CONVERTER,
+    ),
+    "thinking_budget": Fact("thinking_budget_tokens", "fields that it does not translate keep their names", _RUN),
+    "response_formats": Fact((), "`text.format` is ignored", _RUN),
+    "continuation": Fact("send", "a last assistant message is always continued", _RUN),
+    "media": Fact(("image",), "`input_audio` and `input_file` are refused", _LLAMACPP_CONVERTER),
+    "reports_length": Fact(False, "each reply has the status `completed`", _RUN),
+    "client_tools": Fact(
+        False, "others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"
+    ),
+}
 
 _MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
 _SIGNED_THINKING = "platform.claude.com/docs/en/build-with-claude/extended-thinking (November 2026)"
@@ -92,6 +110,21 @@ _MESSAGES: dict[str, Fact] = {
     ),
 }
 
+_LLAMACPP_MESSAGES: dict[str, Fact] = {
+    "passed_bodies": Fact(
+        False,
+        "`thinking` of type `disabled`, `tool_choice` of type `none` and `tool`, and `output_config` are ignored",
+        _RUN,
+    ),
+    "thinking_switch": Fact("chat_template_kwargs", "`thinking` switches nothing, but gives a budget", _RUN),
+    "media": Fact(("image",), "a block `document` is left out without an error", _LLAMACPP_CONVERTER),
+    "max_temperature": Fact(None, "the temperature is passed on to the sampler", _LLAMACPP_CONVERTER),
+    "tool_choice_none": Fact(False, "`tool_choice` of type `none` is read as `auto`", _RUN),
+    "parallel_tool_calls": Fact(False, "`disable_parallel_tool_use` is ignored", _LLAMACPP_CONVERTER),
+    "response_formats": Fact((), "`output_config` is ignored", _RUN),
+    "continuation": Fact("send", "a last assistant message is always continued", _RUN),
+}
+
 _ANTHROPIC: dict[str, Fact] = {
     "inline_think": Fact("off", "thinking has blocks of its own", _MESSAGES_API),
     "inline_media": Fact((), "images and PDF files may be URLs", _MESSAGES_API),
@@ -114,8 +147,9 @@ API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
         "openai": _OPENAI,
         "xai": _XAI,
         **{kind: {"client_tools": Fact(False, *why)} for kind, why in _FUNCTIONS_ONLY.items()},
+        "llamacpp": _LLAMACPP_RESPONSES,
     },
-    "messages": {"": _MESSAGES, "anthropic": _ANTHROPIC},
+    "messages": {"": _MESSAGES, "llamacpp": _LLAMACPP_MESSAGES, "anthropic": _ANTHROPIC},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
 WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}

@@ -130,7 +130,8 @@ class Profile(BaseModel):
         "none",
     ] = "enable_thinking"
     """How `enable_thinking` is sent to this server. With the API `messages`: `adaptive` lets the model decide how much
-    it thinks, with the effort beside it; any other value but `none` sends a budget."""
+    it thinks, with the effort beside it; `chat_template_kwargs` sends variables of the chat template, and a budget only
+    if the request has one; any other value but `none` sends a budget."""
     thinks_by_default: bool = False
     """The model thinks if a request does not switch thinking off."""
     efforts: tuple[str, ...] | dict[str, str] | None = None
@@ -308,6 +309,10 @@ class Profile(BaseModel):
     """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic). If
     false, it is left out, with a warning."""
 
+    passed_bodies: bool = True
+    """With the APIs `responses` and `messages`: the body of a client of the same API is sent as it is, and the client
+    gets the server's own events. If false, the request and the reply are translated, as between other APIs: for a
+    server that ignores parts of the API, or whose events lack fields."""
     stream: Literal["always", "as_asked", "never"] = "always"
     """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
     Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who
@@ -317,6 +322,9 @@ class Profile(BaseModel):
     sent."""
     stream_usage: bool = True
     """The server knows `stream_options.include_usage`, by which the gateway asks for usage in a stream."""
+    reports_length: bool = True
+    """The server says that a reply ended at the limit of output tokens. If false, a reply that has used as many tokens
+    as the limit allows is taken as cut off."""
     reports_cost: bool = False
     """The server reports what each reply cost, so that limits of spending hold without a price of the model."""
 
@@ -338,6 +346,7 @@ READS_REPLIES = frozenset(
         "text_tools",
         "empty_replies",
         "check_output",
+        "reports_length",
     }
 )
 """The fields that decide how a reply is parsed, or whether it is cached."""
@@ -414,6 +423,7 @@ SHAPES_REQUESTS = frozenset(
         "caller_fields",
         "session_header",
         "cache_control",
+        "passed_bodies",
         "stream",
         "obfuscation_option",
         "stream_usage",

@@ -364,6 +364,8 @@ async def _send_commands(redis: Client, commands: Sequence[Command]) -> list[Any
 
 def _to_unavailable(error: Exception) -> RedisUnavailable:
     text = str(error) or type(error).__name__
+    if isinstance(error, exceptions.MovedError):
+        text = "it is a cluster, whose URL begins with redis+cluster: or rediss+cluster: (cache.url)"
     return RedisRejected(text) if isinstance(error, exceptions.ResponseError) else RedisUnavailable(text)
 
 

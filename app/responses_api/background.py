@@ -17,7 +17,7 @@ from app.api.reply_response import ReplyResponse
 from app.api.response_writer import Headers, Sender
 from app.chat.stream import Reply
 from app.errors import Cancelled, Draining, Internal, ParleyError, RateLimited, StoreDown, TooLarge
-from app.formats.responses.stream import describe_unstored, make_response
+from app.formats.responses.response import describe_unstored, make_response
 from app.responses_api.record import RUNNING, KeptRequest, RecordTooLarge, ResponseRecord, StoredResponses
 from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.runtime.memory_budget import Lease

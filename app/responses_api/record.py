@@ -18,7 +18,7 @@ from app.config.tables.server import Server
 from app.errors import StoreDown, TooLarge
 from app.formats.body import StoredItems
 from app.formats.responses.body import ResponsesRequest
-from app.formats.responses.stream import find_response_id
+from app.formats.responses.response import find_response_id
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.throttled_log import ThrottledLog
 from app.stores import NotKept, StateStore, StoreError

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 from app.api.reply_response import JoinedReplyEncoder, ReplyResponse, SkipFrames
 from app.chat.events import Failed, Finish
 from app.errors import Cancelled, ParleyError
-from app.formats.responses.stream import ResponseEventEncoder, describe_unstored
+from app.formats.responses.response import describe_unstored
+from app.formats.responses.stream import ResponseEventEncoder
 
 log = logging.getLogger("parley.responses")
 

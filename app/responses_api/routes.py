@@ -27,7 +27,7 @@ from app.formats.body import StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
-from app.formats.responses.stream import describe_unstored
+from app.formats.responses.response import describe_unstored
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
 from app.responses_api.reply import KeptEnd, find_response_encoder

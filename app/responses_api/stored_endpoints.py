@@ -17,8 +17,8 @@ from app.chat.stream import Reply
 from app.errors import BadRequest, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.base import Options, ReplyInfo, ResponsesOptions
 from app.formats.responses import RESPONSES
+from app.formats.responses.response import describe_unstored, make_response
 from app.formats.responses.stored_stream import write_stored_stream
-from app.formats.responses.stream import describe_unstored, make_response
 from app.responses_api.background import BackgroundRun, BackgroundRuns
 from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses
 from app.responses_api.reply import KeptEnd

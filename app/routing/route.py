@@ -35,6 +35,10 @@ class Deployment(Struct, frozen=True):
     priority: int = 1
     """Upstreams of the lowest number that is available get all requests."""
 
+    def takes_body_of(self, api: str) -> bool:
+        """Whether the body of a client of this API is sent as it is."""
+        return self.target.api == api and self.profile.passed_bodies
+
 
 class ModelRoute(Struct, frozen=True):
     """A model under the name that callers use, with its deployments."""

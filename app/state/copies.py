@@ -60,11 +60,22 @@ def restore(database: Database, file: Path) -> dict[str, int]:
         if (found := backup.version()) != VERSION:
             raise StateError(f"{file}: is of version {found}, not {VERSION}; run `parley state migrate` on it first")
         with backup.snapshot() as source, database.transaction() as target:
+            before = _read_key_change(target)
             for table in TABLES:
                 target.execute(f"DELETE FROM {table}")
-            return {table: _copy(source, target, table) for table in TABLES}
+            copied = {table: _copy(source, target, table) for table in TABLES}
+            if number := max(before, _read_key_change(target)):
+                target.execute("DELETE FROM api_key_changes")
+                target.execute("INSERT INTO api_key_changes VALUES (1, ?)", (number + 1,))
+            return copied
     finally:
         backup.close()
+
+
+def _read_key_change(statements: Statements) -> int:
+    """Return the number that is another one after each change of API keys. A restored one must not be that which
+    gateways know: they would go on with the keys that they have read."""
+    return int(statements.execute("SELECT coalesce(max(number), 0) FROM api_key_changes")[0][0])
 
 
 def _copy(source: Statements, target: Statements, table: str) -> int:

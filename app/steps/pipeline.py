@@ -36,6 +36,7 @@ from app.steps.prompted_tools import (
 )
 from app.steps.reasoning_parser import ReasoningStage
 from app.steps.repair import RepairStage
+from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
 from app.steps.stop_words import StopWordStage, stop_violations, stop_words
 from app.steps.system import add_default_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
@@ -187,6 +188,8 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
     can cut off.
     """
     stages: list[Stage | None] = []
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        stages.append(ReplyLengthStage(limit))
     if names := find_renamed(request, profile):
         stages.append(FunctionNameStage(names))
     if profile.inline_think != "off":
@@ -234,6 +237,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
     if request.params.get("repair_arguments"):
         traits["repair"] = True
+    if (limit := find_unreported_limit(request, profile)) is not None:
+        traits["limit"] = limit
     if (name := find_demanded_function(request)) is not None:
         traits["demanded"] = name
     if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:

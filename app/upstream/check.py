@@ -4,8 +4,8 @@ For `parley check-config --online`, `parley doctor`, and the page's form for a n
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Literal, TypeAlias, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -23,6 +23,9 @@ Found = TypeVar("Found")
 
 _KINDS_BY_OWNER = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library": "ollama"}
 
+_CONTEXT_FIELDS = ("max_model_len", "context_length", "context_window")
+"""vLLM and SGLang; OpenRouter; Groq and other gateways."""
+
 Result: TypeAlias = Literal["works", "no_list", "wrong_base_url", "key_refused", "failed"]
 
 
@@ -34,6 +37,8 @@ class UpstreamReport(Struct, frozen=True):
     advice: str = ""
     models: tuple[str, ...] = ()
     """The names that the server lists."""
+    contexts: Mapping[str, int] = {}
+    """How many tokens a prompt and its reply may have together, by model, where the server lists it."""
     missing: tuple[str, ...] = ()
     """A sentence for each configured model that the server does not list."""
     working_url: str | None = None
@@ -90,9 +95,17 @@ async def check_upstream(target: Target, wanted: Sequence[str], client: Upstream
         "works",
         f"works; models: {join_names(names)}",
         models=names,
+        contexts={row["id"]: tokens for row in rows if row.get("id") in names and (tokens := _find_context(row))},
         missing=missing,
         owner=owner if isinstance(owner, str) else None,
     )
+
+
+def _find_context(row: Mapping[str, Any]) -> int | None:
+    meta = row.get("meta")
+    found = [row.get(name) for name in _CONTEXT_FIELDS]
+    found.append(meta.get("n_ctx") if isinstance(meta, dict) else None)  # llama.cpp: that of one slot
+    return next((tokens for tokens in found if type(tokens) is int and tokens > 0), None)
 
 
 async def _report_failure(fault: Fault, target: Target, client: UpstreamClient) -> UpstreamReport:

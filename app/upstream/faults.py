@@ -94,7 +94,11 @@ MAX_WORDS = 8192
 _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern, re.IGNORECASE))
     for kind, pattern in (
-        ("tool_use_failed", r"tool_use_failed|failed to call a function"),
+        # llama.cpp: what the model wrote, mostly a call, cannot be read (ggml-org/llama.cpp issues 26381, 27025, 27733)
+        (
+            "tool_use_failed",
+            r"tool_use_failed|failed to call a function|model produced output that does not match the expected",
+        ),
         (
             "context_length_exceeded",
             r"context_length_exceeded|exceed_context_size|maximum context length|context (length|window|size) "
@@ -131,7 +135,10 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"must be passed back|unsupported_(parameter|value)|is not supported with this model|"
             r"(image|audio|video|vision|multimodal|file)s?( inputs?| content)? (is|are) not supported|"
             r"does not support (image|audio|video|vision|multimodal|file|tool|function)|"
-            r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type",
+            r"\d+ validation errors? for \w|requires? --(jinja|mmproj)|unsupported content\[\]\.type|"
+            # llama.cpp, with status 500 (tools/server/server-common.cpp, common/chat.cpp)
+            r"failed to (parse (messages|tools|tool call arguments)|load image or audio|tokenize prompt)|"
+            r"invalid base64 value|unknown reasoning format|cannot (use both json_schema and|specify) grammar",
         ),
         (
             "rate_limit",

@@ -36,6 +36,11 @@ class Price(Struct, frozen=True):
     """The prices of requests whose prompt has more tokens than a number, by rising numbers. They are those of the whole
     request, not only of the tokens above the number."""
 
+    @property
+    def is_free(self) -> bool:
+        numbers = (self.input, self.output, self.cached_input, self.cache_write, self.reasoning or 0)
+        return not any(numbers) and all(price.is_free for _, price in self.tiers)
+
     def find_tier(self, prompt_tokens: int) -> "Price":
         """Return the prices of a request whose prompt has this many tokens."""
         found = self

@@ -3,7 +3,9 @@
 import asyncio
 import json
 import logging
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from app.access.stored_keys import KeyRow, StoredKeys
 from app.api.key_watcher import KeyWatcher
 from app.config.settings import Settings, SettingsError
+from app.observe.logs import ConsoleFormatter, JsonFormatter
 from app.state import StateError
 from app.state.sqlite import SqliteDatabase
 
@@ -98,6 +101,32 @@ def test_after_a_rotation_both_keys_work_for_the_overlap(gateway: Running) -> No
     assert manage(gateway, "GET", "/alice").json["previous_until"] is not None
     third = manage(gateway, "POST", "/alice/rotate").json["key"]
     assert [chat(gateway, key).status for key in (first, second, third)] == [401, 401, 200]
+
+
+def test_an_expired_key_is_not_rotated(gateway: Running) -> None:
+    soon = datetime.now(UTC) + timedelta(seconds=0.3)
+    create(gateway, expires=soon.isoformat())
+    time.sleep(0.3)
+    error = manage(gateway, "POST", "/alice/rotate").json["error"]
+    assert (error["param"], error["status"]) == ("expires", 422) and "change it first" in error["message"]
+    assert manage(gateway, "PATCH", "/alice", {"expires": None}).status == 200
+    assert manage(gateway, "POST", "/alice/rotate").status == 200
+
+
+def test_a_key_in_place_of_a_name_is_neither_repeated_nor_logged(
+    gateway: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    key = create(gateway)
+    with caplog.at_level(logging.INFO):
+        answer = manage(gateway, "GET", f"/{key}")
+        body = json.dumps({"model": f"m {key}", "messages": [{"role": "user", "content": "x"}]}).encode()
+        gateway.ask("POST", "/v1/chat", [body], {"authorization": f"Bearer {key}"})
+        gateway.context.ended.report()
+    assert answer.status == 404 and "not the key itself" in answer.json["error"]["message"]
+    assert key.encode() not in answer.body
+    for formatter in (JsonFormatter(), ConsoleFormatter(color=False)):
+        lines = "".join(formatter.format(record) for record in caplog.records)
+        assert key not in lines and "/v1/keys/parley-…" in lines and "m parley-…" in lines
 
 
 def test_keys_outlive_the_process_and_other_processes_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app.config.access import find_highest_prices
+from app.config.access import find_free_models, find_highest_prices
 from app.config.load import load
 from app.config.mistakes import find_mistakes
 from app.config.prices import read_prices
@@ -123,6 +123,7 @@ limits = {{ spend_per_day = 1 }}
         "other": Price(0, 0, 0, 0),
     }
     assert find_highest_prices(settings)["other"] == Price(7, 10, 7, 7)
+    assert find_free_models(settings) == frozenset()
     file.write_text("no")
     with pytest.raises(SettingsError, match=r"prices\.file: .*is not valid JSON"):
         load({}, config)
@@ -196,3 +197,20 @@ def test_a_limit_of_spending_needs_prices(settings: dict[str, Any], words: list[
     mistakes = "\n".join(find_mistakes(Settings.model_validate({**settings, "upstreams": upstreams, "models": models})))
     assert bool(mistakes) is bool(words), mistakes
     assert [word for word in words if word not in mistakes] == []
+
+
+def test_a_model_is_free_if_whatever_answers_for_it_costs_nothing() -> None:
+    free: dict[str, Any] = {"input": 0, "output": 0}
+    rows: dict[str, Any] = {
+        "free": {"price": free},
+        "with_free": {"price": free, "fallbacks": ["free"]},
+        "with_paid": {"price": free, "fallbacks": ["with_free", "paid"]},
+        "with_unknown": {"price": free, "fallbacks_on_content_filter": ["unknown"]},
+        "paid": {"price": {"input": 0, "output": 1}},
+        "thinking": {"price": {**free, "reasoning": 1}},
+        "long": {"price": {**free, "tiers": [{"above_tokens": 10, "input": 0, "output": 1}]}},
+        "unknown": {},
+    }
+    models = {name: {"upstreams": "u", **row} for name, row in rows.items()}
+    settings = Settings.model_validate({"upstreams": {"u": {"base_url": "http://127.0.0.1:1"}}, "models": models})
+    assert find_free_models(settings) == {"free", "with_free"}

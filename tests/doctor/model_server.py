@@ -37,6 +37,7 @@ class FaultyServer(ScriptedServer):
         *models: str,
         key: str | None = None,
         owner: str = "someone",
+        context: int | None = None,
         tools: Reply = CALLED,
         reasoning: Reply = THOUGHT,
         huge: Reply = OK,
@@ -45,6 +46,7 @@ class FaultyServer(ScriptedServer):
     ) -> None:
         super().__init__()
         self._models, self._key, self._owner = models, key, owner
+        self._context = {} if context is None else {"max_model_len": context}
         self._tools, self._reasoning, self._huge = tools, reasoning, huge
         """The answers to a request with functions, to one without, and to one for very many tokens."""
         self._headers = {"date": date} if date else {}
@@ -59,7 +61,7 @@ class FaultyServer(ScriptedServer):
             quoted = request.headers.get("authorization")
             return json_reply(401, {"error": {"message": f"Incorrect API key: {quoted}"}})
         if request.method == "GET":
-            rows = [{"id": name, "owned_by": self._owner} for name in self._models]
+            rows = [{"id": name, "owned_by": self._owner, **self._context} for name in self._models]
             listed = json_reply(200, {"object": "list", "data": rows})
             return listed if self._hold is None else Reply(listed.chunks, 200, listed.headers, hold=self._hold)
         body = json.loads(request.body or b"{}")

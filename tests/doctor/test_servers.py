@@ -55,6 +55,21 @@ async def test_a_server_that_works_has_no_faults_and_gets_three_requests() -> No
     assert [body["max_tokens"] for body in server.questions] == [1024, 1_000_000, 1024]
 
 
+@pytest.mark.parametrize(("models", "shown"), [(["m"], True), (["m", "other"], True), (["other"], False)])
+async def test_the_context_of_a_configured_model_is_shown(models: list[str], shown: bool) -> None:
+    async with FaultyServer(*models, key=SECRET, context=4096) as server:
+        findings = await examine(f"{server.url}/v1")
+    assert ("context" in findings) is shown
+    assert not shown or findings["context"].message == "m: 4,096 tokens for a prompt and its reply"
+
+
+async def test_the_context_of_the_only_model_of_a_server_that_is_not_configured_is_shown() -> None:
+    for models in (("m",), ("m", "other")):
+        async with FaultyServer(*models, context=4096) as server:
+            findings = await examine_server(f"{server.url}/v1", None, QUICK)
+        assert [finding.check for finding in findings].count("context") == (len(models) == 1)
+
+
 async def test_nothing_listens() -> None:
     async with ScriptedServer() as server:
         url = server.url

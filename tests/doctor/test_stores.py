@@ -52,6 +52,8 @@ async def test_a_cluster_is_checked_at_one_of_its_nodes() -> None:
     ) as server:
         clustered(server)
         found = await cache(f"redis+cluster://127.0.0.1:{server.port}")
+        single = await cache(f"redis://127.0.0.1:{server.port}")
+    assert (single["redis"].status, "redis+cluster:" in single["redis"].advice) == ("problem", True)
     assert {check: finding.status for check, finding in found.items()} == {"redis": "ok", "eviction": "ok"}
 
 

@@ -284,6 +284,25 @@ def test_requests_are_refused_with_the_reason() -> None:
     run(SqliteDatabase(""), scenario)
 
 
+def test_a_model_that_costs_nothing_is_used_when_the_budget_is_spent() -> None:
+    async def scenario(spending: Spending, clock: Clock) -> None:
+        free = frozenset(["free"])
+        spent = Limits(spend_per_day=0.0, requests_per_minute=4)
+        for counter in (spending, None):
+            limiter = Limiter(spent, {"free": spent, "paid": spent}, spending=counter, free=free)
+            for _ in range(2):
+                reservation = await limiter.reserve(Owner(spent), "free", lambda: 4, 3, 4096)
+                assert reservation is not None
+                limiter.settle(reservation, 7, 0.0)
+            with pytest.raises(QuotaExceeded, match="may spend nothing"):
+                await limiter.reserve(Owner(spent), "paid", lambda: 4, 3, 4096)
+            limiter.set_limits(spent, {"free": spent}, {}, frozenset())
+            with pytest.raises(QuotaExceeded, match="may spend nothing"):
+                await limiter.reserve(Owner(spent), "free", lambda: 4, 3, 4096)
+
+    run(SqliteDatabase(""), scenario)
+
+
 def test_a_request_is_refused_while_money_cannot_be_counted() -> None:
     database = FragileDatabase("")
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from app.redis.connection import MAX_BYTES, Client, RedisConnection, RedisRejected, RedisUnanswered, RedisUnavailable
 
+from redis import exceptions
 from tests.cache.time_bounds import within
 from tests.redis_server import RedisServer, clustered, free_port, running_redis, running_sentinel
 
@@ -103,6 +104,17 @@ def test_a_refusal_says_why_and_is_no_outage(shared_redis: RedisServer) -> None:
             with pytest.raises(RedisRejected, match="WRONGTYPE"):
                 await link.call(lambda client: client.execute_command("LPUSH", "key", "x"))
         assert not link.is_open
+
+    run_with_breaker(RedisConnection(shared_redis.url), scenario)
+
+
+def test_a_cluster_that_is_named_as_a_single_server_is_recognized(shared_redis: RedisServer) -> None:
+    async def move(_: object) -> None:
+        raise exceptions.MovedError("15158 127.0.0.1:7603")
+
+    async def scenario(link: RedisConnection) -> None:
+        with pytest.raises(RedisRejected, match=r"it is a cluster, whose URL begins with redis\+cluster:"):
+            await link.call(move)
 
     run_with_breaker(RedisConnection(shared_redis.url), scenario)
 

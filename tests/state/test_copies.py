@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from app.access.stored_keys import KeyRow, StoredKeys
 from app.state import Database, StateError, open_database
 from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
 from app.usage.store import UsageStore
@@ -47,6 +48,21 @@ def test_a_backup_has_everything_and_replaces_what_was_there(database: Database,
         statements.execute("INSERT INTO spending VALUES ('x', 'd', 1, 0)")
     assert restore(database, file) == counted == count_rows(database)
     assert [value.value for value in read_values(database, "key A")] == [b"response:key A:5\xff"]
+
+
+def test_gateways_notice_that_their_api_keys_were_replaced(database: Database, tmp_path: Path) -> None:
+    empty, backup = tmp_path / "empty.db", tmp_path / "backup.db"
+    back_up(database, empty)
+    keys = StoredKeys(database)
+    keys.add(KeyRow("alice", "a" * 64, {}, "", 0.0, ""))
+    back_up(database, backup)
+    keys.revoke("alice", "root")
+    keys.add(KeyRow("bob", "b" * 64, {}, "", 0.0, ""))
+    for file, names in ((backup, ["alice"]), (backup, ["alice"]), (empty, [])):
+        known = keys.read_change()
+        restore(database, file)
+        change, rows = keys.read()
+        assert change > known and [row.name for row in rows] == names
 
 
 def test_what_is_no_backup_changes_nothing(database: Database, tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import json
 import os
@@ -43,6 +44,12 @@ def is_running(pid: int) -> bool:
 def child_pids(servers: McpServers) -> list[int]:
     pid = servers.process_id
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def kill_and_block(pid: int) -> None:
+    """Kill a process, so that the event loop finds the end of all its pipes at once."""
+    os.kill(pid, signal.SIGKILL)
+    time.sleep(0.2)
 
 
 # -- lists ----------------------------------------------------------------------------------
@@ -392,6 +399,21 @@ async def test_killing_the_tool_process_fails_the_call_and_leaves_no_child() -> 
         assert answers == ["Error: the server of the tool is not available: the tool process has ended"]
         await wait_for(lambda: not any(map(is_running, before)))
         assert text_of(await call(session, "echo")) == "{}"
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
+async def test_a_call_at_the_moment_at_which_the_tool_process_ends_fails_or_is_run() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        kill_and_block(servers.process_id or 0)
+
+        async def call_after(turns: int) -> str:
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return text_of(await call(session, "echo"))
+
+        answers = await asyncio.gather(*map(call_after, range(8)))
+    assert {*answers} <= {"{}", "Error: the server of the tool is not available: the tool process has ended"}
 
 
 async def test_a_child_has_no_variable_of_the_gateway_but_those_that_are_named(

@@ -63,6 +63,22 @@ async def test_a_list_without_models_is_no_fault(listed: Any) -> None:
     assert (report.works, report.lines, report.likely_kind) == (True, ["works; it lists no models"], None)
 
 
+@each_case(
+    ("fields", "tokens"),
+    [
+        ({"max_model_len": 32768}, 32768),
+        ({"meta": {"n_ctx": 4096, "n_ctx_train": 40960}}, 4096),
+        ({"context_length": 200000, "context_window": None}, 200000),
+        ({"max_model_len": 0, "meta": 1}, None),
+        ({"max_model_len": True}, None),
+        ({}, None),
+    ],
+)
+async def test_the_context_of_a_model_is_what_the_server_lists(fields: Any, tokens: int | None) -> None:
+    report = await check(serving("/v1/models", listed={"data": [{"id": "qwen3", **fields}, {"name": "x"}]}))
+    assert report.contexts == ({} if tokens is None else {"qwen3": tokens})
+
+
 @each_case("status", [401, 403])
 async def test_a_key_that_is_refused_is_to_be_corrected(status: int) -> None:
     router = respx.Router()

@@ -149,6 +149,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
         (413, "Request too large: prompt is too long", "context_length_exceeded"),
         (400, "Output data may contain inappropriate content. (data_inspection_failed)", "content_filter"),
         (400, "tool_use_failed", "tool_use_failed"),
+        (500, "The model produced output that does not match the expected peg-native format", "tool_use_failed"),
         (503, "Loading model", "overloaded"),
         (500, "Rate limit reached for requests", "rate_limit"),
         (400, "Incorrect API key provided", "authentication"),
@@ -159,6 +160,10 @@ def test_json_inside_a_message_is_unfolded() -> None:
         (500, "1 validation error for Request", "invalid_request"),
         (500, "This model does not support images", "invalid_request"),
         (500, "tools param requires --jinja flag", "invalid_request"),
+        (500, "Failed to parse tool call arguments as JSON: syntax error", "invalid_request"),
+        (500, "Failed to load image or audio file", "invalid_request"),
+        (500, "Unknown reasoning format: zz", "invalid_request"),
+        (500, "Cannot use both json_schema and grammar", "invalid_request"),
         (500, "1 validation errors:\n  {'loc': ('response',)}", "server_error"),
     ],
 )

@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 from app.cli import main
@@ -54,6 +55,19 @@ def test_a_table_or_json_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         ["key", "team", "requests"],
         ["a", "", "2"],
     ]
+
+
+def test_the_last_day_is_today_in_the_time_zone_of_the_settings(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    days = []
+    for zone in ("Etc/GMT+12", "Etc/GMT-14"):  # never the same day
+        monkeypatch.setitem(os.environ, "PARLEY_USAGE__TIME_ZONE", zone)
+        assert main(["usage"]) == 0
+        heading = capsys.readouterr().out.splitlines()[0]
+        assert heading.endswith(f"to {name_day(time.time(), ZoneInfo(zone))} ({zone})")
+        days.append(heading.split()[-2])
+    assert days[0] < days[1]
 
 
 def test_an_option_or_store_that_cannot_be_read_is_an_error_message(

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
 from app.chat.accumulator import is_json_object
-from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import BILLING_HEADER, CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
@@ -22,9 +22,6 @@ from app.formats.request_memory import keep, list_places, resume, validate_entri
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
-BILLING_HEADER = "x-anthropic-billing-header:"
-"""Claude Code begins a block of its system prompt with this. The block differs in every request, so that no server
-could reuse its cache of the prompt; it says nothing to a model."""
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
 INVALID_ARGUMENTS = "invalid_arguments"

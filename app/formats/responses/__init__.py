@@ -16,8 +16,9 @@ from app.formats.base import (
     WrittenMessages,
 )
 from app.formats.responses.parse import parse_items
+from app.formats.responses.response import error_body
 from app.formats.responses.schema import ResponsesItems
-from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, error_body
+from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder
 from app.formats.responses.write import write_items
 
 

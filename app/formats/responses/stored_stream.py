@@ -6,7 +6,8 @@ Each item comes whole, with one delta for each of its texts.
 from collections.abc import Iterator
 from typing import Any
 
-from app.formats.responses.stream import choose_end_type, write_event
+from app.formats.responses.events import write_event
+from app.formats.responses.response import choose_end_type
 
 _IN_PROGRESS: dict[str, Any] = {
     "status": "in_progress",

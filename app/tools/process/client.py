@@ -177,7 +177,8 @@ class _RunningProcess:
         self._reading = asyncio.create_task(self._read())
 
     def send(self, message: ToProcess) -> None:
-        if not self.has_ended:
+        """Send a message, unless the process ends: then its requests fail when its output has been read to the end."""
+        if not self.has_ended and not self._stdin.is_closing():  # uvloop may find the pipe closed first
             self._stdin.write(encode_frame(message))
 
     async def request(self, message: ListTools | CallTool, seconds: float) -> FromProcess:

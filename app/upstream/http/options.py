@@ -95,7 +95,7 @@ def _matches(no_proxy: str, url: httpx.URL) -> bool:
             if int(digits) != port:
                 continue
             word = name
-        word = word.strip("[]").removeprefix("*").lstrip(".")
+        word = word.strip("[]").removeprefix("*").strip(".")
         if word and (host == word or host.endswith(f".{word}")):
             return True
     return False

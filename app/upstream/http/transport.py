@@ -15,6 +15,7 @@ import httpx
 
 from app.upstream.http.connection import LINGER_SECONDS, UpstreamConnection
 from app.upstream.http.pool import Pool, PoolKey, ServerAddress
+from app.upstream.http.tunnel import ProxyRefused
 
 
 class ResponseBody(Protocol):
@@ -173,7 +174,7 @@ class PushTransport(httpx.AsyncBaseTransport):
         connection = self._pool.take_idle(address) or await self._pool.take(address, connect_seconds)
         try:
             await connection.request(head, body, read_seconds)
-            return connection
+            return connection if connection.status != _LOGIN_DEMANDED else _refuse_login(connection, address)
         except (httpx.NetworkError, httpx.RemoteProtocolError):
             connection.abort()
             if not connection.reused or connection.touched:
@@ -187,10 +188,22 @@ class PushTransport(httpx.AsyncBaseTransport):
         except BaseException:
             connection.abort()
             raise
-        return connection
+        return connection if connection.status != _LOGIN_DEMANDED else _refuse_login(connection, address)
 
     async def aclose(self) -> None:
         self._pool.close()
+
+
+_LOGIN_DEMANDED = 407
+
+
+def _refuse_login(connection: UpstreamConnection, address: ServerAddress) -> UpstreamConnection:
+    """Raise ProxyRefused if a proxy that is not a tunnel has answered in place of the server."""
+    proxy = address.pool_key.options.proxy
+    if proxy is None or address.scheme != "http":
+        return connection
+    connection.abort()
+    raise ProxyRefused(f"the proxy {proxy.host}:{proxy.port} answered {_LOGIN_DEMANDED}: it demands another login")
 
 
 def _head(request: httpx.Request, length: int) -> bytes:

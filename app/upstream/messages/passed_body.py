@@ -6,7 +6,7 @@ know are sent as they are.
 
 from typing import Any
 
-from app.chat.messages import ChatRequest
+from app.chat.messages import BILLING_HEADER, ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import list_entries
@@ -28,6 +28,8 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     body["model"] = model
     convert = _drop_unsigned if profile.unsigned_thinking == "drop" else _keep
     body["messages"] = list_entries(given["messages"], convert, profile.unsigned_thinking, request.known)
+    if profile.caches_prefixes and isinstance(system := body.get("system"), list):
+        body["system"] = [block for block in system if not _is_billing_header(block)]
     for name in ("temperature", "top_p", "top_k"):
         if name not in body and params.get(name) is not None:
             body[name] = params[name]
@@ -47,6 +49,11 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     ignored = sorted(_EXTENSIONS.intersection(given) - {"cache", "stop", *_THINKING})
     warnings += (f"{name} was not sent: this model's server has no such parameter" for name in ignored)
     return body, warnings
+
+
+def _is_billing_header(block: Any) -> bool:
+    text = block.get("text") if isinstance(block, dict) else None
+    return isinstance(text, str) and text.startswith(BILLING_HEADER)
 
 
 def _keep(message: Any) -> Any:

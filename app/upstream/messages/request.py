@@ -16,7 +16,7 @@ from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.upstream.api import should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
-from app.upstream.messages.thinking import Thinking, choose_thinking
+from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
 
 MAX_MARKS = 4
@@ -139,7 +139,7 @@ class _BodyBuilder:
     def _add_thinking(self) -> None:
         thinking = choose_thinking(self._params, self._profile, self._find_max_tokens(), self._paths)
         self._warnings += thinking.warnings
-        if thinking.field is not None and thinking.thinks:
+        if thinking.field is not None and thinking.thinks and obeys_anthropic(self._profile):
             why = self._find_conflict(thinking)
             if why is not None:
                 self._warnings.append(f"thinking was left out of this request: {why}")
@@ -147,6 +147,8 @@ class _BodyBuilder:
         self._body["max_tokens"] = thinking.max_tokens
         if thinking.field is not None:
             self._body["thinking"] = thinking.field
+        if thinking.variables is not None:
+            self._body["chat_template_kwargs"] = thinking.variables
         if thinking.effort is not None:
             self._body["output_config"] = {"effort": thinking.effort}
 
@@ -186,7 +188,7 @@ class _BodyBuilder:
 
     def _add_sampling(self) -> None:
         thinking = self._body.get("thinking")
-        thinks = thinking is not None and thinking["type"] != "disabled"
+        thinks = thinking is not None and thinking["type"] != "disabled" and obeys_anthropic(self._profile)
         temperature, most = self._params.get("temperature"), self._profile.max_temperature
         if temperature is not None and thinks and temperature != 1:
             self._warn_unsent("temperature", "the model thinks, and its server then takes no other than 1")
@@ -245,7 +247,7 @@ class _BodyBuilder:
                 self._refuse(path, "is set by the gateway: leave it out of extra_body")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self._refuse(path, "is not a field that this model's server accepts")
-            elif name in SERVER_PARAMS and name not in _OWN_FIELDS:
+            elif name in SERVER_PARAMS and name not in _OWN_FIELDS and not self._has_variables(name):
                 if value is not None:
                     self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
             elif name == "tools" and isinstance(value, list):
@@ -253,6 +255,10 @@ class _BodyBuilder:
             else:
                 ours = self._body.get(name)
                 self._body[name] = {**ours, **value} if isinstance(ours, dict) and isinstance(value, dict) else value
+
+    def _has_variables(self, name: str) -> bool:
+        """Whether this is the field of the chat template's variables, and the server has it."""
+        return name == "chat_template_kwargs" and self._profile.thinking_switch == name
 
     def _limit_marks(self) -> None:
         """Leave only the last cache marks, as many as the API takes: those save the most."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from app.chat.messages import RequestPaths
 from app.params import PREFERRED_EFFORT
 from app.profiles import Profile
-from app.upstream.chat_completions.thinking import choose_effort
+from app.upstream.chat_completions.thinking import choose_effort, write_thinking
 
 MIN_BUDGET, MAX_BUDGET = 1024, 32_000
 """The smallest budget of the API (platform.claude.com, extended thinking), and the largest that an effort becomes."""
@@ -21,6 +21,8 @@ class Thinking(NamedTuple):
     """`output_config.effort`."""
     max_tokens: int
     warnings: tuple[str, ...] = ()
+    variables: dict[str, Any] | None = None
+    """`chat_template_kwargs`, for servers that switch thinking by them."""
 
     @property
     def thinks(self) -> bool:
@@ -35,6 +37,8 @@ def choose_thinking(
     own, preferred = params.get("reasoning_effort"), params.get(PREFERRED_EFFORT)
     most = profile.default_max_tokens if max_tokens is None else max_tokens
     wants = enabled is True or (budget or 0) > 0 or own not in (None, "none")
+    if profile.thinking_switch == "chat_template_kwargs":
+        return _set_variables(params, profile, most, paths)
     if profile.thinking_switch == "none":
         warnings = tuple(
             f"{paths.param(name)} was not sent: this model does not think"
@@ -53,6 +57,22 @@ def choose_thinking(
     share = most * _SHARES.get(own or "high", _SHARES["medium"]) // 100
     name = "reasoning_effort" if own is not None else "enable_thinking"
     return _limit_budget(min(max(share, MIN_BUDGET), MAX_BUDGET), max_tokens, profile, paths.param(name))
+
+
+def obeys_anthropic(profile: Profile) -> bool:
+    """Whether the server refuses beside thinking what Anthropic's refuses: a temperature, a demanded call."""
+    return profile.thinking_switch != "chat_template_kwargs"
+
+
+def _set_variables(params: Mapping[str, Any], profile: Profile, most: int, paths: RequestPaths) -> Thinking:
+    """Write what chat completions have in fields of their own: the chat template reads it, except for the budget."""
+    fields, warnings = write_thinking(params, profile, paths)
+    variables = dict(fields.get("chat_template_kwargs", {}))
+    if "reasoning_effort" in fields:
+        variables["reasoning_effort"] = fields["reasoning_effort"]
+    budget = fields.get("thinking_budget")
+    field = None if budget is None else {"type": "enabled", "budget_tokens": budget}
+    return Thinking(field, None, most, tuple(warnings), variables or None)
 
 
 def _adapt(

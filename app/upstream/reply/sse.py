@@ -108,6 +108,8 @@ class UsualDecoder(Protocol[T_co]):
 
 _ERROR_NAME = re.compile(rb"(?:.*[^a-z])?(?:error|exception|failed|failure)", re.IGNORECASE)
 """The names of events whose data are an error: `error`, `response.failed`, `exception`."""
+_FIELD_NAMES = (b"event", b"data", b"id", b"retry", _BOM)
+"""What the first line of a stream begins with."""
 MAX_EVENT_BYTES = 64 * 1024 * 1024
 _MIN_RUN = 3
 """Fewer events are decoded one after the other."""
@@ -349,7 +351,8 @@ class EventReader(Generic[T]):
             return out
         rest = self._lines.close()
         for line in rest:
-            out += self.feed(line + b"\n")
+            if not any(name.startswith(line) for name in _FIELD_NAMES):
+                out += self.feed(line + b"\n")
         if self._parts or self._error_event:
             self._dispatch(out)
         if self._document:
@@ -358,5 +361,15 @@ class EventReader(Generic[T]):
                 out.append(self._decode(document))
             except ValueError:
                 out.append(MalformedData(document[:500]))
-        # A last line that has no end and is not JSON was cut off: that is an incomplete reply, not malformed data.
-        return [item for item in out if not (rest and isinstance(item, MalformedData))]
+        # A last line that has no end and is not whole was cut off: that is an incomplete reply, not malformed data.
+        return [item for item in out if not (rest and self._is_part(item))]
+
+    def _is_part(self, item: T | StreamDone | ErrorEvent | MalformedData) -> bool:
+        """Whether an item is not a whole JSON value. An error may be a text."""
+        if not isinstance(item, ErrorEvent) or item.data.lstrip()[:1] != b"{":
+            return isinstance(item, MalformedData)
+        try:
+            self._decode(item.data)
+        except ValueError:
+            return True
+        return False

@@ -20,7 +20,7 @@ from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
 from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
-from app.openai_messages.messages import shorten_call_id, split_results
+from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
@@ -32,7 +32,6 @@ _SERVER_ITEM = re.compile(
 _CLIENT_ITEMS = frozenset(
     ("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output", "computer_call_output")
 )
-_NO_ARGUMENTS = ("", "null", "[]", '""')
 
 _KINDS = {"reasoning": "reasoning", "text": "text", "media": "text", "tool_call": "call", "tool_result": "result"}
 
@@ -150,7 +149,7 @@ class _Writer:
                     texts += (*self._take_thoughts(), _write_answer(content, message.extra))
                 for part in parts:
                     if isinstance(part, ToolCall):
-                        item = _write_call(shorten_call_id(next(grouped).id, self._profile), part)
+                        item = _write_call(shorten_call_id(next(grouped).id, self._profile), part, self._profile)
                         customs.update([item["call_id"]] if item["type"] == "custom_tool_call" else [])
                         calls += (*self._take_thoughts(), item)
         self._items += texts
@@ -259,7 +258,7 @@ def _write_answer(content: str, extra: Mapping[str, Any]) -> Json:
     return message if phase is None else message | {"phase": phase}
 
 
-def _write_call(id_: str, call: ToolCall) -> Json:
+def _write_call(id_: str, call: ToolCall, profile: Profile) -> Json:
     opaque = {name: value for name in ("namespace", "caller") if (value := _get_opaque(call.extra, name)) is not None}
     if _get_opaque(call.extra, "custom") is True:
         return {
@@ -268,7 +267,7 @@ def _write_call(id_: str, call: ToolCall) -> Json:
             "name": call.name,
             "input": unwrap_input(call.arguments),
         } | opaque
-    arguments = "{}" if call.arguments.strip() in _NO_ARGUMENTS else call.arguments
+    arguments = write_arguments(call.arguments, profile)
     return {"type": "function_call", "call_id": id_, "name": call.name, "arguments": arguments} | opaque
 
 

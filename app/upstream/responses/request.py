@@ -197,6 +197,8 @@ class _Options:
             return
         if self._profile.thinking_budget == "thinking_budget":
             self.fields["thinking_budget"] = budget
+        elif self._profile.thinking_budget == "thinking_budget_tokens":
+            self.fields |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
         else:
             self._warn_unsent("thinking_budget", _NO_PARAMETER)
 

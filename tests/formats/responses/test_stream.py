@@ -9,7 +9,8 @@ from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, T
 from app.formats import FORMATS
 from app.formats.base import HEARTBEAT, Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
-from app.formats.responses.stream import ResponseEventEncoder, describe_unstored
+from app.formats.responses.response import describe_unstored
+from app.formats.responses.stream import ResponseEventEncoder
 from app.formats.seal import Seal, read_seal
 
 from tests.each_case import each_case

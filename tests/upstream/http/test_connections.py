@@ -67,7 +67,8 @@ class ConnectProxy(HttpServer):
         self.heads.append(head)
         if not head.startswith(b"CONNECT "):
             await reader.readexactly(2)
-            writer.write(ANSWER)
+            refusal = b"HTTP/1.1 %b\r\ncontent-length: 0\r\n\r\n" % self.status
+            writer.write(ANSWER if self.status.startswith(b"200") else refusal)
             await writer.drain()
             await reader.read()
             return
@@ -155,6 +156,17 @@ async def test_a_proxy_that_refuses_is_named(status: bytes, expected: str) -> No
     cause = causes.find_connect_cause(raised.value, tls=True)
     assert cause.word == "proxy_refused" and expected in cause.text
     assert transport.open_connections == 0
+
+
+async def test_a_proxy_that_demands_another_login_is_not_a_server_that_answers() -> None:
+    transport, proxy = PushTransport(), ConnectProxy(b"407 Proxy Authentication Required")
+    async with listening(proxy):
+        options = ConnectionOptions(proxy=Proxy("http", "127.0.0.1", proxy.port, None))
+        with pytest.raises(httpx.ConnectError) as raised:
+            await send(transport, "http://model.invalid:9/v1", options)
+        assert await send(transport, f"http://127.0.0.1:{proxy.port}/v1", ConnectionOptions()) == b""
+    cause = causes.find_connect_cause(raised.value, tls=False)
+    assert cause.word == "proxy_refused" and "answered 407" in cause.text
 
 
 async def test_a_proxy_that_is_not_there_is_not_the_server() -> None:

@@ -29,6 +29,7 @@ HTTPS = {"HTTPS_PROXY": "http://p:3128"}
         (HTTPS | {"NO_PROXY": "[fd00::1]"}, "https://[fd00::1]/v1", None),
         (HTTPS | {"NO_PROXY": "api.example.com:8443"}, "https://api.example.com:8443/v1", None),
         (HTTPS | {"NO_PROXY": "api.example.com:8443"}, "https://api.example.com/v1", "http://p:3128"),
+        (HTTPS | {"NO_PROXY": "example.com."}, "https://api.example.com/v1", None),
         (HTTPS | {"NO_PROXY": "API.Example.com"}, "https://api.example.com./v1", None),
     ],
 )

@@ -74,3 +74,23 @@ def test_the_quicker_of_two_apis_wins(path: str) -> None:
     frames = [json.loads(line[5:]) for line in body.splitlines() if line.startswith("data: {")]
     assert not any(frame.get("type") == "error" or "error" in frame for frame in frames)
     assert ("from messages" in body) is not ("from chat" in body)
+
+
+READS_A_PART = {**UPSTREAMS, "messages": {**UPSTREAMS["messages"], "kind": "llamacpp"}}
+
+
+@pytest.mark.parametrize(
+    ("servers", "warned"), [(["messages"], ""), (["messages", "other"], "the server reads only a part of its API")]
+)
+def test_a_body_is_translated_for_a_server_that_reads_only_a_part_of_its_api(servers: list[str], warned: str) -> None:
+    server = ModelServer(lambda _: streamed(EVENTS))
+    upstreams = {**READS_A_PART, "other": {**UPSTREAMS["messages"], "base_url": "http://other.test/v1"}}
+    rows = [{"name": name, "priority": place} for place, name in enumerate(servers, 1)]
+    settings = {"upstreams": upstreams, "models": {"m": {"upstreams": rows}}, "cache": {"url": "null:"}}
+    thinking = {"thinking": {"type": "disabled"}, "unknown_field": 1}
+    with Running({**settings, "server": {"log_level": "error"}}, server) as gateway:
+        answered = gateway.post("/v1/messages", ASK | thinking)
+    sent = json.loads(server.requests[0].content)
+    assert answered.status == 200 and "thinking" not in sent and "unknown_field" not in sent
+    assert sent["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False}
+    assert warned in answered.body.decode() and ("translated" in answered.body.decode()) is bool(warned)

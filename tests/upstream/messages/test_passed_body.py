@@ -54,3 +54,17 @@ def test_unsigned_thinking_is_dropped_where_the_server_takes_none() -> None:
     loose = PROFILE.model_copy(update={"unsigned_thinking": "send"})
     request = ChatRequest("m", (), passed=PassedBody("messages", {"messages": given}))
     assert build_passed(request, "up", loose)[0]["messages"] == given
+
+
+@each_case(("kind", "kept"), [("anthropic", 3), ("anthropic_compatible", 3), ("vllm", 2), ("deepseek", 2)])
+def test_the_billing_header_is_left_out_where_the_server_keeps_the_beginnings_of_prompts(kind: str, kept: int) -> None:
+    header = {"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=a5145;"}
+    given: dict[str, Any] = {
+        "messages": MESSAGES,
+        "system": [header, {"type": "text", "text": "You are Claude Code"}, "odd"],
+    }
+    request = ChatRequest("m", (), passed=PassedBody("messages", given))
+    body, warnings = build_passed(request, "up", find_profile(kind, "messages"))
+    assert body["system"] == given["system"][-kept:] and not warnings
+    plain = ChatRequest("m", (), passed=PassedBody("messages", given | {"system": "x-anthropic-billing-header: a"}))
+    assert build_passed(plain, "up", find_profile(kind, "messages"))[0]["system"] == "x-anthropic-billing-header: a"

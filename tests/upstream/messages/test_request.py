@@ -278,3 +278,22 @@ def test_a_turn_with_a_text_before_its_calls_has_no_thought() -> None:
     picture = Message("user", (Media("image", ("http://x.test/a",)),))
     body, warnings = write(USER, Message("assistant", (Text("a"),)), picture, thinking_budget=2000)
     assert body["thinking"]["type"] == "enabled" and not warnings
+
+
+def test_beside_thinking_llamacpp_takes_every_option_and_variables_of_the_template() -> None:
+    asked = {"enable_thinking": True, "thinking_budget": 5, "temperature": 1.5, "top_k": 3, "tool_choice": "f"}
+    extra = {"chat_template_kwargs": {"lang": "en"}, "mirostat": 2}
+    body, warnings = write(USER, kind="llamacpp", tools=(FUNCTION,), **asked, extra_body=extra)
+    assert {name: value for name, value in body.items() if name not in ("model", "messages", "tools", "stream")} == {
+        "max_tokens": 8192,
+        "tool_choice": {"type": "any"},
+        "thinking": {"type": "enabled", "budget_tokens": 5},
+        "temperature": 1.5,
+        "top_k": 3,
+        "chat_template_kwargs": {"enable_thinking": True, "thinking": True, "lang": "en"},
+    }
+    assert len(warnings) == 1 and "mirostat" in warnings[0]
+
+
+def test_the_choice_none_leaves_out_the_functions_for_llamacpp() -> None:
+    assert "tools" not in write(USER, kind="llamacpp", tools=(FUNCTION,), tool_choice="none")[0]

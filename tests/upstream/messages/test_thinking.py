@@ -15,6 +15,8 @@ def enabled(budget: int, **fields: Any) -> dict[str, Any]:
     return {"type": "enabled", "budget_tokens": budget, **fields}
 
 
+LLAMACPP = find_profile("llamacpp", "messages")
+ON, OFF = ({"enable_thinking": switch, "thinking": switch} for switch in (True, False))
 BUDGET, NONE = {"thinking_switch": "budget"}, {"thinking_switch": "none"}
 
 
@@ -53,3 +55,26 @@ def test_thinking_is_what_the_model_takes(
     assert (thinking.field, thinking.effort, thinking.max_tokens) == (field, effort, max_tokens)
     assert len(thinking.warnings) == warned
     assert thinking.thinks is (field is not None and field["type"] != "disabled")
+
+
+@each_case(
+    ("params", "budget", "variables", "warned"),
+    [
+        ({}, None, None, 0),
+        ({"enable_thinking": False, "thinking_budget": 5}, None, OFF, 0),
+        ({"enable_thinking": True}, None, ON, 0),
+        ({"reasoning_effort": "none"}, None, OFF, 0),
+        ({"reasoning_effort": "low"}, None, {"reasoning_effort": "low"}, 0),
+        ({"preferred_effort": "low"}, None, None, 0),
+        ({"thinking_budget": 5}, 5, None, 0),
+        ({"enable_thinking": True, "thinking_budget": 5}, 5, ON, 0),
+    ],
+)
+def test_thinking_is_switched_by_variables_of_the_template(
+    params: Any, budget: int | None, variables: Any, warned: int
+) -> None:
+    thinking = choose_thinking(params, LLAMACPP, 3, CHAT_PATHS)
+    assert thinking.field == (None if budget is None else enabled(budget))
+    assert (thinking.variables, thinking.effort, thinking.max_tokens, len(thinking.warnings)) == (
+        *(variables, None, 3, warned),
+    )

@@ -102,6 +102,23 @@ def test_a_document_without_an_end_is_malformed() -> None:
     assert found.data == b'{\n"a":'
 
 
+@pytest.mark.parametrize(
+    ("body", "errors", "junk"),
+    [
+        *((beginning, [], b"") for beginning in (b"eve", b"event: error\nda", b": ping\n\nret", b"\xef\xbb")),
+        (b"Bad Gate", [], b"Bad Gate"),
+        (b'event: error\ndata: {"message": "n', [], b""),
+        (b'event: error\ndata: {"message": "no"}', [b'{"message": "no"}'], b""),
+        (b"event: error\ndata: no wa", [b"no wa"], b""),
+    ],
+)
+def test_the_beginning_of_a_field_or_of_an_error_is_nothing(body: bytes, errors: list[bytes], junk: bytes) -> None:
+    reader = EventReader(msgspec.json.decode)
+    found = reader.feed(body) + reader.close(clean=True)
+    assert [item.data for item in found if isinstance(item, ErrorEvent)] == errors
+    assert (len(found), reader.junk) == (len(errors), junk)
+
+
 def test_a_line_end_between_two_reads_is_one_line_end() -> None:
     reader = EventReader(msgspec.json.decode)
     parts = [b'data: {"a":1}\r', b"\n", b"\r", b"\n", b'data: {"b":2}\r\n\r\n']

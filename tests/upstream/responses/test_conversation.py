@@ -161,3 +161,14 @@ def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_resu
     ids = [item["call_id"] for item in written.items[1:]]
     assert ids[:2] == ids[2:] and ids[0] == longest and len(ids[1]) < 64
     assert written.items[-1]["type"] == "custom_tool_call_output"
+
+
+@each_case(
+    ("arguments", "sent"),
+    [("", "{}"), ('{"a": 1}', '{"a": 1}'), ("{not json", '{"_raw": "{not json"}'), ("[1]", '{"_raw": "[1]"}')],
+)
+def test_arguments_that_are_no_object_are_wrapped_unless_the_server_takes_them(arguments: str, sent: str) -> None:
+    said = answer(ToolCall("f", arguments, "a"))
+    assert write(USER, said, result("a")).items[1]["arguments"] == sent
+    lenient = OTHER.model_copy(update={"valid_arguments": False})
+    assert write(USER, said, result("a"), profile=lenient).items[1]["arguments"] == (arguments or "{}")

@@ -268,7 +268,7 @@ def test_events_without_numbers_get_none() -> None:
 
 
 def test_custom_tools_and_namespaces_are_functions_for_a_server_that_knows_only_those() -> None:
-    settings = {**SETTINGS, "upstreams": {"s": {**SETTINGS["upstreams"]["s"], "kind": "llamacpp"}}}
+    settings = {**SETTINGS, "upstreams": {"s": {**SETTINGS["upstreams"]["s"], "kind": "sglang"}}}
     patch = {"type": "custom", "name": "apply_patch", "description": "d"}
     inner = {"type": "function", "name": "js", "parameters": {"type": "object", "properties": {}}}
     tools = [patch, {"type": "namespace", "name": "mcp__repl", "description": "d", "tools": [inner]}]

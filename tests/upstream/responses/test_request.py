@@ -86,6 +86,12 @@ def test_reasoning_has_an_effort_and_a_summary(
     assert (body.get("reasoning"), len(warnings)) == (reasoning, warned)
 
 
+def test_a_budget_has_the_names_that_llamacpp_reads() -> None:
+    body, warnings = build_body({"thinking_budget": 5}, find_profile("llamacpp", "responses"))
+    assert (body["thinking_budget_tokens"], body["reasoning_budget_tokens"], warnings) == (5, 5, [])
+    assert "thinking_budget" not in body
+
+
 @each_case(("most", "sent", "warned"), [(5, 16, 1), (20, 20, 0), (500, 100, 1)])
 def test_a_limit_stays_within_what_the_server_takes(most: int, sent: int, warned: int) -> None:
     body, warnings = build_body({"max_tokens": most}, OPENAI.model_copy(update={"max_output_tokens": 100}))
