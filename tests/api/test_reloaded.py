@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import hashlib
+import time
 import weakref
 from typing import Any
 
@@ -65,6 +66,9 @@ def test_what_a_reload_replaces_is_freed_without_the_garbage_collector() -> None
             assert context.reloader is not None
             assert gateway.loop.run_until_complete(context.reloader.reload())
             assert gateway.post("/v1/chat", QUESTION).status == 200
+            end = time.monotonic() + 5
+            while any(each() for each in replaced) and time.monotonic() < end:
+                time.sleep(0.01)  # the thread that has made the new configuration may not have ended its work
             assert [each() for each in replaced] == [None] * 3
         finally:
             gc.enable()
