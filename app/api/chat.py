@@ -41,7 +41,7 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
-from app.limits import Limiter
+from app.limits import Limiter, Reservation
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
@@ -255,7 +255,7 @@ class ChatEndpoint(Generic[Parsed]):
                 memory = context.open_request_memory(scope, raw)
                 request.is_large = is_large(raw, memory)
                 if request.is_large or not has_few_values(raw, memory, server.max_json_values):
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                    await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
                 is_long = len(raw) > LARGE_BYTES
                 if is_long and not request.is_large:
                     await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing
@@ -395,14 +395,7 @@ class ChatEndpoint(Generic[Parsed]):
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
-        conversation = parsed.request
-        reservation = await limiter.reserve(
-            request.caller,
-            route.model,
-            lambda: estimate_prompt_tokens(conversation),
-            find_max_tokens(route.defaults, conversation.params),
-            DEFAULT_REPLY_TOKENS,
-        )
+        reservation = await reserve_limits(limiter, request, route, parsed.request)
         if reservation is not None:
             request.record.record_reservation(reservation)
             request.scope["state"]["response_headers"].extend(reservation.headers)
@@ -530,6 +523,19 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
     if caller.models is not None:
         caller.check_model(model, route.model)
     return route
+
+
+async def reserve_limits(
+    limiter: Limiter, request: RequestInProgress, route: ModelRoute, conversation: ChatRequest
+) -> Reservation | None:
+    """Reserve the limits of one call to a model; None if it has none. Raises RateLimited or QuotaExceeded."""
+    return await limiter.reserve(
+        request.caller,
+        route.model,
+        lambda: estimate_prompt_tokens(conversation),
+        find_max_tokens(route.defaults, conversation.params),
+        DEFAULT_REPLY_TOKENS,
+    )
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:

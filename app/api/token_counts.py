@@ -66,7 +66,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 memory = context.open_request_memory(scope, raw)
                 large = is_large(raw, memory)
                 if large or not has_few_values(raw, memory, server.max_json_values):
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                    await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
                 parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                 if isinstance(parsed, UnresolvedRequest):
                     assert self._find_stored is not None

@@ -191,8 +191,8 @@ def _make_passthrough_route(
 ) -> ModelRoute:
     assert settings.passthrough is not None
     deployment = _make_deployment(settings, targets, model, settings.passthrough, model)
-    told = deployment.profile.session_header is not None
-    return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=told)
+    reads = deployment.profile.session_header is not None
+    return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads)
 
 
 def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "prompt"]:

@@ -271,7 +271,11 @@ def test_a_key_belongs_to_a_team_of_the_configuration(tmp_path: Path) -> None:
         key = create(gateway, team="blue")
         assert chat(gateway, key).status == 403
     with Running(settings(tmp_path), ModelServer()) as gateway:  # the team was removed
-        assert chat(gateway, key).status == 403
+        refused = chat(gateway, key)
+        assert (refused.status, manage(gateway, "GET", "/alice").json["team"]) == (403, "blue")
+        assert "its team 'blue' is not in the configuration" in refused.json["error"]["message"]
+        assert manage(gateway, "PATCH", "/alice", {"team": None}).status == 200
+        assert chat(gateway, key).status == 200
 
 
 def test_a_limit_of_spending_needs_prices(gateway: Running) -> None:

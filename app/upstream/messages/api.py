@@ -4,7 +4,7 @@ from app.profiles import Profile
 from app.upstream.api import Api
 from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
 from app.upstream.messages.conversation import write_beginning
-from app.upstream.messages.decoder import decode, decode_kept
+from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import strip_reasoning
 from app.upstream.messages.request import build
@@ -13,11 +13,13 @@ from app.upstream.reply.sse import EventReader
 
 
 def make_reader(reply_id: str) -> ReplyReader:
-    return ReplyReader(EventReader(decode), MessageAssembler(reply_id))
+    decoder = ObjectDecoder(decode)
+    return ReplyReader(EventReader(decoder.decode, decoder), MessageAssembler(reply_id))
 
 
 def make_passing_reader(reply_id: str) -> ReplyReader:
-    return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
+    decoder = ObjectDecoder(decode_kept)
+    return ReplyReader(EventReader(decoder.decode, decoder), PassingAssembler(reply_id))
 
 
 def list_headers(profile: Profile) -> tuple[tuple[bytes, bytes], ...]:

@@ -6,8 +6,8 @@ Several may be open at once. What a block has for the client (text, thinking, a 
 the server wants back unchanged becomes an item of `reasoning_details` at its place: the signature of a thinking block,
 redacted thinking, and every block that is not for the client (server tools and their results, compaction).
 
-Nearly every event is a delta that adds to one text. `_feed_text_part` takes those, with the same result as
-`_take_object`, which takes every event.
+Nearly every event is a delta that adds to one text, which the decoder has found to be like an earlier one.
+`_extend_run` takes those, with the same result as `_take_object`, which takes every event.
 
 A reply is whole with a stop reason, or with `message_stop` after a block. Anything else is an incomplete reply.
 """
@@ -15,22 +15,24 @@ A reply is whole with a stop reason, or with `message_stop` after a block. Anyth
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, Passed, ReasoningDelta, TextDelta
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
-from app.upstream.messages.decoder import decode_object, keep, write_line
-from app.upstream.messages.objects import KeptObject, RaggedObject, TextPart
+from app.upstream.messages.decoder import decode, decode_kept
+from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import normalize_usage
+from app.upstream.reply.usual_decoder import RepeatedEvent
 
 MAX_BLOCKS = 10_000
 """The limit of one reply."""
@@ -68,6 +70,9 @@ class _Block:
         """The number of the call among those of the reply."""
 
 
+_Item: TypeAlias = dict[str, Any] | RepeatedEvent | StreamDone | ErrorEvent | MalformedData
+
+
 class MessageAssembler:
     """Takes the items of each read and returns events, the last of them exactly one `Finish` or `Failed`."""
 
@@ -85,6 +90,12 @@ class MessageAssembler:
     _last_received = 0
     _call_count = 0
     _block_count = 0
+    _run: _Block | None = None
+    """The block that the last repeated event was a delta of."""
+    _run_kind = ""
+    """The type of this delta."""
+    _earlier: object = None
+    """Events that are like this one go on by `_extend_run`: nothing but such events came since it was fed."""
     _has_thought_text = False
     """Whether the reasoning that is held has any text, so that a message holds them."""
 
@@ -111,14 +122,16 @@ class MessageAssembler:
     def read_usage(self) -> dict[str, Any] | None:
         return normalize_usage(self._usage)
 
-    def feed(self, items: Sequence[TextPart | dict[str, Any] | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[_Item]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
                 break
-            if type(item) is TextPart:
-                self._feed_part(item, out)
-            elif isinstance(item, dict):
+            if type(item) is RepeatedEvent:
+                self._feed_repeated(item, out)
+                continue
+            self._earlier = None
+            if isinstance(item, dict):
                 self._feed_object(item, out)
             elif type(item) is ErrorEvent:
                 self._on_error(faults.from_body(item.data, None), out)
@@ -126,30 +139,37 @@ class MessageAssembler:
                 self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         return out
 
-    def _feed_part(self, part: TextPart, out: list[Event]) -> None:
-        if not self._feed_text_part(part, out):
-            self._take_object(decode_object(part.data), out)
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        """Take an event like an earlier one."""
+        if item.earlier is self._earlier:
+            self._extend_run(item.text, out)
+            return
+        value = decode(item.get_json())
+        self._take_object(value, out)
+        if self._begin_run(value):
+            self._earlier = item.earlier
+
+    def _begin_run(self, value: dict[str, Any]) -> bool:
+        """Let `_extend_run` take the deltas that are like this one, if adding their text is all that is to be done."""
+        block, kind = self._blocks.get(_read_index(value)), value["delta"]["type"]
+        if block is None or (kind != "input_json_delta" and _BLOCK_OF_DELTA[kind] != block.type):
+            return False
+        self._run, self._run_kind = block, kind
+        return True
+
+    def _extend_run(self, text: str, out: list[Event]) -> None:
+        block = self._run
+        assert block is not None
+        self._received += 1
+        if self._run_kind == "text_delta":
+            self._add_text(block, text, out, ragged=False)
+        elif self._run_kind == "input_json_delta":
+            self._add_input(block, text, out)
+        else:
+            self._add_thinking(block, text, out, ragged=False)
 
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
         self._take_object(value, out)
-
-    def _feed_text_part(self, part: TextPart, out: list[Event]) -> bool:
-        """Take a delta that does nothing but add to the text of an open block. Any other is left alone: False."""
-        block = self._blocks.get(part.index)
-        if block is None or block.half:
-            return False
-        delta = part.delta
-        kind = delta.type
-        if kind == "input_json_delta":
-            self._add_input(block, delta.partial_json, out)
-        elif _BLOCK_OF_DELTA[kind] != block.type:
-            return False
-        elif kind == "text_delta":
-            self._add_text(block, delta.text, out, ragged=False)
-        else:
-            self._add_thinking(block, delta.thinking, out, ragged=False)
-        self._received += 1
-        return True
 
     def _take_object(self, value: dict[str, Any], out: list[Event]) -> None:
         type_ = value.get("type")
@@ -240,7 +260,7 @@ class MessageAssembler:
 
     def _add_usage(self, holder: Mapping[str, Any]) -> None:
         """Each number that is not null replaces the earlier one, also by 0: servers estimate at the start of a reply,
-        and GLM and Vercel's gateway tell the input only at its end."""
+        and GLM and Vercel's gateway report the input only at its end."""
         usage = holder.get("usage")
         if isinstance(usage, dict):
             self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
@@ -424,8 +444,8 @@ class MessageAssembler:
             self._calls.seal_last_call(text, out)
 
     def _close_thoughts(self, out: list[Event]) -> None:
-        """Add the signatures of thinking blocks to their message, each with the text that it signs where the message
-        does not tell it: one of several blocks, or one without text."""
+        """Add the signatures of thinking blocks to their message, each with the text that it signs where that does not
+        follow from the message: for one of several blocks, and for one without text."""
         thoughts, self._thoughts = self._thoughts, []
         if thoughts and self._opaque:
             self._place_opaque(NEXT_MESSAGE, out)
@@ -520,13 +540,19 @@ class PassingAssembler(MessageAssembler):
         self._passed: list[Event] = []
         self._has_begun = False
 
-    def _feed_part(self, part: TextPart, out: list[Event]) -> None:
-        if not self._has_begun:
-            self._feed_object(keep(decode_object(part.data), part.data), out)
+    @override
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        data = item.get_json()
+        if item.earlier is self._earlier:
+            out.append(Passed("content_block_delta", data.decode()))
+            self._extend_run(item.text, out)
             return
-        out.append(Passed(part.type, write_line(part.data)))
-        super()._feed_part(part, out)
+        value = decode_kept(data)
+        self._feed_object(value, out)
+        if self._has_begun and self._begin_run(value):
+            self._earlier = item.earlier
 
+    @override
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
         brought: list[Event] = []
         self._take_object(value, brought)
@@ -541,6 +567,7 @@ class PassingAssembler(MessageAssembler):
             self._passed = []
         out += brought
 
+    @override
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         events = super().close(junk, fault)
         held, self._passed = self._passed, []

@@ -1,31 +1,49 @@
 """Decode the JSON objects of a reply of the Messages API.
 
-Nearly all of them are deltas with one text, which become a `TextPart`. Every other object becomes a dict.
+Nearly all of them are deltas like an earlier one, which become a `RepeatedEvent`. Every other object becomes a dict.
 """
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
-from app.upstream.messages.objects import KeptObject, RaggedObject, TextPart
+from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
+from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, UsualDecoder
+
+TEXT_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_CHANGES = re.compile(
+    rb'"(?:text|thinking|partial_json)"\s*:\s*' + STRING % b"text" + rb"|\}(?P<spaces> *)(?=\}\Z)", re.DOTALL
+)
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_text_part = msgspec.json.Decoder(TextPart).decode
 
 
-def decode(data: bytes) -> TextPart | dict[str, Any]:
+class ObjectDecoder(UsualDecoder[dict[str, Any], RepeatedEvent]):
+    """Decodes the events of one reply."""
+
+    def __init__(self, decode: Callable[[bytes], dict[str, Any]]) -> None:
+        super().__init__(decode, _CHANGES)
+
+    @override
+    def _is_like(self, value: dict[str, Any], data: bytes) -> bool:
+        delta = value.get("delta")
+        name = TEXT_OF_DELTA.get(str(delta.get("type"))) if isinstance(delta, dict) else None
+        return name is not None and decode(data) == {**value, "delta": {**value["delta"], name: PROBE}}
+
+    @override
+    def _make(self, text: str, frame: bytes, end: int) -> RepeatedEvent:
+        return RepeatedEvent(self._earlier, text, frame, self._start, end)
+
+
+def decode(data: bytes) -> dict[str, Any]:
     """Decode one object. Raises ValueError for anything else, and for one that is nested too deeply."""
     if len(data) > 2 * MAX_NESTING and is_too_deep(data):
         raise ValueError("nested too deeply")
-    if data.find(b"_delta") >= 0:
-        try:
-            part = _decode_text_part(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return decode_object(data)
-        part.data = data
-        return part
     return decode_object(data)
 
 
@@ -40,14 +58,9 @@ def decode_object(data: bytes) -> dict[str, Any]:
     return RaggedObject(value)
 
 
-def decode_kept(data: bytes) -> TextPart | KeptObject:
+def decode_kept(data: bytes) -> KeptObject:
     """Decode one object and keep its text. Raises ValueError as `decode` does."""
-    value = decode(data)
-    return keep(value, data) if isinstance(value, dict) else value
-
-
-def keep(value: dict[str, Any], data: bytes) -> KeptObject:
-    kept = KeptObject(value)
+    kept = KeptObject(decode(data))
     kept.text = write_line(data)
     return kept
 

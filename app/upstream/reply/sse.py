@@ -16,8 +16,10 @@ bytes are compared by a slice: in CPython 3.11 `b"\\r" in data` and `data.endswi
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+from app.upstream.reply.usual_decoder import UsualDecoder
 
 _BOM = b"\xef\xbb\xbf"
 _CR = ord("\r")
@@ -91,20 +93,6 @@ class LineSplitter:
 
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class UsualDecoder(Protocol[T_co]):
-    """Decodes events that are like earlier ones faster than one value after the other."""
-
-    def decode_event(self, data: bytes) -> T_co | None:
-        """Decode bytes that are one whole event with its blank line, like an earlier one. None: they may not be."""
-
-    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[Sequence[T_co], int]:
-        """Decode as many events as are alike from the one at `start` on. Each has its `data: `, but no blank line.
-
-        Returns the values and how many events are alike; no values if they cannot be decoded together."""
-
 
 _ERROR_NAME = re.compile(rb"(?:.*[^a-z])?(?:error|exception|failed|failure)", re.IGNORECASE)
 """The names of events whose data are an error: `error`, `response.failed`, `exception`."""
@@ -166,7 +154,7 @@ class EventReader(Generic[T]):
     _head = b""
     """How the last event of two lines began, whose name is not that of an error: both lines up to the JSON object."""
 
-    def __init__(self, decode: Callable[[bytes], T], usual: UsualDecoder[T] | None = None) -> None:
+    def __init__(self, decode: Callable[[bytes], T], usual: UsualDecoder[Any, T] | None = None) -> None:
         self._decode = decode
         self._usual = usual
         self._lines = LineSplitter()
@@ -190,6 +178,8 @@ class EventReader(Generic[T]):
                 self.saw_line = True
                 start = 6 if data[:7] == b"data: {" else self._find_object(data)
                 if start and data.find(b"\n", start) == len(data) - 2:
+                    if self._usual is not None:
+                        self._usual.head = data[:start]
                     try:
                         return [self._decode(data[start:-2])]
                     except ValueError:
@@ -251,6 +241,8 @@ class EventReader(Generic[T]):
     def _feed_whole_event(self, frame: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         start = 6 if frame[:7] == b"data: {" else self._find_object(frame)
         if start and frame.find(b"\n", start) < 0:
+            if self._usual is not None:
+                self._usual.head = frame[:start]
             try:
                 out.append(self._decode(frame[start:]))
                 return

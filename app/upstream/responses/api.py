@@ -5,18 +5,20 @@ from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
 from app.upstream.responses.conversation import write_beginning
-from app.upstream.responses.decoder import decode, decode_kept
+from app.upstream.responses.decoder import EventDecoder, decode, decode_kept
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
 
 
 def make_reader(reply_id: str) -> ReplyReader:
-    return ReplyReader(EventReader(decode), ResponsesAssembler(reply_id))
+    decoder = EventDecoder(decode)
+    return ReplyReader(EventReader(decoder.decode, decoder), ResponsesAssembler(reply_id))
 
 
 def make_passing_reader(reply_id: str) -> ReplyReader:
-    return ReplyReader(EventReader(decode_kept), PassingAssembler(reply_id))
+    decoder = EventDecoder(decode_kept)
+    return ReplyReader(EventReader(decoder.decode, decoder), PassingAssembler(reply_id))
 
 
 API = Api(

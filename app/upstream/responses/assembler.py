@@ -1,20 +1,21 @@
 """Turn the events of a Responses server into the gateway's: one state machine for streams and whole replies.
 
-Items are told apart by their `output_index`, never by their ids, which change in every event at some servers (GitHub
+Items are identified by their `output_index`, never by their ids, which change in every event at some servers (GitHub
 Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
 them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
 
-Nearly every event is a delta of the same text as the one before it. `_continue` takes those, with the same result as
-`_feed_event`, which takes every event.
+Nearly every event is a delta of the same text as the one before it, which the decoder has found to be like an earlier
+one. `_extend_run` takes those, with the same result as `_feed_event`, which takes every event.
 
 `docs/reference/assembly.md` has the rules that are the same for every API.
 """
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
+from typing_extensions import override
 
 from app.chat.events import (
     NEXT_MESSAGE,
@@ -34,6 +35,7 @@ from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 from app.upstream.reply.usage import merge_usage, normalize_usage
+from app.upstream.reply.usual_decoder import RepeatedEvent
 from app.upstream.responses.decoder import decode, decode_kept
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 from app.upstream.responses.items import (
@@ -73,6 +75,9 @@ _NOTHING = "the model server ended its reply without any part of it"
 _INCOMPLETE = "the model server's reply ended before it was finished"
 
 
+_Item: TypeAlias = ResponseEvent | KeptEvent | RepeatedEvent | StreamDone | ErrorEvent | MalformedData | None
+
+
 class ResponsesAssembler:
     """Takes the items of each read and emits events, the last of them exactly one `Finish` or `Failed`."""
 
@@ -85,17 +90,19 @@ class ResponsesAssembler:
     _foreign: dict[str, Any] | None = None
     """The first object that is not a part of a reply."""
     _open: Slot | None = None
-    """The item whose text is the last thing that was told, if it was."""
+    """The item to whose text the last event added; None if the last event was another one."""
     _open_refusal = False
     _call_count = 0
     _custom_size = 0
     _last_received = 0
-    _run: Slot | None = None
-    """The item whose text may go on by `_continue`: nothing but deltas of it came since it was told."""
-    _run_type = ""
-    """The name of the events of that text."""
-    _run_key: PartKey = ("", 0)
-    """Which text of the item it is."""
+    _run: list[str] | None = None
+    """The text to which the last event added a delta, if the next delta only needs to be added to it; else None."""
+    _run_kind = ""
+    """The kind of this text."""
+    _run_call = -1
+    """The position of the call, if the text is its arguments."""
+    _earlier: object = None
+    """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -115,23 +122,29 @@ class ResponsesAssembler:
         return received != before
 
     def read_usage(self) -> dict[str, Any] | None:
-        """Return what the server has told of the usage so far, normalized."""
+        """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
-    def feed(self, items: Sequence[ResponseEvent | None | StreamDone | ErrorEvent | MalformedData]) -> list[Event]:
+    def feed(self, items: Sequence[_Item]) -> list[Event]:
         out: list[Event] = []
         for item in items:
             if self.ended:
                 break
-            self._feed_item(item, out)
+            if type(item) is RepeatedEvent:
+                self._feed_repeated(item, out)
+            else:
+                self._earlier = None
+                self._feed_item(item, out)
         return out
 
-    def _feed_item(
-        self, item: ResponseEvent | None | StreamDone | ErrorEvent | MalformedData, out: list[Event]
-    ) -> None:
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        """Take an event like an earlier one."""
+        if item.earlier is not self._earlier or not self._extend_run(item.text, out):
+            self._feed_item(decode(item.get_json()), out)
+            self._earlier = None if self._run is None else item.earlier
+
+    def _feed_item(self, item: _Item, out: list[Event]) -> None:
         if type(item) is ResponseEvent:
-            if self._continue(item, out):
-                return
             self._feed_event(item, out)
         elif type(item) is ErrorEvent:
             self._feed_error(item, out)
@@ -171,31 +184,24 @@ class ResponsesAssembler:
             self.started = True
             self._feed_response_event(name, event, out)
 
-    def _continue(self, event: ResponseEvent, out: list[Event]) -> bool:
-        """Take a delta that does nothing but add to the text that was told last. Any other is left alone: False."""
-        slot = self._run
-        if slot is None or event.type != self._run_type or event.output_index != slot.index:
-            return False
-        text, (kind, part) = event.delta, self._run_key
-        if not text or event.ragged or self._halves:
-            return False
-        if ((event.summary_index if kind == "summary" else event.content_index) or 0) != part:
-            return False
-        if kind == "arguments":
-            if not self._calls.extend(slot.call, text, out):
+    def _extend_run(self, text: str, out: list[Event]) -> bool:
+        """Add a delta to the text of the last event. Returns False, and does nothing, if this is not enough."""
+        texts = self._run
+        assert texts is not None
+        if self._run_kind == "arguments":
+            if not self._calls.extend(self._run_call, text, out):
                 return False
-        elif kind == "text":
+        elif self._run_kind == "text":
             out.append(TextDelta(text))
         else:
             out.append(ReasoningDelta(text))
-        slot.texts[self._run_key].append(text)
+        texts.append(text)
         return True
 
-    def _begin_run(self, slot: Slot, key: PartKey, event: ResponseEvent) -> None:
-        """Let `_continue` take the next deltas of a text, if adding it is all that is to be done for them."""
-        is_told = slot.call >= 0 if key[0] == "arguments" else slot is self._open and not self._calls.has_unsealed
-        if is_told and event.delta is not None and slot.index is not None and key in slot.texts:
-            self._run, self._run_type, self._run_key = slot, event.type, key
+    def _begin_run(self, slot: Slot, key: PartKey) -> None:
+        """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
+        if slot.call >= 0 if key[0] == "arguments" else slot is self._open:
+            self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
         """Take an event whose name says that something failed: the reply, or a tool that the server ran."""
@@ -246,8 +252,8 @@ class ResponsesAssembler:
         key = (kind, event.content_index or 0)
         if event.delta is not None:
             self._add_text(slot, key, self._join(slot, event, kind), out)
-            if kind == "text" and not self._open_refusal:
-                self._begin_run(slot, key, event)
+            if not self._open_refusal:
+                self._begin_run(slot, key)
         else:
             self._add_text(slot, key, self._take_rest(slot, key, event.text or event.refusal or ""), out)
 
@@ -256,7 +262,7 @@ class ResponsesAssembler:
         key = (kind, (event.summary_index if kind == "summary" else event.content_index) or 0)
         if event.delta is not None:
             self._add_thought(slot, key, self._join(slot, event, kind), out)
-            self._begin_run(slot, key, event)
+            self._begin_run(slot, key)
         else:
             self._add_thought(slot, key, self._take_rest(slot, key, event.text or ""), out)
 
@@ -265,7 +271,7 @@ class ResponsesAssembler:
         key = ("arguments", 0)
         if event.delta is not None:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
-            self._begin_run(slot, key, event)
+            self._begin_run(slot, key)
         else:
             self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
 
@@ -303,12 +309,12 @@ class ResponsesAssembler:
         slot.call = self._call_count
         self._call_count += 1
         self._open = None
-        slot.told_fields = slot.make_extra_content()
+        slot.emitted_fields = slot.make_extra_content()
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._call_ids.add(id_)
         function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
-        fragment = ToolCallFragment(slot.call, unique, function, slot.told_fields)
+        fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
         self._calls.feed([fragment], out)
 
     def _join(self, slot: Slot, event: ResponseEvent, kind: str) -> str:
@@ -358,9 +364,9 @@ class ResponsesAssembler:
         return text
 
     def _add_fields(self, slot: Slot, index: int, out: list[Event]) -> None:
-        slot.told_fields = slot.make_extra_content()
-        if slot.told_fields is not None:
-            out.append(Extra({"extra_content": slot.told_fields}, index))
+        slot.emitted_fields = slot.make_extra_content()
+        if slot.emitted_fields is not None:
+            out.append(Extra({"extra_content": slot.emitted_fields}, index))
 
     def _add_thought(self, slot: Slot, key: PartKey, text: str, out: list[Event]) -> None:
         slot.thought = slot.thought or key[0]
@@ -392,7 +398,7 @@ class ResponsesAssembler:
             out.append(Extra({"annotations": new}, -1 if self._open is slot else NEXT_MESSAGE))
 
     def _complete(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
-        """Take an item that is complete: what was not told of it yet."""
+        """Take an item that is complete, and emit what was not emitted of it yet."""
         if slot.done:
             return
         slot.done = True
@@ -410,7 +416,7 @@ class ResponsesAssembler:
         if "".join(text for _, text in texts) != slot.get_all():
             for key, text in texts:
                 self._add_text(slot, key, self._take_rest(slot, key, text), out)
-        if slot is self._open and slot.told_fields != slot.make_extra_content():
+        if slot is self._open and slot.emitted_fields != slot.make_extra_content():
             self._add_fields(slot, -1, out)
         self._add_annotations(slot, list(iter_annotations(item)), out)
 
@@ -430,21 +436,21 @@ class ResponsesAssembler:
     def _complete_call(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
         if slot.call < 0:
             self._open_call(slot, item, out)
-        if slot.told_fields != slot.make_extra_content():
-            slot.told_fields = slot.make_extra_content()
-            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.told_fields)], out)
+        if slot.emitted_fields != slot.make_extra_content():
+            slot.emitted_fields = slot.make_extra_content()
+            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
         self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
         self._calls.seal_last_call(".", out)
 
     def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
-        """Tell an item of which only the server knows what it is."""
+        """Emit an item that only its server can read."""
         self._add_detail(make_item_detail(item), out)
         picture = read_picture(item)
         if picture is not None:
             out.append(picture)
 
     def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
-        """Tell a detail that has no message of its own: it stands at the next one."""
+        """Emit a detail that has no message of its own, as a field of the next one."""
         self._calls.seal_last_call(".", out)
         self._open = None
         out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
@@ -493,17 +499,17 @@ class ResponsesAssembler:
             self._finish("stop", None, out)
 
     def _add_missing(self, output: list[Any], out: list[Event]) -> None:
-        """Tell the items of the end's `output` of which no event has told anything."""
-        told = list(self._slots)
+        """Emit the items of the last event's `output` of which no other event had anything."""
+        slots = list(self._slots)
         for index, item in enumerate(output):
             if not isinstance(item, dict):
                 continue
-            slot = _find_told(item, index, told)
+            slot = _find_slot(item, index, slots)
             if slot is None:
                 event = ResponseEvent(output_index=_free_index(self._by_index, index), item=item)
                 self._complete(item, self._open_slot(item, event, out), out)
             else:
-                told.remove(slot)
+                slots.remove(slot)
                 self._complete(item, slot, out)
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
@@ -557,21 +563,27 @@ class PassingAssembler(ResponsesAssembler):
         self._known_name = ""
         """The name of the last event, which is one that is passed on."""
 
-    def feed(self, items: Sequence[Any]) -> list[Event]:
-        out: list[Event] = []
-        for item in items:
-            if self.ended:
-                break
-            kept: Any = _keep_error(item) if type(item) is ErrorEvent else item
-            if type(kept) is KeptEvent:
-                self._feed_kept(kept, out)
-            else:
-                self._feed_item(kept, out)
-        return out
+    @override
+    def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
+        if item.earlier is self._earlier:
+            out.append(Passed(self._known_name, item.get_json().decode()))
+            if self._extend_run(item.text, out):
+                return
+            out.pop()
+        self._feed_kept(decode_kept(item.get_json()), out)
+        self._earlier = None if self._run is None or not self._has_begun else item.earlier
+
+    @override
+    def _feed_item(self, item: _Item, out: list[Event]) -> None:
+        kept = _keep_error(item) if type(item) is ErrorEvent else item
+        if type(kept) is KeptEvent:
+            self._feed_kept(kept, out)
+        else:
+            super()._feed_item(kept, out)
 
     def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
         event, place = kept.event, len(out)
-        self._feed_item(event, out)
+        super()._feed_item(event, out)
         has_brought = len(out) > place
         failed = has_brought and type(out[-1]) is Failed
         name = (event.type or "response") if event is not None else ""
@@ -601,8 +613,8 @@ def _make_failure(response: dict[str, Any]) -> Fault:
 
 
 def _read_status(response: dict[str, Any]) -> str:
-    """Return how a reply ended that was told as a completed one: vLLM ends each stream with `response.completed`
-    (vllm-project/agentic-api issue 273), and what was cut has another status, or the reason alone."""
+    """Return how a reply ended whose last event is `response.completed`: vLLM ends each stream with it
+    (vllm-project/agentic-api issue 273), and a reply that was cut has another status, or the reason alone."""
     status, details = response.get("status"), response.get("incomplete_details")
     if status in ("incomplete", "failed", "cancelled"):
         return str(status)
@@ -617,7 +629,7 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
     return ("content_filter" if word == "content_filter" else "length"), word
 
 
-def _find_told(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
+def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
     """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
     `output_index`, the first of its type."""
     kind, id_ = get_text(item, "type") or "message", get_text(item, "id")

@@ -1,22 +1,61 @@
 """Decode the events of a Responses server, and a whole reply.
 
-What the strict decoder refuses (a number as text, invalid UTF-8, half a surrogate pair) is read leniently.
+Nearly all events are deltas like an earlier one, which become a `RepeatedEvent`. What the strict decoder refuses (a
+number as text, invalid UTF-8, half a surrogate pair) is read leniently.
 """
 
 import json
+import re
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from typing_extensions import override
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
+from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, UsualDecoder
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
 _NUMBERS = ("output_index", "content_index", "summary_index")
 _OBJECTS = ("item", "response", "annotation")
 
+_DELTAS = frozenset(
+    f"response.{name}.delta"
+    for name in ("output_text", "reasoning_summary_text", "reasoning_text", "function_call_arguments")
+)
+_CHANGES = re.compile(
+    rb'"delta"\s*:\s*'
+    + STRING % b"text"
+    + rb'|"sequence_number"\s*:\s*(?P<number>\d{1,15})'
+    + rb'|"(?:obfuscation|item_id)"\s*:\s*'
+    + STRING % b"string",
+    re.DOTALL,
+)
+
 _strict = msgspec.json.Decoder(ResponseEvent).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+class EventDecoder(UsualDecoder[ResponseEvent | KeptEvent | None, RepeatedEvent]):
+    """Decodes the events of one reply."""
+
+    def __init__(self, decode: Callable[[bytes], ResponseEvent | KeptEvent | None]) -> None:
+        super().__init__(decode, _CHANGES)
+
+    @override
+    def _is_like(self, value: ResponseEvent | KeptEvent | None, data: bytes) -> bool:
+        event = value.event if type(value) is KeptEvent else value
+        if type(event) is not ResponseEvent or event.type not in _DELTAS:
+            return False
+        other = decode(data)
+        if other is not None and event.output_index is not None:
+            other.item_id = event.item_id  # nothing depends on it
+        return other == msgspec.structs.replace(event, delta=PROBE)
+
+    @override
+    def _make(self, text: str, frame: bytes, end: int) -> RepeatedEvent:
+        return RepeatedEvent(self._earlier, text, frame, self._start, end)
 
 
 def decode_kept(data: bytes) -> KeptEvent:

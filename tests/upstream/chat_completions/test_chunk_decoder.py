@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 from app.chat.events import ReasoningDelta, TextDelta
-from app.upstream.chat_completions.chunk_decoder import MIN_WAIT, ChunkDecoder, decode
+from app.upstream.chat_completions.chunk_decoder import ChunkDecoder, decode
 from app.upstream.reply.chunk import Chunk, ChunkText, FunctionFragment, ToolCallFragment
 from app.upstream.reply.sse import EventReader
+from app.upstream.reply.usual_decoder import MIN_WAIT
 
 from tests.each_case import each_case
 
@@ -24,10 +25,10 @@ def call(text: str, **more: Any) -> Json:
 
 
 def experienced(data: bytes) -> ChunkDecoder:
-    """A decoder that has seen this chunk so often that it remembers what is around its text."""
+    """A decoder that has seen this chunk with other texts so often that it remembers what is around them."""
     decoder = ChunkDecoder()
-    for _ in range(MIN_WAIT):
-        decoder.decode(data)
+    for number in range(MIN_WAIT):
+        decoder.decode(data.replace(b'"a"', b'"%d"' % number))
     return decoder
 
 
@@ -75,7 +76,7 @@ def test_what_is_no_string_is_not_taken_for_a_text(written: bytes) -> None:
     "data",
     [
         b'{"x":{"content":"q"},"choices":[{"delta":{"c\\u006fntent":"a"}}]}',
-        b'{"choices":[{"delta":{"content":"a"}}],"x":{"content":"q"}}',
+        b'{"choices":[{"delta":{"content":"a"}}],"x":{"content":"a"}}',
         chunk(call("a", name="f")),
         b'{"choices":[{"delta":\n{"content":"a"}}]}',
     ],
@@ -86,6 +87,18 @@ def test_nothing_is_remembered_of_a_chunk_whose_text_could_be_elsewhere(data: by
     for one in (data, data.replace(b'"q"', b'"r"')):
         assert decoder.decode_event(b"data: %b\n\n" % one) is None
         assert decoder.decode(one) == decode(one)
+
+
+def test_what_the_text_is_filled_up_with_may_change() -> None:
+    data = b'{"choices":[{"delta":{"content":"a"}}],"obfuscation":"%b"}'
+    decoder = ChunkDecoder()
+    for number in range(MIN_WAIT):
+        decoder.decode(data.replace(b'"a"', b'"%d"' % number) % (b"x" * number))
+    for filling in (b"", b"Qz", b"\xc3\xa9", b'\\"'):
+        assert decoder.decode(data % filling) == TextDelta("a")
+    for wrong in (b"\t", b"\\x", b'"'):
+        with pytest.raises(ValueError):
+            decoder.decode(data % wrong)
 
 
 @each_case("data", [b"5", b"null", b"[]", b"[1]", b'" "', b'"[DONE]"'])

