@@ -162,11 +162,12 @@ async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes
     body: bytes | bytearray = message.get("body", b"")
     _reserve_memory(body, max_bytes, lease)
     if message["type"] == "http.request" and message.get("more_body"):
-        body = bytearray(body)
+        received = bytearray(body)
         while message.get("more_body"):
             message = await receive()
-            body += message.get("body", b"")
-            _reserve_memory(body, max_bytes, lease)
+            received += message.get("body", b"")
+            _reserve_memory(received, max_bytes, lease)
+        body = bytes(received)  # once: whoever compares or reads the body needs bytes
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
     return body
