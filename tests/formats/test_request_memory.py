@@ -1,4 +1,4 @@
-"""What is remembered of requests changes nothing of how they are read, and nobody finds what another one sent."""
+"""What is remembered of requests changes nothing of how they are read, and no caller finds what another one sent."""
 
 import json
 from collections.abc import Callable
