@@ -27,11 +27,14 @@ class TurnOpening:
     """One call to the model, while it is opened. It takes what a response takes of the call that it sends."""
 
     def __init__(self) -> None:
-        self.info = self
         self.origin = Origin()
         self.warnings: tuple[str, ...] = ()
         self.source: ReplaySource | None = None
         self.call: InFlightCall | None = None
+
+    @property
+    def info(self) -> "TurnOpening":
+        return self
 
     def set_origin(self, origin: Origin) -> None:
         self.origin = origin

@@ -641,6 +641,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             " others do not match the pattern",
             "BerriAI/litellm issue 17904; openai/codex issue 8174",
         ),
+        parameter_alternatives=Fact(
+            False,
+            "\"schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level\"",
+            "langchain-ai/langchainjs issue 9804; nspady/google-calendar-mcp issue 39",
+        ),
         max_call_id=Fact(
             40,
             "\"Invalid 'messages[2].tool_calls[0].id': string too long. Expected a string with maximum length 40\"",

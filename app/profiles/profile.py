@@ -284,6 +284,9 @@ class Profile(BaseModel):
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    parameter_alternatives: bool = True
+    """The server takes `anyOf`, `oneOf` and `allOf` at the top of a function's parameters. If false, the function is
+    offered with the properties of all alternatives, with a warning."""
     client_tools: bool = True
     """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
     searches for tools. If false, a client's own request that has any is translated, and they become functions."""
@@ -415,6 +418,7 @@ SHAPES_REQUESTS = frozenset(
         "empty_content",
         "text_parts",
         "call_ids",
+        "parameter_alternatives",
         "client_tools",
         "max_function_name",
         "max_call_id",
