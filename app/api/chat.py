@@ -48,7 +48,7 @@ from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
 from app.runtime.memory_budget import Lease
-from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
+from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
@@ -378,7 +378,9 @@ class ChatEndpoint(Generic[Parsed]):
             return response, self.open_reply(gateway, prepared, options, response)
         unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
-            return response, self.restore(unprepared, dropped, context.caller_id(request.scope))
+            in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, parsed.request)
+            caller = context.caller_id(request.scope)
+            return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
 
     def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
@@ -414,13 +416,24 @@ class ChatEndpoint(Generic[Parsed]):
             self._context.sharer_id(request.scope),
         )
 
-    async def restore(self, unprepared: UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
+    async def restore(
+        self,
+        unprepared: UnpreparedReply,
+        dropped: Sequence[DroppedReasoning],
+        wanted: Wanted,
+        caller: str,
+        *,
+        in_thread: bool,
+    ) -> Reply:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
-        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, caller)
+        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
         if warnings:
             unprepared.response.add_warnings(warnings)
-        return await self.prepare_in_thread(replace(unprepared, request=request))
+        if in_thread:
+            return await self.prepare_in_thread(replace(unprepared, request=request))
+        gateway, options = unprepared.gateway, unprepared.options
+        return await self.open_reply(gateway, gateway.prepare(unprepared.route, request), options, unprepared.response)
 
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""

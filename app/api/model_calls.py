@@ -27,11 +27,14 @@ class TurnOpening:
     """One call to the model, while it is opened. It takes what a response takes of the call that it sends."""
 
     def __init__(self) -> None:
-        self.info = self
         self.origin = Origin()
         self.warnings: tuple[str, ...] = ()
         self.source: ReplaySource | None = None
         self.call: InFlightCall | None = None
+
+    @property
+    def info(self) -> "TurnOpening":
+        return self
 
     def set_origin(self, origin: Origin) -> None:
         self.origin = origin
@@ -122,11 +125,13 @@ class ReplyOfCalls:
         endpoint, gateway, kept = self._endpoint, self._request.live.gateway, self._context.reasoning
         unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening)
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
+        in_thread = self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation)
         if kept is not None and wanted != NOTHING_WANTED:
             dropped = kept.find_dropped(conversation, wanted)
             if dropped:
-                return await endpoint.restore(unprepared, dropped, self._context.caller_id(self._request.scope))
-        if self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation):
+                caller = self._context.caller_id(self._request.scope)
+                return await endpoint.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
+        if in_thread:
             return await endpoint.prepare_in_thread(unprepared)
         return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
 

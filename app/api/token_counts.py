@@ -75,7 +75,10 @@ class TokenCountEndpoint(Generic[Parsed]):
                     parsed = await _call(large, parsed.resolve, stored)
                 found: ParsedRequest | None = parsed.passed if isinstance(parsed, RejectedRequest) else parsed
                 if isinstance(parsed, RejectedRequest) and (found is None or self._asks_api is None):
-                    raise parsed.error
+                    try:
+                        raise parsed.error
+                    finally:  # the error's traceback holds this frame, which must not hold the error
+                        del parsed, found
                 assert found is not None
                 model = await gateway.resolve_model(found.settings.model)
                 caller = scope["state"]["caller"]

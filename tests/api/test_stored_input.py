@@ -16,7 +16,7 @@ from app.formats.responses.body import parse_responses_body
 from app.responses_api.record import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget
 from app.state.copies import KINDS
-from app.steps.dropped_reasoning import DroppedReasoning
+from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning
 from app.stores.base import StoredValue
 from app.stores.memory import MemoryStore
 from typing_extensions import override
@@ -225,6 +225,6 @@ class ReadKeys(MemoryStore):
 async def test_commands_that_print_or_delete_what_a_caller_stored_know_all_kinds_of_keys() -> None:
     store, caller = ReadKeys(), "key a:b"
     turn = DroppedReasoning(0, 1, "messages[0]", {"hash": ToolCall("f", "{}")}, True, True, True)
-    await KeptReasoning(store, 1.0).restore(ChatRequest("m", ()), [turn], caller)
+    await KeptReasoning(store, 1.0).restore(ChatRequest("m", ()), [turn], NOTHING_WANTED, caller)
     await StoredResponses(store, enabled=True, ttl_seconds=1.0, max_bytes=1000).get(caller, "hash")
     assert sorted(store.keys) == sorted(f"{kind}:{caller}:hash" for kind in KINDS)

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
+from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import ChatRequest, Message, RequestPaths, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import Options, ParsedMessages, ReplyMode, ResponsesOptions
@@ -42,6 +43,7 @@ from app.formats.responses.special_items import find_special, is_empty_reasoning
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
+from app.formats.sse import encode_json
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
@@ -178,6 +180,7 @@ def parse_responses_body(
         body = parse_object(raw, memory)
     except ParleyError as error:
         return RejectedRequest(error, RESPONSES.error)
+    known = None if memory is None else memory.conversation
     previous, given = body.get("previous_response_id"), body.get("input")
     items = tuple(_find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up
@@ -185,8 +188,8 @@ def parse_responses_body(
         return RejectedRequest(InvalidInput([too_many]), RESPONSES.error)
     if isinstance(previous, str) or items:
         response_id = previous if isinstance(previous, str) else None
-        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored))
-    return _parse(body, limits, NOTHING_STORED)
+        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored, known))
+    return _parse(body, limits, NOTHING_STORED, known)
 
 
 def _find_references(items: Any) -> list[str]:
@@ -194,8 +197,10 @@ def _find_references(items: Any) -> list[str]:
     return [items[place]["id"] for place in find_special(items, "stored")] if isinstance(items, list) else []
 
 
-def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesRequest | RejectedRequest:
-    reader = _BodyReader(body, limits, stored)
+def _parse(
+    body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None
+) -> ResponsesRequest | RejectedRequest:
+    reader = _BodyReader(body, limits, stored, known)
     try:
         return reader.read()
     except ParleyError as error:
@@ -203,11 +208,12 @@ def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesR
 
 
 class _BodyReader:
-    def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems) -> None:
+    def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None) -> None:
         renamed = rename_fields(body, _OTHER_NAMES)
         self._body = renamed.body
         self._limits = limits
         self._stored = stored
+        self._known = known
         self._violations: list[Violation] = []
         self._warnings: list[str] = renamed.list_warnings()
         self._names = renamed.names
@@ -332,6 +338,9 @@ class _BodyReader:
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
         fields["reasoning"] = {"effort": None, "summary": None} | reasoning
         fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
+        if isinstance(echoed := fields.get("tools"), list):
+            # Three events of a stream have them.
+            fields["tools"] = make_once("echoed tools", lambda: msgspec.Raw(encode_json(echoed)), echoed, self._known)
         fields |= {"store": store, "background": background}
         return ResponsesOptions(
             fields,
