@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the package jwt takes time to import
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 KEY_PREFIX = "parley-"
-"""It tells people and secret scanners what the key is for."""
+"""So people and secret scanners see what a key is for."""
 TOKEN_PREFIX = b"eyJ"
 """A JWT begins with it: a JSON object in base64. No key that `make_key` makes does."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"

@@ -136,16 +136,19 @@ def has_few_values(raw: bytes | bytearray, memory: CallerMemory | None, limit: i
     return memory is not None and memory.compare(raw) > 0 and memory.max_values(raw) <= limit
 
 
-async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int, name: str = "the body") -> int:
+async def wait_for_parse_memory(
+    raw: bytes | bytearray, lease: Lease, max_values: int, memory: CallerMemory | None = None, name: str = "the body"
+) -> int:
     """Wait for the memory that parsing the body needs. Raises Busy, or TooLarge if it has more than `max_values`.
 
     The memory depends on the number of values more than on the size: each number of a list takes an object. Returns
-    that number; 0 for a small body, whose values are not counted.
+    that number; 0 for a small body, whose values are not counted. `memory` is what the body is read with.
     """
+    count = count_values if memory is None else memory.count_values
     if len(raw) <= LARGE_BYTES:
-        values = count_values(raw, max_values) if len(raw) > max_values else 0
+        values = count(raw, max_values) if len(raw) > max_values else 0
     else:
-        values = await call_in_thread(count_values, raw, max_values)
+        values = await call_in_thread(count, raw, max_values)
     if values > max_values:
         raise TooLarge(f"{name} has more than {max_values} JSON values")
     if len(raw) > LARGE_BYTES:

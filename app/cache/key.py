@@ -100,8 +100,8 @@ def _hash_beginning(beginning: bytes, known: KnownConversation, server: str) -> 
 
 
 def _find_list(body: bytes, name: str) -> int:
-    """Return where the messages begin in a body that the gateway has written. Only the name of the model is before
-    them, and it cannot look like the name of their list: inside a string, its quotes would be escaped."""
+    """Return where the messages begin in a body that the gateway has written. Texts before them, of the system or the
+    name of the model, cannot look like the name of their list: inside a string, its quotes would be escaped."""
     start = b'"%b":[' % name.encode()
     return body.find(start) + len(start)
 

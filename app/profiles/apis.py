@@ -139,6 +139,11 @@ _ANTHROPIC: dict[str, Fact] = {
         "anywhere", "Opus 4.8 and Fable 5 take the role `system` in the conversation", "recorded, Anthropic"
     ),
     "cache_control": Fact(True, "marks the end of a cached prefix", _MESSAGES_API),
+    "parameter_alternatives": Fact(
+        False,
+        '"input_schema does not support oneOf, allOf, or anyOf at the top level"',
+        "anomalyco/opencode issue 35516; anthropics/claude-code issue 40075",
+    ),
 }
 
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {

@@ -60,7 +60,7 @@ MAX_TRAILER_BYTES = 64 * 1024
 MAX_UNREAD_BYTES = 64 * 1024
 """How much of a body is received before the application asks for it."""
 MAX_FED_BYTES = 16 * 1024
-"""How much is parsed at once. The parser does not tell how long the framing of a body is, so it is measured between two
+"""How much is parsed at once. The parser does not report the length of a body's framing, so it is measured between two
 calls: the size of a read, which depends on the network, must not decide what is refused."""
 LINGER_SECONDS = 2.0
 """How long a refused client may take to read the error before its connection is reset."""

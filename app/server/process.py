@@ -507,7 +507,7 @@ class _Supervisor(Multiprocess):
         self._folder = folder
         self._terminal = find_terminal()
         self._to_reload: list[multiprocess.Process] = []
-        """The workers that have not been told yet to reload the configuration."""
+        """The workers that have not got the signal yet to reload the configuration."""
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):

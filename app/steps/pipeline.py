@@ -20,6 +20,7 @@ from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
+from app.steps.function_schemas import merge_function_alternatives
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -164,6 +165,8 @@ def prepare_request(
     if uses_prompted_tools(request, profile):
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
+    request, merged = merge_function_alternatives(request, profile)
+    warnings += merged
     request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
     if request.params.get("use_raw_api") is not True:
         request, folded = fold_continuation(request, profile)

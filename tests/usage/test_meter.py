@@ -18,10 +18,10 @@ Told = dict[str, Any] | None
 
 
 def ended(
-    last: Event, count: int, price: Price | None = PRICE, *before: Event, told: Told = None
+    last: Event, count: int, price: Price | None = PRICE, *before: Event, reported: Told = None
 ) -> tuple[CallUsage | None, Any]:
     attempts = AttemptLog()
-    events = CallMeter(attempts, price, 100).end([*before, last], count, told)
+    events = CallMeter(attempts, price, 100).end([*before, last], count, reported)
     assert events[:-1] == [*before]
     return attempts.usage, events[-1]
 
@@ -88,7 +88,7 @@ def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None
 
 
 @each_case(
-    ("told", "count", "numbers", "estimated"),
+    ("reported", "count", "numbers", "estimated"),
     [
         (totals(1000, 216), 8, (1000, 216), False),
         (totals(1000, 5), 8, (1000, 5), False),
@@ -100,25 +100,25 @@ def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None
     ],
 )
 def test_usage_that_the_server_reported_is_kept_when_the_reply_fails_or_is_closed(
-    told: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
+    reported: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
 ) -> None:
     expected = CallUsage(TokenUsage(numbers[0], output=numbers[1]), None, estimated)
-    usage, event = ended(FAILED, count, None, told=told)
+    usage, event = ended(FAILED, count, None, reported=reported)
     assert usage == expected
     assert event.fault.usage == totals(*numbers) | ({"estimated": True} if estimated else {})
     attempts = AttemptLog()
-    CallMeter(attempts, None, 100).stop(count, told)
+    CallMeter(attempts, None, 100).stop(count, reported)
     assert attempts.usage == expected
 
 
 def test_usage_of_a_reply_that_a_stop_word_ended_is_what_the_server_reported() -> None:
-    usage, finish = ended(Finish("stop"), 8, PRICE, told=totals(1000, 9))
+    usage, finish = ended(Finish("stop"), 8, PRICE, reported=totals(1000, 9))
     assert usage == CallUsage(TokenUsage(1000, output=9), 0.001036)
     assert finish.usage == totals(1000, 9) | {"cost": 0.001036}
 
 
 def test_the_usage_of_a_failed_reply_has_its_cost() -> None:
-    usage, event = ended(FAILED, 500, PRICE, told=REPORTED)
+    usage, event = ended(FAILED, 500, PRICE, reported=REPORTED)
     assert usage is not None
     assert (usage.cost, event.fault.usage) == (0.003, REPORTED | {"cost": 0.003})
 

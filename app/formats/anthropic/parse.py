@@ -18,7 +18,8 @@ from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
 from app.formats.base import Options, ParsedMessages, make_summary
-from app.formats.request_memory import keep, list_places, resume, validate_entries
+from app.formats.entry_schemas import EntrySchema, validate_rest
+from app.formats.request_memory import keep, list_places, resume
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -38,20 +39,19 @@ _ROLE_BLOCKS = {
         *("fallback", "mcp_tool_listing", *_TOOL_CHANGES),
     ),
 }
-_adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessages)
-_entry_adapter: TypeAdapter[Any] = TypeAdapter(wire.AnthropicMessage)
+_schema = EntrySchema(TypeAdapter(wire.AnthropicMessages), TypeAdapter(wire.AnthropicMessage))
 _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
 def parse_messages(messages: list[Any], options: Options) -> ParsedMessages:
+    known, before = resume(messages, parse_messages)
     try:
-        items = validate_entries(messages, _adapter, _entry_adapter)
+        items = validate_rest(messages, known, _schema)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", wire.AnthropicMessages))
-    known, before = resume(messages, parse_messages)
     parser = _AnthropicParser() if before is None else before.copy()
     places = list(list_places(messages, known))
-    for number, item in enumerate(items[known:], known):
+    for number, item in enumerate(items, known):
         reader = _AnthropicReader()
         reader.add(item, f"messages[{number}]")
         parser.add(reader)

@@ -181,6 +181,8 @@ class _ConversationWriter:
             self._warnings.append(f"{message.path}: its reasoning was not sent, because its signed parts were joined")
             items = [item for item in items if item not in signed]
             text = ""
+        else:
+            text = _remove_signed(text, signed)
         blocks: list[Block] = []
         for item in items:
             block = self._write_item(item, text, message.path)
@@ -269,6 +271,18 @@ def _find_media_violations(request: ChatRequest) -> list[Violation]:
         for part in media
         if isinstance(part, Media) and (problem := find_problem(part)) is not None
     ]
+
+
+def _remove_signed(text: str, signed: Sequence[Block]) -> str:
+    """Remove the texts that signatures behind one without a text tell themselves: chat completions has the reasoning of
+    a reply as one text."""
+    for item in reversed(signed):
+        own = item.get("text")
+        if not isinstance(own, str):
+            return text
+        rest = text.removesuffix(own)
+        text = rest if rest else text
+    return text
 
 
 def _is_ours(item: Any) -> bool:

@@ -31,7 +31,7 @@ _TRANSLATED = frozenset(
 )
 _NO_PARAMETER = "this model's server has no such parameter"
 _ORDER = (
-    *("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config", "temperature"),
+    *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
     *("top_p", "top_k", "stop_sequences", "stream"),
 )
 

@@ -22,7 +22,7 @@ from app.upstream.responses.items import ENCRYPTED
 from app.validation.violations import json_path
 
 _ORDER = (
-    *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
+    *("model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
     *("max_output_tokens", "temperature", "top_p"),
 )
 """The first keys of a body."""
@@ -260,8 +260,11 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    """Write a function. `strict` is always sent: a missing one means true to OpenAI."""
-    function = complete_function(tool.schema)
+    """Write a function. A schema that says something else than that there is an object goes as it is. `strict` is
+    always sent: a missing one means true to OpenAI."""
+    given = tool.schema.get("parameters")
+    says_more = isinstance(given, dict) and given.get("type", "object" if not given else None) != "object"
+    function = tool.schema if says_more else complete_function(tool.schema)
     names: Sequence[str] = ("name", "description", "parameters")
     written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
     return written | {"strict": function.get("strict") is True}

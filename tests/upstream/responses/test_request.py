@@ -40,7 +40,21 @@ def test_strict_is_always_sent() -> None:
 def test_a_function_without_parameters_has_a_schema_with_properties() -> None:
     body, _ = build_body({}, tools=TOOLS)
     assert [tool["parameters"] for tool in body["tools"]] == [{"type": "object", "properties": {}}] * 2
-    assert body["tools"][0]["parameters"] == {"type": "object", "properties": {}}
+
+
+@each_case(
+    ("given", "sent"),
+    [
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": None}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"properties": {"a": {}}}, {"properties": {"a": {}}}),
+        ({"anyOf": [{"type": "object"}]}, {"anyOf": [{"type": "object"}]}),
+    ],
+)
+def test_a_schema_that_says_more_than_an_object_goes_as_it_is(given: Any, sent: Any) -> None:
+    body, _ = build_body({}, tools=(Tool("f", {"name": "f", "parameters": given}),))
+    assert body["tools"][0]["parameters"] == sent
 
 
 @each_case(
