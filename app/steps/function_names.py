@@ -67,7 +67,7 @@ def _find_limit(profile: Profile) -> int | None:
 
 
 def _are_taken(tools: Sequence[Tool], most: int) -> bool:
-    """Whether the server takes all names, which are read at once: agents offer a hundred functions with each request."""
+    """Whether the server takes all names, which are read at once: agents offer a hundred of them."""
     names = "\0".join([*[tool.name for tool in tools], ""])
     return names.count("\0") == len(tools) and _compile_names(most).fullmatch(names) is not None
 
