@@ -115,6 +115,10 @@ def test_each_message_is_an_item(given: ReplyMessage, text: str, options: Respon
     assert make_item("x_1", given, "completed", text, options) == {"id": "x_1", "status": "completed", **item}
 
 
+def test_a_result_has_no_item_of_its_own_because_that_of_its_call_has_it() -> None:
+    assert make_item("x_1", message("function_result"), "completed", "text", PLAIN) == {"id": "x_1"}
+
+
 def test_reasoning_has_a_seal_where_the_client_asks_for_it_or_the_server_has_details() -> None:
     for details, options in ([], ResponsesOptions(sealed=True)), ([{"type": "t"}], PLAIN):
         given = message("reasoning_content", extra={"reasoning_details": details})
