@@ -18,6 +18,7 @@ from app.formats.base import WriteError, choose_status, list_error_headers, wrap
 from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
+from app.runtime.pieces import Pieces
 from app.runtime.value_count import count_values
 
 T = TypeVar("T")
@@ -49,7 +50,7 @@ def take_body(scope: Scope, writer: OfferedWriter | None, max_bytes: int, lease:
     body = writer.take_body()
     if body is None:
         return None
-    _reserve_memory(body, max_bytes, lease)
+    _reserve_memory(len(body), max_bytes, lease)
     return body
 
 
@@ -105,7 +106,7 @@ async def _decompress(raw: bytes | bytearray, encoding: str, max_bytes: int, lea
     try:
         while (piece := await call_in_thread(next, pieces, None)) is not None:
             body += piece
-            _reserve_memory(body, max_bytes, lease)
+            _reserve_memory(len(body), max_bytes, lease)
     except ValueError as error:
         raise BadRequest(f"the body is not valid {encoding}: {error}") from None
     return body
@@ -156,27 +157,24 @@ async def wait_for_parse_memory(
     return values
 
 
-async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes | bytearray:
-    message = await receive()
-    body: bytes | bytearray = message.get("body", b"")
-    _reserve_memory(body, max_bytes, lease)
-    if message["type"] == "http.request" and message.get("more_body"):
-        body = bytearray(body)
-        while message.get("more_body"):
-            message = await receive()
-            body += message.get("body", b"")
-            _reserve_memory(body, max_bytes, lease)
+async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes:
+    body, more = Pieces(), True
+    while more:
+        message = await receive()
+        body.add(message.get("body", b""))
+        _reserve_memory(body.size, max_bytes, lease)
+        more = message.get("more_body", False)
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
-    return body
+    return body.take()
 
 
-def _reserve_memory(body: bytes | bytearray, max_bytes: int, lease: Lease) -> None:
-    """Take memory for a part of the body. Raises TooLarge or Busy."""
-    if len(body) > max_bytes:
+def _reserve_memory(size: int, max_bytes: int, lease: Lease) -> None:
+    """Take memory for the body, of which this much has arrived. Raises TooLarge or Busy."""
+    if size > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
-    if len(body) > max(UNCOUNTED_BYTES, lease.held_bytes):
-        lease.take(len(body) - lease.held_bytes)
+    if size > max(UNCOUNTED_BYTES, lease.held_bytes):
+        lease.take(size - lease.held_bytes)
 
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]

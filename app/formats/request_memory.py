@@ -348,8 +348,9 @@ def _find_conversation(body: Any) -> str | None:
 def count_common(first: bytes, second: bytes) -> int:
     """Return how many bytes at the beginning of both are the same."""
     place, size, end = 0, _PIECE_BYTES, min(len(first), len(second))
+    given = memoryview(first)[:end]  # nothing is copied
     while size and place < end:
-        while place < end and first[place : place + size] == second[place : place + size]:
+        while place < end and second.startswith(given[place : place + size], place):
             place += size
         size //= 16
     return min(place, end)

@@ -362,8 +362,8 @@ class ClientConnection(asyncio.Protocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return
-        cycle.body += body
-        if len(cycle.body) > MAX_UNREAD_BYTES:
+        cycle.body.add(body)
+        if cycle.body.size > MAX_UNREAD_BYTES:
             self.flow.pause_reading()
         cycle.message_event.set()
 

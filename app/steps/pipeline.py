@@ -96,6 +96,8 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         lists = [entries for entries in (tools, items) if isinstance(entries, list)]
         if any(add_up(_count_client_tools, entries, request.known, number) for number, entries in enumerate(lists)):
             return "custom tools and namespaces, which the server does not know, become functions"
+    if request.passed is not None and request.passed.api == "responses" and stop_words(request.params):
+        return "the gateway ends the reply at stop words, which this API does not have"
     if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):
         return "it has media that are neither URLs of the web nor data URIs"
     return None

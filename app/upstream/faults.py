@@ -97,7 +97,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         # llama.cpp: what the model wrote, mostly a call, cannot be read (ggml-org/llama.cpp issues 26381, 27025, 27733)
         (
             "tool_use_failed",
-            r"tool_use_failed|failed to call a function|model produced output that does not match the expected",
+            r"tool_use_failed|failed to call a function|model produced output that does not match the expected|"
+            r"validation errors? for AnthropicContentBlock",  # vLLM over Messages: arguments that are no object
         ),
         (
             "context_length_exceeded",

@@ -8,6 +8,7 @@ from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.upstream.reply.usage import normalize_usage
 from app.usage.meter import CallMeter, Price, find_highest, read_cost, with_cost
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 
@@ -227,6 +228,14 @@ def test_the_highest_of_some_prices_is_so_in_each_tier() -> None:
     assert find_highest([one, other]) == Price(
         1.5, 9.0, 1.0, 1.0, tiers=((200, Price(2.0, 9.0, 2.0, 2.0)), (300, Price(5.0, 6.0, 2.0, 2.0)))
     )
+
+
+def test_a_price_is_free_if_all_its_numbers_are_zero() -> None:
+    free = Price(0.0, 0.0, 0.0, 0.0)
+    assert free.is_free and replace(free, reasoning=0.0, tiers=((200, free),)).is_free
+    for name in ("input", "output", "cached_input", "cache_write", "reasoning"):
+        costly = replace(free, **{name: 0.1})
+        assert not costly.is_free and not replace(free, tiers=((200, costly),)).is_free
 
 
 def test_the_price_wins_over_the_reported_cost_and_both_are_kept() -> None:

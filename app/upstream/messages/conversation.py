@@ -88,7 +88,10 @@ class _ConversationWriter:
         if violations:
             return WrittenConversation(None, [], [], violations)
         system = self._write_groups(groups)
-        if self._request.messages and not self._messages:
+        if system is not None and all(group.role == "system" for group in groups) and not self._messages:
+            # The API demands a message (langchain-ai/langchain issue 30764).
+            self._messages, system = [{"role": "user", "content": system}], None
+        elif self._request.messages and not self._messages:
             text = "no message has content for the model: add a message with text or media"
             violations = [Violation(self._request.paths.conversation, text)]
         elif self._messages and self._messages[-1]["role"] == "assistant":

@@ -82,3 +82,10 @@ def test_a_signature_without_a_text_signs_what_the_others_do_not(text: str, deta
         USER, Message("assistant", (Reasoning(text), Text("x")), extra={"reasoning_details": details}), USER
     )
     assert [(block["thinking"], block["signature"]) for block in written.messages[1]["content"][:-1]] == thoughts
+
+
+@each_case("kind", ["anthropic", "anthropic_compatible"])
+def test_a_conversation_of_system_messages_alone_is_the_users(kind: str) -> None:
+    written = write(Message("system", (Text("a"),)), Message("system", (Text("b"),)), kind=kind)
+    assert written.system is None and written.messages == [{"role": "user", "content": "a\nb"}]
+    assert write(Message("system", (Text("a"),)), Message("user", (Text(""),)), kind=kind).violations
