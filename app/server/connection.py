@@ -146,15 +146,19 @@ class ClientConnection(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         """`server_state` has the connections and tasks of all clients. A copy of `app_state` is the state of each
-        request."""
+        request. `is_draining` says whether the server will soon shut down: then each response is the last one of its
+        connection, so that a proxy does not send a request to one that is being closed."""
         self.loop = loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.connections: set[Any] = server_state.connections
         self.expect_100_continue = False
         self._app = app
         self._app_state = app_state
+        self._is_draining = is_draining
         self._limits = limits
         self._warnings = warnings
         self._parser = _make_parser(self)
@@ -338,7 +342,7 @@ class ClientConnection(asyncio.Protocol):
         scope["http_version"] = version
         scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self._url)
         before = self.cycle
-        keep_alive = version != "1.0" and parser.should_keep_alive()
+        keep_alive = version != "1.0" and parser.should_keep_alive() and not self._is_draining()
         cycle = self.cycle = ClientCycle(self, scope, keep_alive=keep_alive)
         scope["extensions"] = {WRITER: {"writer": cycle}}
         if before is None or before.response_complete:
@@ -542,6 +546,11 @@ class ClientConnection(asyncio.Protocol):
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
+            self.end_after_response()
+
+    def end_after_response(self) -> None:
+        """Close the connection after the response in progress. An idle connection stays for one more request."""
+        if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
 
     @override
