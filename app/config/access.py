@@ -40,10 +40,13 @@ def make_key_ring(
     settings: Settings, stored: StoredKeys | None = None, jwks: "JwksSources | None" = None
 ) -> KeyRing | None:
     """Return the API keys and the issuers of JWTs of the settings; None if there are none and everyone may call.
-    `server.admin_key` is then one of them that may use no model. `stored` may have further keys, until they were read.
+    `server.admin_key` is then one of them that may use no model. `stored` may have further keys: until they were read,
+    it is not known whether requests need one.
     `jwks` has the keys of issuers."""
-    if not settings.requires_keys and not (stored is not None and stored.were_there):
-        return None  # after the last stored key was revoked, one is still required
+    # After the last stored key was revoked, one is still required.
+    required = settings.requires_keys or (stored is not None and stored.were_there)
+    if not required and (stored is None or stored.was_read):
+        return None
     server = settings.server
     keys: list[StoredKey] = []
     for name, row in settings.keys.items():
@@ -59,7 +62,7 @@ def make_key_ring(
     tokens = _make_token_verifier(settings, jwks) if settings.jwt and jwks is not None else None
     if stored is None:
         return KeyRing(keys, anonymous, tokens=tokens)
-    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens)
+    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens, required=required)
 
 
 def _make_token_verifier(settings: Settings, jwks: "JwksSources") -> "TokenVerifier":
