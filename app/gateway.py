@@ -56,7 +56,7 @@ from app.upstream.api import Api, find_api, is_deterministic
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
-from app.upstream.http.client import Target, UpstreamClient
+from app.upstream.http.client import UpstreamClient
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -121,6 +121,9 @@ class Gateway:
         None if there is no pass-through."""
         self._find_route = find_route
         self._default_model = default_model
+        # No method of the gateway: then each would hold the other, and what a reload replaces would stay in memory
+        # until the garbage collector looks for it, which is rarely.
+        self._explain = partial(_explain_failure, base_urls, catalog)
         self._caller = UpstreamCaller(
             client, upstreams, ticker, self._explain, budget=budget, retry_seconds=retry_seconds
         )
@@ -155,7 +158,7 @@ class Gateway:
             return await self._catalog.names()
         except UpstreamFailed as error:
             failure = error
-        fault = await self._explain_path(failure.fault, self._catalog.target)
+        fault = await self._base_urls.explain(failure.fault, self._catalog.target)
         if fault.cause != WRONG_BASE_URL.word and _has_no_model_list(fault):
             return ()
         raise UpstreamFailed(fault) from failure
@@ -428,29 +431,6 @@ class Gateway:
         media = await self.load_media(route, request, wanted, take_memory, caller)
         return await asyncio.to_thread(self.prepare, route, request, media)
 
-    async def _explain(self, error: UpstreamFailed, deployment: Deployment) -> UpstreamFailed:
-        """Return the error with advice: the right base_url, or the model that was probably meant."""
-        fault = await self._explain_path(error.fault, deployment.target)
-        explained = UpstreamFailed(fault)
-        if self._catalog is not None and deployment.target.name == self._catalog.target.name:
-            if explained.is_server_fault:
-                self._catalog.expire()
-            elif fault.code == "not_found":
-                message = fault.message + await self._suggest_model(deployment.model)
-                return UpstreamFailed(msgspec.structs.replace(fault, message=message))
-        return explained
-
-    async def _explain_path(self, fault: Fault, target: Target) -> Fault:
-        return await self._base_urls.explain(fault, target)
-
-    async def _suggest_model(self, model: str) -> str:
-        """Return the end of a message that suggests a similar model of the pass-through's server."""
-        assert self._catalog is not None
-        try:
-            return suggest_model(model, await self._catalog.names(MAX_AGE_AFTER_REFUSAL_SECONDS))
-        except UpstreamFailed:
-            return ""
-
 
 class _BuiltBody:
     __slots__ = ("beginning", "data", "deterministic", "passed", "prefix", "warnings")
@@ -513,6 +493,29 @@ def _hash_prefix(body: Mapping[str, Any], api: Api, before: Beginning | None = N
     if api.system is not None:
         seen.append(body.get(api.system))
     return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()
+
+
+async def _explain_failure(
+    base_urls: BaseUrlCheck, catalog: Catalog | None, error: UpstreamFailed, deployment: Deployment
+) -> UpstreamFailed:
+    """Return the error with advice: the right base_url, or the model that was probably meant."""
+    fault = await base_urls.explain(error.fault, deployment.target)
+    explained = UpstreamFailed(fault)
+    if catalog is not None and deployment.target.name == catalog.target.name:
+        if explained.is_server_fault:
+            catalog.expire()
+        elif fault.code == "not_found":
+            message = fault.message + await _suggest_listed_model(catalog, deployment.model)
+            return UpstreamFailed(msgspec.structs.replace(fault, message=message))
+    return explained
+
+
+async def _suggest_listed_model(catalog: Catalog, model: str) -> str:
+    """Return the end of a message that suggests a similar model of the pass-through's server."""
+    try:
+        return suggest_model(model, await catalog.names(MAX_AGE_AFTER_REFUSAL_SECONDS))
+    except UpstreamFailed:
+        return ""
 
 
 def refuse_servers(asks: Sequence[ServerAsk]) -> None:

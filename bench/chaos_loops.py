@@ -1,7 +1,7 @@
 """What the chaos run asks of tools that the gateway runs, and what must come back.
 
 A prompt says how many turns its reply has and which tools each of them calls. The model server computes each turn from
-the prompt and the results before it, and so does the client from the results that it was told: the last turn ends with
+the prompt and the results before it, and so does the client from the results that it got: the last turn ends with
 a checksum of all results, so one that was lost, doubled or changed on its way to the model or to the client is found.
 """
 

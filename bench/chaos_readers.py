@@ -170,7 +170,7 @@ class CompletionReader:
         for call in delta.get("tool_calls") or ():
             self.received.arguments += call["function"].get("arguments") or ""
         if delta.get("server_messages", self._served) != self._served:
-            raise WrongReplyError("the list of server_messages is not what was told one by one")
+            raise WrongReplyError("the list of server_messages is not what came one by one")
         self._finish_reason = choice.get("finish_reason") or ""
 
 

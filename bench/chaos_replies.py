@@ -98,7 +98,7 @@ def make_text(seed: str, mark: str, count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedCall:
-    """A call that the gateway runs, as a client is told it."""
+    """A call that the gateway runs, as a client gets it."""
 
     id: str
     name: str

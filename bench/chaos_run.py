@@ -120,7 +120,7 @@ class ChaosRun:
                 self._rig.redis.signal(signal.SIGSTOP)
                 await asyncio.sleep(self._pick.uniform(0.1, 2))
                 self._rig.redis.signal(signal.SIGCONT)
-            # Gateways look for it again after a while, and what was told meanwhile it does not have.
+            # Gateways look for it again after a while, and it does not have what was published meanwhile.
             asyncio.get_running_loop().call_later(10, _end, disturbance)
 
     async def _trouble_gateways(self) -> None:

@@ -1,4 +1,4 @@
-"""A model server that answers every request with the same short reply, whatever it was sent:
+"""A model server that answers every request with the same short reply:
 
     fixed_replies.py PORT
 

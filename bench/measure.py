@@ -33,7 +33,7 @@ class Rig:
     """Where py-spy writes flame graphs of the gateway, one for each run."""
 
     def pids(self, variant: Variant) -> list[int]:
-        """Whose CPU and memory are counted; nobody's when the load goes to the mock directly."""
+        """Whose CPU and memory are counted; none when the load goes to the mock directly."""
         return [] if variant.server == "mock" else family(self.servers[variant.server])
 
     def others(self, variant: Variant) -> list[Server]:

@@ -96,7 +96,7 @@ def markdown(scenarios: list[Scenario], runs: Runs) -> str:
 
 
 def shows(name: str, figure: Figure) -> bool:
-    """Whether the figure says anything of this variant: nobody's CPU is counted where there is no gateway."""
+    """Whether the figure says anything of this variant: no CPU is counted where there is no gateway."""
     return name != "direct" or figure.path[0] not in ("cpu_us_chunk", "cpu_us_req", "rss_kb")
 
 

@@ -107,7 +107,7 @@ def _fill(command: tuple[str, ...], folder: Path) -> list[str]:
 
 
 def tidy(output: str) -> str:
-    """Without spaces that stand beside others or at the end of a line."""
+    """Without spaces beside others or at the end of a line."""
     return "".join(" ".join(line.split()) + "\n" for line in output.splitlines())
 
 

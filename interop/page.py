@@ -64,7 +64,7 @@ def with_section(page: str, section: str) -> str:
 
 
 def kept(page: str) -> str:
-    """The section as it stands in a page, to be put into the next one; empty if there is none."""
+    """The section of a page as it is, to be put into the next one; empty if there is none."""
     found = re.search(f"{re.escape(BEGIN)}(.*){re.escape(END)}", page, flags=re.DOTALL)
     return found[1] if found else ""
 

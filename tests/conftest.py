@@ -97,7 +97,7 @@ MAX_VALUE_IN_NAME = 200
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """A name for a long value: the value itself would stand in the test's id, which every worker holds in copies."""
+    """A name for a long value: the value itself would be in the test's id, which every worker holds in copies."""
     if isinstance(val, str | bytes) and len(val) > MAX_VALUE_IN_NAME:
         return f"{argname} of {len(val)} characters"
     return None

@@ -42,7 +42,7 @@ class RedisServer:
         """Returns when the server answers."""
         assert self._process is None, "runs already"
         for _ in range(_ATTEMPTS):
-            # Somebody else may take the free port before the server does.
+            # Another process may take the free port before the server does.
             port = self.port or free_port()
             if self._started(port):
                 self.port = port

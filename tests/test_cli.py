@@ -122,7 +122,7 @@ def test_a_sound_configuration_ends_with_zero(text: str, models: str, capsys: py
 
 
 class ModelServer(BaseHTTPRequestHandler):
-    """Knows its models under /v1, for whoever has the key."""
+    """Knows its models under /v1, for a client that has the key."""
 
     def do_GET(self) -> None:
         keyed = self.headers["authorization"] == "Bearer s3cret"

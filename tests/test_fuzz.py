@@ -264,7 +264,7 @@ def test_no_reply_makes_the_gateway_fail_or_invents_an_end(
     out, end = run(cut(data, places), mode, Profile(inline_think=thinking), clean)
     out.decode()
     if isinstance(end, Finish):
-        assert re.search(rb"\[DONE\]|finish_reason|message", data), "nobody said that the reply was finished"
+        assert re.search(rb"\[DONE\]|finish_reason|message", data), "no server said that the reply was finished"
     else:
         assert end.fault.code in CODES
         assert end.fault.message

@@ -44,6 +44,9 @@ class Caller(Struct, frozen=True):
         """Check that this caller may use the model that has these names. Raises Forbidden."""
         if self.models is not None and not self.models.match(*names):
             text = f"{describe_caller(self.name)} may not use the model {names[0][:200]!r}"
+            if not self.models.patterns and self.models.owner:
+                add = "The gateway's operator can add the team, or give the key another one"
+                raise Forbidden(f"{text}: {self.models.owner} is not in the configuration. {add}", "model")
             if not self.models.patterns:
                 raise Forbidden(f"{text}: it is not for models. Send another {self._sent}", "model")
             raise Forbidden(

@@ -94,7 +94,8 @@ def _read_name(claims: Mapping[str, Any], issuer: Issuer) -> str:
 def _find_team(claims: Mapping[str, Any], issuer: Issuer) -> TeamRights | None:
     claim = issuer.team_claim
     given = None if claim is None else find_claim(claims, claim)
-    if claim is None or given is None:
+    # Some identity providers leave the claim out for a caller without groups, others send an empty list.
+    if claim is None or given is None or (given == [] and issuer.team is not None):
         if claim is not None and issuer.team is None:
             raise _missing(claim, "the caller's team")
         return None if issuer.team is None else issuer.teams[issuer.team]

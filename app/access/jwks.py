@@ -164,7 +164,7 @@ class JwksSource:
     """The keys of one issuer, in one event loop: a `KeySource`."""
 
     def __init__(self, location: JwksLocation, transport: UpstreamTransport, clock: Callable[[], float] | None) -> None:
-        """`clock` tells the seconds of a clock that only goes forward; None: that of the event loop."""
+        """`clock` returns the seconds of a clock that only goes forward; None: that of the event loop."""
         self.location = location
         self.keys: JwkSet | None = None
         self.version = 0

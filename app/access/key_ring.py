@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the package jwt takes time to import
 Headers: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 KEY_PREFIX = "parley-"
-"""It tells people and secret scanners what the key is for."""
+"""So people and secret scanners see what a key is for."""
 TOKEN_PREFIX = b"eyJ"
 """A JWT begins with it: a JSON object in base64. No key that `make_key` makes does."""
 _BEARER, _X_API_KEY, _API_KEY = b"authorization", b"x-api-key", b"api-key"
@@ -99,11 +99,15 @@ class KeyRing:
         now: Callable[[], datetime] = _now,
         is_complete: Callable[[], bool] = _always,
         tokens: "TokenVerifier | None" = None,
+        *,
+        required: bool = True,
     ) -> None:
         """`anonymous` is the caller of requests without a key; None: they are refused. Until `is_complete` is true,
-        there may be keys that could not be read yet. `tokens` verifies JWTs; None: there are no issuers of any."""
+        there may be keys that could not be read yet. `tokens` verifies JWTs; None: there are no issuers of any.
+        `required` says whether a request needs a key even if there are no further ones."""
         self._tokens = tokens
         self._is_complete = is_complete
+        self._required = required
         self._keys: Mapping[bytes, StoredKey] = {bytes.fromhex(key.sha256): key for key in keys}
         self._anonymous = anonymous
         self._now = now
@@ -150,8 +154,13 @@ class KeyRing:
             raise self._refuse_unknown()
         if self._anonymous is not None and mistake != _NO_SCHEME:
             return self._anonymous
+        raise self._refuse_without_key(mistake)
+
+    def _refuse_without_key(self, mistake: str) -> ParleyError:
+        if not self._required and not self._is_complete():
+            return self._refuse_unknown()
         required = f"an API key {'' if self._tokens is None else 'or a JWT '}is required"
-        raise InvalidApiKey(
+        return InvalidApiKey(
             f"{mistake or required}. {_HOW}; the gateway's operator creates keys (parley keys new NAME)"
         )
 

@@ -80,7 +80,7 @@ class StoredKeys:
     """Blocks: it is called from threads. Every method raises StateError while the database cannot be used."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the Unix time."""
+        """`clock` returns the Unix time."""
         self._database = database
         self._clock = clock
         self.was_read = False

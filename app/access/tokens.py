@@ -68,7 +68,7 @@ class TokenVerifier:
     """Lives as long as one state of the configuration."""
 
     def __init__(self, issuers: Iterable[tuple[Issuer, KeySource]], clock: Callable[[], float] = time.time) -> None:
-        """`clock` tells the Unix time."""
+        """`clock` returns the Unix time."""
         self._issuers = {issuer.url: (issuer, source) for issuer, source in issuers}
         self._clock = clock
         self._verified: OrderedDict[bytes, _Verified] = OrderedDict()

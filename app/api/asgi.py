@@ -18,7 +18,8 @@ from app.formats.base import WriteError, choose_status, list_error_headers, wrap
 from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
-from app.runtime.value_count import count_values
+from app.runtime.pieces import Pieces
+from app.runtime.value_count import count_values, find_marks
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ def take_body(scope: Scope, writer: OfferedWriter | None, max_bytes: int, lease:
     body = writer.take_body()
     if body is None:
         return None
-    _reserve_memory(body, max_bytes, lease)
+    _reserve_memory(len(body), max_bytes, lease)
     return body
 
 
@@ -105,7 +106,7 @@ async def _decompress(raw: bytes | bytearray, encoding: str, max_bytes: int, lea
     try:
         while (piece := await call_in_thread(next, pieces, None)) is not None:
             body += piece
-            _reserve_memory(body, max_bytes, lease)
+            _reserve_memory(len(body), max_bytes, lease)
     except ValueError as error:
         raise BadRequest(f"the body is not valid {encoding}: {error}") from None
     return body
@@ -136,15 +137,19 @@ def has_few_values(raw: bytes | bytearray, memory: CallerMemory | None, limit: i
     return memory is not None and memory.compare(raw) > 0 and memory.max_values(raw) <= limit
 
 
-async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values: int, name: str = "the body") -> int:
+async def wait_for_parse_memory(
+    raw: bytes | bytearray, lease: Lease, max_values: int, memory: CallerMemory | None = None, name: str = "the body"
+) -> int:
     """Wait for the memory that parsing the body needs. Raises Busy, or TooLarge if it has more than `max_values`.
 
     The memory depends on the number of values more than on the size: each number of a list takes an object. Returns
-    that number; 0 for a small body, whose values are not counted.
+    that number; 0 for a small body, whose values are not counted. `memory` is what the body is read with.
     """
-    if len(raw) <= LARGE_BYTES:
-        values = count_values(raw, max_values) if len(raw) > max_values else 0
-    else:
+    if len(raw) <= min(max_values, LARGE_BYTES):
+        return 0
+    find = find_marks if memory is None else memory.find_marks
+    values = 1 + len(find(raw) if len(raw) <= LARGE_BYTES else await call_in_thread(find, raw))
+    if values > max_values:  # some may be in strings
         values = await call_in_thread(count_values, raw, max_values)
     if values > max_values:
         raise TooLarge(f"{name} has more than {max_values} JSON values")
@@ -153,27 +158,24 @@ async def wait_for_parse_memory(raw: bytes | bytearray, lease: Lease, max_values
     return values
 
 
-async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes | bytearray:
-    message = await receive()
-    body: bytes | bytearray = message.get("body", b"")
-    _reserve_memory(body, max_bytes, lease)
-    if message["type"] == "http.request" and message.get("more_body"):
-        body = bytearray(body)
-        while message.get("more_body"):
-            message = await receive()
-            body += message.get("body", b"")
-            _reserve_memory(body, max_bytes, lease)
+async def _receive_body(receive: Receive, max_bytes: int, lease: Lease) -> bytes:
+    body, more = Pieces(), True
+    while more:
+        message = await receive()
+        body.add(message.get("body", b""))
+        _reserve_memory(body.size, max_bytes, lease)
+        more = message.get("more_body", False)
     if message["type"] == "http.disconnect":
         raise ClientDisconnected
-    return body
+    return body.take()
 
 
-def _reserve_memory(body: bytes | bytearray, max_bytes: int, lease: Lease) -> None:
-    """Take memory for a part of the body. Raises TooLarge or Busy."""
-    if len(body) > max_bytes:
+def _reserve_memory(size: int, max_bytes: int, lease: Lease) -> None:
+    """Take memory for the body, of which this much has arrived. Raises TooLarge or Busy."""
+    if size > max_bytes:
         raise TooLarge(f"the body has more than {max_bytes} bytes")
-    if len(body) > max(UNCOUNTED_BYTES, lease.held_bytes):
-        lease.take(len(body) - lease.held_bytes)
+    if size > max(UNCOUNTED_BYTES, lease.held_bytes):
+        lease.take(size - lease.held_bytes)
 
 
 Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]

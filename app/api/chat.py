@@ -41,14 +41,14 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
-from app.limits import Limiter
+from app.limits import Limiter, Reservation
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
 from app.runtime.memory_budget import Lease
-from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, describe_context
+from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
@@ -255,7 +255,7 @@ class ChatEndpoint(Generic[Parsed]):
                 memory = context.open_request_memory(scope, raw)
                 request.is_large = is_large(raw, memory)
                 if request.is_large or not has_few_values(raw, memory, server.max_json_values):
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                    await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
                 is_long = len(raw) > LARGE_BYTES
                 if is_long and not request.is_large:
                     await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing
@@ -378,7 +378,9 @@ class ChatEndpoint(Generic[Parsed]):
             return response, self.open_reply(gateway, prepared, options, response)
         unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
         if dropped:
-            return response, self.restore(unprepared, dropped, context.caller_id(request.scope))
+            in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, parsed.request)
+            caller = context.caller_id(request.scope)
+            return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
 
     def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
@@ -395,14 +397,7 @@ class ChatEndpoint(Generic[Parsed]):
         self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
     ) -> None:
         """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
-        conversation = parsed.request
-        reservation = await limiter.reserve(
-            request.caller,
-            route.model,
-            lambda: estimate_prompt_tokens(conversation),
-            find_max_tokens(route.defaults, conversation.params),
-            DEFAULT_REPLY_TOKENS,
-        )
+        reservation = await reserve_limits(limiter, request, route, parsed.request)
         if reservation is not None:
             request.record.record_reservation(reservation)
             request.scope["state"]["response_headers"].extend(reservation.headers)
@@ -421,13 +416,24 @@ class ChatEndpoint(Generic[Parsed]):
             self._context.sharer_id(request.scope),
         )
 
-    async def restore(self, unprepared: UnpreparedReply, dropped: Sequence[DroppedReasoning], caller: str) -> Reply:
+    async def restore(
+        self,
+        unprepared: UnpreparedReply,
+        dropped: Sequence[DroppedReasoning],
+        wanted: Wanted,
+        caller: str,
+        *,
+        in_thread: bool,
+    ) -> Reply:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
-        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, caller)
+        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
         if warnings:
             unprepared.response.add_warnings(warnings)
-        return await self.prepare_in_thread(replace(unprepared, request=request))
+        if in_thread:
+            return await self.prepare_in_thread(replace(unprepared, request=request))
+        gateway, options = unprepared.gateway, unprepared.options
+        return await self.open_reply(gateway, gateway.prepare(unprepared.route, request), options, unprepared.response)
 
     async def _keep_reasoning(self, response: ReplyResponse, scope: Scope) -> None:
         """Keep the reasoning of a reply that called tools, if the model's server wants it back."""
@@ -530,6 +536,19 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
     if caller.models is not None:
         caller.check_model(model, route.model)
     return route
+
+
+async def reserve_limits(
+    limiter: Limiter, request: RequestInProgress, route: ModelRoute, conversation: ChatRequest
+) -> Reservation | None:
+    """Reserve the limits of one call to a model; None if it has none. Raises RateLimited or QuotaExceeded."""
+    return await limiter.reserve(
+        request.caller,
+        route.model,
+        lambda: estimate_prompt_tokens(conversation),
+        find_max_tokens(route.defaults, conversation.params),
+        DEFAULT_REPLY_TOKENS,
+    )
 
 
 def _read_cache_policy(parsed: ParsedRequest, scope: Scope, route: ModelRoute, apply: Apply) -> CachePolicy:

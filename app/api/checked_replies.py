@@ -132,8 +132,8 @@ class _CheckedTurn:
         else:
             if second is None or second.outcome != "invalid":
                 invalid = describe_check(check, self._demand.words)
-                told = f"{invalid}; the model was asked once more, and this is its second reply"
-                return self._pass_on(again, second, "asked_again", told)
+                warning = f"{invalid}; the model was asked once more, and this is its second reply"
+                return self._pass_on(again, second, "asked_again", warning)
             self._discard(again)
             last = self._make_fault(second)
         for route in self._fallbacks:
@@ -154,9 +154,9 @@ class _CheckedTurn:
             self._discard(held)
             return None
         invalid = describe_check(check, self._demand.words)
-        told = f"{invalid}; the model was asked twice, and {route.model} has answered instead"
+        warning = f"{invalid}; the model was asked twice, and {route.model} has answered instead"
         held.fallback_model = held.fallback_model or route.model
-        return self._pass_on(held, found, "fallback", told)
+        return self._pass_on(held, found, "fallback", warning)
 
     async def _ask(
         self, conversation: ChatRequest, fallback: ModelRoute | None = None
@@ -210,7 +210,7 @@ def _add_usages(fault: Fault, usages: Sequence[dict[str, Any]]) -> Fault:
 
 
 class _EndChange(Struct, frozen=True):
-    """What the end of a reply tells besides its own call."""
+    """What the end of a reply has besides what its own call ended with."""
 
     usages: tuple[dict[str, Any], ...] = ()
     """Those of earlier calls."""

@@ -133,7 +133,7 @@ class AppContext:
 
     def owner(self, scope: Scope) -> str:
         """Return the identity of those who may resume and cancel the reply to this request: the name of the API key.
-        Without a key it is "", which stands for everyone, or a hash of the Authorization header if `cache.scope` is
+        Without a key it is "", which is everyone, or a hash of the Authorization header if `cache.scope` is
         "caller"."""
         name: str = scope["state"]["caller"].name
         if name or not self.live.separate_callers:

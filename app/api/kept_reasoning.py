@@ -21,6 +21,7 @@ from app.steps.dropped_reasoning import (
     KeptParts,
     Wanted,
     find_dropped_reasoning,
+    find_restored,
     find_wanted,
     make_key,
     restore_reasoning,
@@ -49,10 +50,16 @@ class KeptReasoning:
         return find_dropped_reasoning(request.messages, wanted, request.known)
 
     async def restore(
-        self, request: ChatRequest, dropped: Sequence[DroppedReasoning], caller: str
+        self, request: ChatRequest, dropped: Sequence[DroppedReasoning], wanted: Wanted, caller: str
     ) -> tuple[ChatRequest, list[str]]:
         """Return the request with what is known, and warnings. Raises StoreDown: without the reasoning, the model's
         server may refuse the conversation for good."""
+        start = len(find_restored(request, wanted).messages)
+        found = await self._find([turn for turn in dropped if turn.first >= start], caller)
+        return restore_reasoning(request, dropped, found, wanted)
+
+    async def _find(self, dropped: Sequence[DroppedReasoning], caller: str) -> dict[str, KeptParts]:
+        """Return what was kept, by the keys of calls."""
         found: dict[str, KeptParts] = {}
         places = {key: turn for turn in dropped for key in turn.calls}
         wanted: list[str] = []
@@ -76,7 +83,7 @@ class KeptReasoning:
                     msgspec.json.decode(signature) if signature else None,
                     msgspec.json.decode(details) if details else (),
                 )
-        return restore_reasoning(request, dropped, found)
+        return found
 
     async def _get(self, key: str) -> bytes | None:
         try:

@@ -64,9 +64,8 @@ class KeyWatcher:
             except StateError as error:
                 self._throttled_log.warn("the API keys of the state database were not read; the last ones stay", error)
                 return
-            first, self._rows = self._rows is None, rows
-            if change or not first:
-                await self._apply(with_stored_keys(self._settings, rows))
+            self._rows = rows
+            await self._apply(with_stored_keys(self._settings, rows))  # also without keys: now that is known
             self._change = change
 
     def observe(self, record: RequestRecord) -> None:

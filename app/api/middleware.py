@@ -145,15 +145,17 @@ class RequestMiddleware:
         except ClientDisconnected:
             state["error_code"], sender.status = DISCONNECTED_CODE, DISCONNECTED_STATUS
         except Exception as raised:
-            error = raised if isinstance(raised, ParleyError) else Internal("the gateway failed")
-            state["error_code"] = error.code
-            if isinstance(error, _REFUSALS):
+            # No other variable of this frame may hold the error: its traceback holds this frame, and what was read of
+            # the request would stay in memory until the garbage collector looks for such cycles.
+            state["error_code"] = _to_parley_error(raised).code
+            if isinstance(raised, _REFUSALS):
                 client = self._find_client(scope)
-            elif error is not raised:
+            elif not isinstance(raised, ParleyError):
                 log.exception("request %s: defect", id_)
             if sender.status or (writer is not None and writer.response_started):
                 raise
-            await send_error(sender, error, id_, self._get_rules().find_error_writer(scope["path"]))
+            write_error = self._get_rules().find_error_writer(scope["path"])
+            await send_error(sender, _to_parley_error(raised), id_, write_error)
         finally:
             if "recorded" not in state:
                 self._report(scope, sender.status, time.perf_counter() - began, client)
@@ -172,6 +174,10 @@ class RequestMiddleware:
         )
         if self._observe is not None:
             self._observe(_find_route(scope), status, code)
+
+
+def _to_parley_error(error: Exception) -> ParleyError:
+    return error if isinstance(error, ParleyError) else Internal("the gateway failed")
 
 
 def _begin(scope: Scope, rules: RequestRules) -> list[tuple[bytes, bytes]]:

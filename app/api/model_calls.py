@@ -6,19 +6,17 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply, checks_new_schema
+from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply, checks_new_schema, reserve_limits
 from app.api.context import AppContext
 from app.api.reply_response import ReplyResponse
 from app.cache import CacheRequest, InFlightCall, ReplaySource
 from app.cache.policy import OFF
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Origin, Reply
-from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.chat.token_usage import CallUsage
 from app.gateway import ReplyOptions
 from app.limits import Limiter
 from app.limits.limiter import Reservation
-from app.params import find_max_tokens
 from app.routing import ModelRoute
 from app.steps.dropped_reasoning import NOTHING_WANTED
 from app.steps.pipeline import has_media
@@ -29,11 +27,14 @@ class TurnOpening:
     """One call to the model, while it is opened. It takes what a response takes of the call that it sends."""
 
     def __init__(self) -> None:
-        self.info = self
         self.origin = Origin()
         self.warnings: tuple[str, ...] = ()
         self.source: ReplaySource | None = None
         self.call: InFlightCall | None = None
+
+    @property
+    def info(self) -> "TurnOpening":
+        return self
 
     def set_origin(self, origin: Origin) -> None:
         self.origin = origin
@@ -113,7 +114,7 @@ class ReplyOfCalls:
         finally:
             lease.release()
         if not number:
-            self._tell_first(opening)
+            self._describe_first(opening)
         free = opening.origin.label in ("hit", "shared")
         on_end = _do_nothing if limits is None else partial(limits.settle, opening)
         return OpenedTurn(reply, opening.origin.cached, free, on_end)
@@ -124,17 +125,19 @@ class ReplyOfCalls:
         endpoint, gateway, kept = self._endpoint, self._request.live.gateway, self._context.reasoning
         unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening)
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
+        in_thread = self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation)
         if kept is not None and wanted != NOTHING_WANTED:
             dropped = kept.find_dropped(conversation, wanted)
             if dropped:
-                return await endpoint.restore(unprepared, dropped, self._context.caller_id(self._request.scope))
-        if self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation):
+                caller = self._context.caller_id(self._request.scope)
+                return await endpoint.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
+        if in_thread:
             return await endpoint.prepare_in_thread(unprepared)
         return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
 
-    def _tell_first(self, opening: TurnOpening) -> None:
-        """Tell the response what is known of the first call to the model, unless results of approved calls came before.
-        Whether the later calls will be from the cache is not known yet."""
+    def _describe_first(self, opening: TurnOpening) -> None:
+        """Add what is known of the first call to the model to the response, unless results of approved calls came
+        before. Whether the later calls will be from the cache is not known yet."""
         origin = opening.origin
         if self._response.first_at is not None:
             return
@@ -151,13 +154,7 @@ class ReplyOfCalls:
             return None
         reservation = request.record.take_reservation()
         if number:
-            reservation = await limiter.reserve(
-                request.caller,
-                route.model,
-                lambda: estimate_prompt_tokens(conversation),
-                find_max_tokens(route.defaults, conversation.params),
-                DEFAULT_REPLY_TOKENS,
-            )
+            reservation = await reserve_limits(limiter, request, route, conversation)
         return TurnLimits(limiter, reservation, request.attempts) if isinstance(reservation, Reservation) else None
 
 

@@ -66,7 +66,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 memory = context.open_request_memory(scope, raw)
                 large = is_large(raw, memory)
                 if large or not has_few_values(raw, memory, server.max_json_values):
-                    await wait_for_parse_memory(raw, lease, server.max_json_values)
+                    await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
                 parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                 if isinstance(parsed, UnresolvedRequest):
                     assert self._find_stored is not None
@@ -75,7 +75,10 @@ class TokenCountEndpoint(Generic[Parsed]):
                     parsed = await _call(large, parsed.resolve, stored)
                 found: ParsedRequest | None = parsed.passed if isinstance(parsed, RejectedRequest) else parsed
                 if isinstance(parsed, RejectedRequest) and (found is None or self._asks_api is None):
-                    raise parsed.error
+                    try:
+                        raise parsed.error
+                    finally:  # the error's traceback holds this frame, which must not hold the error
+                        del parsed, found
                 assert found is not None
                 model = await gateway.resolve_model(found.settings.model)
                 caller = scope["state"]["caller"]

@@ -1,7 +1,7 @@
 """Replace the texts of long files by the passages that match the question of a request.
 
 The passages are split and ranked by their words in a document worker, and, with an embedding model, by their embeddings
-too. Then the best are put in the order in which they stand in their files.
+too. Then the best are put in the order that they have in their files.
 """
 
 import math

@@ -302,7 +302,7 @@ class Cache:
         return kind == "flight" and self._coordinator is not None and await self._coordinator.is_running(name)
 
     async def publish_cancel(self, reply_id: str) -> bool:
-        """Tell every other process that this reply is cancelled. False if Redis is down."""
+        """Notify every other process that this reply is cancelled. False if Redis is down."""
         return self._coordinator is None or await self._coordinator.publish_cancel(reply_id)
 
     def on_cancel(self, cancel: Callable[[str], None]) -> None:

@@ -77,7 +77,7 @@ class InFlightCall:
         limits: LogLimits = LOG_LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` tells the Unix time."""
+        """`clock` returns the Unix time."""
         self.log = ReplyLog(self._on_readers_changed, limits=limits)
         self.error: ParleyError | None = None
         """The error because of which the reply never began."""

@@ -151,7 +151,7 @@ class Fault(Struct, frozen=True, tag_field="kind", tag="fault"):
     cause: str | None = None
     """A more exact cause than `code`; docs/reference/errors.md lists them."""
     usage: dict[str, Any] | None = None
-    """What the reply had used before it failed, if the server has told it."""
+    """What the reply had used before it failed, if the server has reported it."""
     param: str | None = None
     """The parameter that the server refused, under the gateway's name."""
     server_tools: ServerToolsSummary | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+Made = TypeVar("Made")
 T = TypeVar("T", int, tuple[Any, ...])
 
 MAX_KEPT = 16
@@ -34,6 +35,16 @@ class KnownConversation:
         if len(self._kept) >= MAX_KEPT and what not in self._kept:
             self._kept.clear()
         self._kept[what] = (given, value)
+
+
+def make_once(what: Any, make: Callable[[], Made], given: Sequence[Any], known: KnownConversation | None) -> Made:
+    """Return what is made of a list; for a conversation that is known, it is made once for `what`."""
+    made: Made | None = None if known is None else known.find_whole(what, given)
+    if made is None:
+        made = make()
+        if known is not None:
+            known.keep(what, given, made)
+    return made
 
 
 def add_up(

@@ -62,7 +62,7 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "question",
         nargs="*",
-        help="the question, in which - stands for standard input; without one, a conversation starts, "
+        help="the question, in which - is replaced by standard input; without one, a conversation starts, "
         "in which each line of standard input is a question",
     )
     _add_gateway_url(parser)

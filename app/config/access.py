@@ -40,10 +40,13 @@ def make_key_ring(
     settings: Settings, stored: StoredKeys | None = None, jwks: "JwksSources | None" = None
 ) -> KeyRing | None:
     """Return the API keys and the issuers of JWTs of the settings; None if there are none and everyone may call.
-    `server.admin_key` is then one of them that may use no model. `stored` may have further keys, until they were read.
+    `server.admin_key` is then one of them that may use no model. `stored` may have further keys: until they were read,
+    it is not known whether requests need one.
     `jwks` has the keys of issuers."""
-    if not settings.requires_keys and not (stored is not None and stored.were_there):
-        return None  # after the last stored key was revoked, one is still required
+    # After the last stored key was revoked, one is still required.
+    required = settings.requires_keys or (stored is not None and stored.were_there)
+    if not required and (stored is None or stored.was_read):
+        return None
     server = settings.server
     keys: list[StoredKey] = []
     for name, row in settings.keys.items():
@@ -59,7 +62,7 @@ def make_key_ring(
     tokens = _make_token_verifier(settings, jwks) if settings.jwt and jwks is not None else None
     if stored is None:
         return KeyRing(keys, anonymous, tokens=tokens)
-    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens)
+    return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens, required=required)
 
 
 def _make_token_verifier(settings: Settings, jwks: "JwksSources") -> "TokenVerifier":
@@ -111,16 +114,12 @@ def _make_globs(patterns: tuple[str, ...], owner: str = "") -> ModelGlobs | None
 
 def with_stored_keys(settings: Settings, rows: Sequence[KeyRow]) -> Settings:
     """Return the settings with the keys of the state database. A key of the file with the same name counts first."""
-    keys = {row.name: _read_key(row, settings) for row in rows}
+    keys = {row.name: _read_key(row) for row in rows}
     return settings.model_copy(update={"keys": {**keys, **settings.keys}})
 
 
-def _read_key(row: KeyRow, settings: Settings) -> Key:
-    """Return a stored key. One whose team is not configured may use no model."""
-    fields = dict(row.settings)
-    if fields.get("team") is not None and fields["team"] not in settings.teams:
-        fields |= {"team": None, "models": []}
-    return Key.model_validate({**fields, **_find_secrets(row)})
+def _read_key(row: KeyRow) -> Key:
+    return Key.model_validate({**row.settings, **_find_secrets(row)})
 
 
 def _find_secrets(row: KeyRow) -> dict[str, Any]:
@@ -137,15 +136,19 @@ def _read_time(seconds: float | None) -> datetime | None:
 
 
 def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
-    models = _make_globs(key.models)
-    team = None
-    if key.team is not None:
-        row = settings.teams[key.team]
-        team = Team(key.team, make_limits(row.limits))
-        of_team = _make_globs(row.models, _name_team(key.team))
-        if of_team is not None:
-            models = ModelGlobs(key.models, of_team)
+    models, team = _make_globs(key.models), _find_team(key, settings)
+    if team is not None:
+        of_team = _make_globs(settings.teams[team.name].models, _name_team(team.name))
+        models = models if of_team is None else ModelGlobs(key.models, of_team)
+    elif key.team is not None:
+        models = ModelGlobs((), None, _name_team(key.team))
     return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits), team)
+
+
+def _find_team(key: Key, settings: Settings) -> Team | None:
+    """Return the team of a key; None also for a stored key whose team the configuration has no more."""
+    row = None if key.team is None else settings.teams.get(key.team)
+    return None if key.team is None or row is None else Team(key.team, make_limits(row.limits))
 
 
 def _name_team(name: str) -> str:
@@ -206,8 +209,7 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
     for name, limits in make_model_limits(settings).items():
         rules += make_model_rules(name, limits)
     for name, row in settings.keys.items():
-        team = None if row.team is None else Team(row.team, make_limits(settings.teams[row.team].limits))
-        rules += make_caller_rules(name, make_limits(row.limits), team)
+        rules += make_caller_rules(name, make_limits(row.limits), _find_team(row, settings))
     for name, issuer in settings.jwt.items():
         rules += make_caller_rules(name_any_caller(name), make_limits(issuer.limits))
     if settings.jwt:  # their callers may be of any team

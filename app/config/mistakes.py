@@ -48,11 +48,7 @@ def _check_keys(settings: Settings) -> Iterator[str]:
     for name, key in settings.keys.items():
         if names.setdefault(key.sha256, name) != name:
             yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
-        if key.team is not None and key.team not in settings.teams:
-            yield (
-                f"{json_path(['keys', name, 'team'])}: there is no team {key.team!r}"
-                f"{suggest_name(key.team, settings.teams)}; add [teams.{key.team}]"
-            )
+        yield from _check_team(json_path(["keys", name, "team"]), key.team, settings)
     server = settings.server
     if not (settings.requires_keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
         yield (
@@ -71,11 +67,7 @@ def _check_issuers(settings: Settings) -> Iterator[str]:
         path = json_path(["jwt", name])
         if names.setdefault(row.issuer, name) != name:
             yield f"{path}.issuer: {names[row.issuer]!r} has the same; list all audiences in one of them"
-        if row.team is not None and row.team not in settings.teams:
-            yield (
-                f"{path}.team: there is no team {row.team!r}{suggest_name(row.team, settings.teams)}; "
-                f"add [teams.{row.team}]"
-            )
+        yield from _check_team(f"{path}.team", row.team, settings)
         if row.team_claim is not None and not settings.teams:
             yield f"{path}.team_claim: there are no teams, so every token would be refused; add [teams.<name>]"
         if row.jwks_file is not None:
@@ -85,6 +77,11 @@ def _check_issuers(settings: Settings) -> Iterator[str]:
                 read_jwks_file(row.jwks_file)
             except JwksError as error:
                 yield f"{path}.jwks_file: {error}"
+
+
+def _check_team(path: str, team: str | None, settings: Settings) -> Iterator[str]:
+    if team is not None and team not in settings.teams:
+        yield f"{path}: there is no team {team!r}{suggest_name(team, settings.teams)}; add [teams.{team}]"
 
 
 def _check_metrics_port(settings: Settings) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
-from collections.abc import Callable, Collection
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, lru_cache, partial
 from typing import Literal
 from urllib.parse import parse_qsl
 
@@ -62,7 +62,9 @@ class ModelRegistry:
         self._routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
             deployments = tuple(
-                self._deployment(name, upstream.name, row.name or name, upstream.weight, upstream.priority)
+                _make_deployment(
+                    settings, self._targets, name, upstream.name, row.name or name, upstream.weight, upstream.priority
+                )
                 for upstream in row.upstreams
             )
             route = ModelRoute(
@@ -86,7 +88,10 @@ class ModelRegistry:
                 self._routes[alias] = route
         self.counters = load_counters(settings, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
-        self._find_passthrough_route = lru_cache(MAX_KEPT_ROUTES)(self._make_passthrough_route)
+        # Of no method of the registry: then each would hold the other, and what a reload replaces would stay in memory
+        # until the garbage collector looks for it, which is rarely.
+        make_route = partial(_make_passthrough_route, settings, self._targets, self._cache_seconds)
+        self._find_passthrough_route = lru_cache(MAX_KEPT_ROUTES)(make_route)
 
     @cached_property
     def _demo_route(self) -> ModelRoute:
@@ -99,10 +104,6 @@ class ModelRegistry:
         if self._cache_seconds is None or not row.cache:
             return None
         return row.cache_ttl_seconds or self._cache_seconds
-
-    def _deployment(self, model: str, upstream: str, name: str, weight: float = 1.0, priority: int = 1) -> Deployment:
-        profile = self._settings.profile(model, upstream)
-        return Deployment(self._targets[upstream], name, profile, weight, priority)
 
     @property
     def default_model(self) -> str | None:
@@ -146,12 +147,6 @@ class ModelRegistry:
             return self._find_passthrough_route(model)
         return route
 
-    def _make_passthrough_route(self, model: str) -> ModelRoute:
-        assert self._settings.passthrough is not None
-        deployment = self._deployment(model, self._settings.passthrough, model)
-        told = deployment.profile.session_header is not None
-        return ModelRoute(model, (deployment,), {}, cache_seconds=self._cache_seconds, reads_sessions=told)
-
     def find_abilities(self, model: str) -> ModelAbilities | None:
         route = self.find(model)
         if route is None:
@@ -177,6 +172,27 @@ class ModelRegistry:
     def _kind(self, upstream: str) -> str:
         row = self._settings.upstreams.get(upstream)
         return DEMO if row is None else row.kind
+
+
+def _make_deployment(
+    settings: Settings,
+    targets: Mapping[str, Target],
+    model: str,
+    upstream: str,
+    name: str,
+    weight: float = 1.0,
+    priority: int = 1,
+) -> Deployment:
+    return Deployment(targets[upstream], name, settings.profile(model, upstream), weight, priority)
+
+
+def _make_passthrough_route(
+    settings: Settings, targets: Mapping[str, Target], cache_seconds: float | None, model: str
+) -> ModelRoute:
+    assert settings.passthrough is not None
+    deployment = _make_deployment(settings, targets, model, settings.passthrough, model)
+    reads = deployment.profile.session_header is not None
+    return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads)
 
 
 def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "prompt"]:

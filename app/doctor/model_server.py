@@ -146,8 +146,12 @@ async def probe_model(
         verdict = judge_tools(events, deployment.profile)
         findings.append(_make_finding(subject, "tools", verdict, deployment))
         shown = [make_shown(probe.target.api, thought, events), *await _ask_by_others(server, probe, apis)]
+        if verdict.good and not shown[0].calls:
+            # The model chose to call nothing: that it calls over another API is chance.
+            shown = [msgspec.structs.replace(one, calls=False) for one in shown]
         return findings + describe_best(subject, probe.target, shown)
-    if fault.status is None or not 400 <= fault.status < 500 or fault.code in ("rate_limit", "authentication"):
+    refused = fault.code == "invalid_request" or (fault.status is not None and 400 <= fault.status < 500)
+    if not refused or fault.code in ("rate_limit", "authentication"):
         return [*findings, _make_failure(subject, "tools", fault)]
     finding = _make_finding(subject, "tools", judge_refused_tools(), deployment)
     return [*findings, msgspec.structs.replace(finding, message=f"{finding.message}: {fault.message}")]

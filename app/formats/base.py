@@ -232,7 +232,7 @@ class Format(Struct, frozen=True):
     keeps_marks: bool = False
     """Content parts of this format can have `cache_control`."""
     keeps_served_calls: bool = False
-    """This format tells the calls that a gateway ran from others. Elsewhere a note does (`served_calls`)."""
+    """This format marks the calls that a gateway ran. In other formats a note does (`served_calls`)."""
     policy: PromptPolicy = PLAIN
     """The changes that the framework of this format makes to a conversation."""
     tells_approval: bool = True

@@ -44,13 +44,17 @@ CacheChoice = Annotated[
 
 
 class RejectedRequest(Struct, frozen=True):
-    """A request that is answered with an error."""
+    """A request that is answered with an error. The error no longer says where it was raised: its traceback would hold
+    the body of the request, and frames that hold this value, until the garbage collector looks for such cycles."""
 
     error: ParleyError
     write_error: WriteError | None
     """Writes the error in the format of the request; None if that format is not known."""
     passed: "ParsedRequest | None" = None
     """The request as servers of the client's own API can be sent it, which may know what the gateway does not."""
+
+    def __post_init__(self) -> None:
+        self.error.__traceback__ = self.error.__cause__ = self.error.__context__ = None
 
 
 class ReplySettings(Struct, frozen=True):

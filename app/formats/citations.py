@@ -11,9 +11,10 @@ _TYPE = "url_citation"
 
 
 def write_chat_citation(annotation: Any) -> Any:
-    """Return a citation of a web page for chat completions; any other annotation as it is."""
+    """Return a citation of a web page for chat completions, beside the server's own fields; any other annotation as it
+    is."""
     fields = _find_fields(annotation)
-    return annotation if fields is None else {"type": _TYPE, _TYPE: fields}
+    return annotation if fields is None else {**annotation, "type": _TYPE, _TYPE: fields}
 
 
 def write_responses_citation(annotation: Any) -> Any:

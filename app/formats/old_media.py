@@ -20,7 +20,7 @@ from app.steps.media import basename, find_required, write_placeholder
 _MAX_PASSES = 8
 """How often the conversation is read again: a schema may report one mistake of a medium at a time."""
 _MARK = "\ue000medium {}\ue000"
-"""Stands in the place of a medium until it is known in whose message it is."""
+"""Replaces a medium until it is known in whose message it is."""
 _MARKS = re.compile("\ue000medium ([0-9]+)\ue000")
 _STEP = re.compile(r"\.?([A-Za-z_$][\w$-]*)|\[(\d+)\]")
 _NO_CONTENT = "must have its content in"

@@ -162,7 +162,7 @@ class ErrorDetail(Described):
     retry_after_seconds: float | None = None
     """How long to wait; also in the header `Retry-After`."""
     usage: dict[str, Any] | None = None
-    """What the reply had used before it failed, if the model server has told it."""
+    """What the reply had used before it failed, if the model server has reported it."""
     input_tokens: int | None = None
     """With `context_length_exceeded`: the tokens of the conversation."""
     max_input_tokens: int | None = None

@@ -7,11 +7,10 @@ from typing import Any
 from msgspec import Struct
 
 from app.errors import Violation
-from app.formats.request_memory import Entry, keep, list_places, resume
+from app.formats.nested_values import MAX_INTEGER, MIN_INTEGER, are_valid, count_entries
+from app.formats.request_memory import keep, list_places, resume
 from app.validation.violations import json_path
 
-_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
-"""The range of integers in values that are passed on: the JSON parsers of other programs accept no others."""
 MAX_WARNINGS = 200
 """The maximum number of warnings of one request; one more warning counts those left out."""
 
@@ -42,21 +41,11 @@ def find_long_lists(body: Mapping[str, Any], limits: RequestLimits, conversation
 
 
 def _count_all_items(messages: list[Any]) -> int:
-    known, count = resume(messages, _count_items)
-    counts = [count or 0, *map(_count_items, messages[known:])]
+    known, count = resume(messages, count_entries)
+    counts = [count or 0, *map(count_entries, messages[known:])]
     for place in list_places(messages, known):
-        keep(messages, place, _count_items, sum(counts[: place - known + 1]))
+        keep(messages, place, count_entries, sum(counts[: place - known + 1]))
     return sum(counts)
-
-
-def _count_items(message: Any) -> int:
-    """Count the entries of a message's lists, and of the lists in them (tool results, the frames of a video)."""
-    count = 0
-    if isinstance(message, dict):
-        for value in message.values():
-            if isinstance(value, list):
-                count += len(value) + sum(map(_count_items, value))
-    return count
 
 
 def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
@@ -64,38 +53,14 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
 
     Nearly every value is valid, so this is found out first, without the paths of its parts.
     """
-    known = 0
-    if type(value) is list:
-        known, _ = resume(value, (_is_valid, max_nesting))
-    if not _is_valid(value[known:] if known else value, max_nesting):
+    if type(value) is not list:
+        return iter(()) if are_valid((value,), max_nesting) else _find_invalid_values(value, path, max_nesting)
+    known, _ = resume(value, (are_valid, max_nesting))
+    if not are_valid((value[known:],), max_nesting):
         return _find_invalid_values(value, path, max_nesting)
-    if type(value) is list:
-        for place in list_places(value, known):
-            keep(value, place, (_is_valid, max_nesting), True)
+    for place in list_places(value, known):
+        keep(value, place, (are_valid, max_nesting), True)
     return iter(())
-
-
-def _is_valid(value: Any, max_nesting: int) -> bool:
-    level = [[value]]
-    for _ in range(max_nesting + 1):
-        deeper = []
-        for values in level:
-            for item in values:
-                kind = type(item)
-                if kind is str or item is None or kind is bool:
-                    continue
-                if (kind is dict or kind is Entry) and item:
-                    deeper.append(item.values())
-                elif kind is list and item:
-                    deeper.append(item)
-                elif (kind is int and not _MIN_INTEGER <= item <= _MAX_INTEGER) or (
-                    kind is float and not math.isfinite(item)
-                ):
-                    return False
-        if not deeper:
-            return True
-        level = deeper
-    return False
 
 
 def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:
@@ -104,8 +69,8 @@ def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vi
             yield Violation(path, "must be a finite number")
         return
     if isinstance(value, int):
-        if not _MIN_INTEGER <= value <= _MAX_INTEGER:
-            yield Violation(path, f"must be a number from {_MIN_INTEGER} to {_MAX_INTEGER}")
+        if not MIN_INTEGER <= value <= MAX_INTEGER:
+            yield Violation(path, f"must be a number from {MIN_INTEGER} to {MAX_INTEGER}")
         return
     if not isinstance(value, (dict, list)) or not value:
         return
@@ -114,9 +79,7 @@ def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vi
         return
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
-        if isinstance(item, (dict, list, float)) or (
-            isinstance(item, int) and not _MIN_INTEGER <= item <= _MAX_INTEGER
-        ):
+        if isinstance(item, (dict, list, float)) or (isinstance(item, int) and not MIN_INTEGER <= item <= MAX_INTEGER):
             yield from _find_invalid_values(item, json_path([key], path), max_nesting - 1)
 
 

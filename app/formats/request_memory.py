@@ -8,17 +8,16 @@ they are the objects of the earlier request.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from operator import is_
 from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
-from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
+from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.runtime.value_count import find_marks, max_values
 
 T = TypeVar("T")
@@ -41,19 +40,20 @@ _LARGEST_SHARE = 4
 _CONVERSATIONS = ("messages", "input")
 """The fields that may be the list of a conversation."""
 _OTHER_LISTS = ("tools", "functions", "system")
-"""The other fields whose objects are `Entry`."""
+"""The other fields whose first object is a `FirstEntry`."""
 
 
-class Entry(dict[str, Any]):
-    """An object in a list of a body, which is never changed, and what was found out about the conversation up to it."""
+class FirstEntry(dict[str, Any]):
+    """The first object in a list of a body, and what was found out about lists that begin with it. No entry of such a
+    list is ever changed."""
 
     __slots__ = ("found",)
 
     def __init__(self, value: Mapping[str, Any]) -> None:
         super().__init__(value)
         self.found: dict[Any, Any] = {}
-        """What was found out, by what it was found for. Requests in several threads may write to it: each would write
-        an equal value."""
+        """The states of these lists, the newest first, by what they were kept for. Requests in several threads may
+        write to it, so that what one of them has found may be lost."""
 
 
 class _Places:
@@ -92,8 +92,15 @@ class RememberedRequest:
 
     __slots__ = ("conversation", "entries", "field", "lists", "places", "raw", "raw_lists", "size")
 
-    def __init__(self, raw: bytes, field: str, body: Mapping[str, Any], places: _Places | None = None) -> None:
-        """`field` is the name of the conversation in the `body`."""
+    def __init__(
+        self,
+        raw: bytes,
+        field: str,
+        body: Mapping[str, Any],
+        places: _Places | None = None,
+        marks: bytes | bytearray | None = None,
+    ) -> None:
+        """`field` is the name of the conversation in the `body`. `marks` are those of `raw`, if they are known."""
         self.raw = raw
         self.field = field
         self.entries: list[Any] = list(body[field])
@@ -102,21 +109,23 @@ class RememberedRequest:
         self.places = places
         """None: not known, because only a second request needs to know them."""
         end, before = (places.ends[-1], places.sizes[-1]) if places is not None and places.ends else (0, 0)
-        self.size = before + _count_held(len(raw) - end, find_marks(raw[end:]))
+        self.size = before + _count_held(len(raw) - end, find_marks(raw[end:]) if marks is None else marks)
         """About how many bytes of memory it takes."""
         self.conversation = KnownConversation()
         """What was made of the conversation; requests that go on with it have the same one."""
 
     def forget(self, successor: "RememberedRequest | None" = None) -> None:
-        """Drop what was found out about the entries that the `successor` does not have. Much of it refers to entries
-        again, so that they would wait for the garbage collector, which runs rarely."""
-        kept = {id(entry) for entry in successor.list_entries()} if successor is not None else ()
-        for entry in self.list_entries():
-            if type(entry) is Entry and id(entry) not in kept:
-                entry.found.clear()
+        """Drop what was found out about lists, unless the `successor` has lists that begin with the same objects. It
+        refers to these objects again, so that they would wait for the garbage collector, which runs rarely."""
+        kept = {id(first) for first in successor.list_first()} if successor is not None else ()
+        for first in self.list_first():
+            if id(first) not in kept:
+                first.found.clear()
 
-    def list_entries(self) -> Iterator[Any]:
-        return chain(self.entries, *self.lists.values())
+    def list_first(self) -> Iterator[FirstEntry]:
+        for entries in (self.entries, *self.lists.values()):
+            if entries and type(entries[0]) is FirstEntry:
+                yield entries[0]
 
     def find_places(self) -> _Places:
         """Return where the entries are; without an end if they are not to be found."""
@@ -146,7 +155,7 @@ class RememberedRequest:
         """Return how many entries lie within the first `common` bytes; the last of them is an object, which cannot go
         on after its bracket."""
         count = bisect_right(self.find_places().ends, common)
-        while count and type(self.entries[count - 1]) is not Entry:
+        while count and not isinstance(self.entries[count - 1], dict):
             count -= 1
         return count
 
@@ -170,7 +179,7 @@ class RememberedRequest:
             text = bytes(field)
             if name == self.field:
                 new = _read_entries(text)
-                body[name] = [*self.entries[:count], *[_make_entry(_read_entry(bytes(entry))) for entry in new[1:]]]
+                body[name] = [*self.entries[:count], *[_read_entry(bytes(entry)) for entry in new[1:]]]
             elif name in self.lists and text == self.raw_lists[name]:
                 body[name] = self.lists[name]
                 remembered += len(text)
@@ -239,6 +248,8 @@ class RequestMemory:
         requests = self._requests[scope]
         request = requests.pop(number)
         self._bytes -= request.size
+        if successor is None:  # another conversation may begin with the same objects
+            successor = next((one for one in requests.values() if one.entries[0] is request.entries[0]), None)
         request.forget(successor)
         if not requests:
             del self._requests[scope]
@@ -259,6 +270,8 @@ class CallerMemory:
         """The request that this one repeats."""
         self._known = 0
         """How many of its entries are repeated."""
+        self._marks: bytes | bytearray | None = None
+        """Those of the request, once they were found."""
         self.conversation: KnownConversation | None = None
         """What was made of the conversation of the request, once it was read."""
 
@@ -285,8 +298,13 @@ class CallerMemory:
         places = self._earlier.find_places()
         return places.bounds[self._known] + max_values(raw[places.ends[self._known - 1] :])
 
+    def find_marks(self, raw: bytes | bytearray) -> bytes | bytearray:
+        """Return `find_marks` of a request that is read afterwards."""
+        self._marks = find_marks(raw)
+        return self._marks
+
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
-        """Return the object that a body is, in whose lists objects are `Entry`.
+        """Return the object that a body is, in whose lists the first object is a `FirstEntry`.
 
         None if it must be read as a whole: it is short or large, is not valid JSON, or has no conversation.
         """
@@ -309,7 +327,7 @@ class CallerMemory:
             if field is None:
                 return None
             body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
-            request = RememberedRequest(data, field, body)
+            request = RememberedRequest(data, field, body, marks=self._marks)
         if self._memory.is_too_large(request.size):
             self._memory.count(0, len(raw))
             return {name: _make_plain(value) for name, value in body.items()}
@@ -330,8 +348,9 @@ def _find_conversation(body: Any) -> str | None:
 def count_common(first: bytes, second: bytes) -> int:
     """Return how many bytes at the beginning of both are the same."""
     place, size, end = 0, _PIECE_BYTES, min(len(first), len(second))
+    given = memoryview(first)[:end]  # nothing is copied
     while size and place < end:
-        while place < end and first[place : place + size] == second[place : place + size]:
+        while place < end and second.startswith(given[place : place + size], place):
             place += size
         size //= 16
     return min(place, end)
@@ -357,66 +376,58 @@ def _read_entry(raw: bytes) -> Any:
     return from_json(b"[[%b]]" % raw, cache_strings="keys")[0][0]
 
 
-def _make_entry(value: Any) -> Any:
-    return Entry(value) if type(value) is dict else value
-
-
 def _make_entries(value: Any) -> Any:
-    return list(map(_make_entry, value)) if isinstance(value, list) else value
+    is_list = isinstance(value, list) and value and type(value[0]) is dict
+    return [FirstEntry(value[0]), *value[1:]] if is_list else value
 
 
 def _make_plain(value: Any) -> Any:
-    """Return a list without `Entry`."""
-    if not isinstance(value, list):
-        return value
-    return [dict(one) if type(one) is Entry else one for one in value]
+    """Return a list without `FirstEntry`."""
+    is_list = isinstance(value, list) and value and type(value[0]) is FirstEntry
+    return [dict(value[0]), *value[1:]] if is_list else value
 
 
 class _KeptState(Struct, frozen=True):
     entries: list[Any]
     """The entries that it is the state after."""
     state: Any
-    holders: tuple[Entry, ...]
-    """The entries that have such states, this one's last."""
 
 
 def resume(entries: Sequence[Any], what: Any) -> tuple[int, Any]:
     """Return (a number of entries at the beginning of a conversation, the state after them) that was kept for `what`:
     that of the most entries. (0, None) if there is none, or the first entry is no object."""
-    kept = _find_state(entries, len(entries), what) if entries and type(entries[0]) is Entry else None
+    kept = _find_state(entries, len(entries), what)
     return (0, None) if kept is None else (len(kept.entries), kept.state)
 
 
 def keep(entries: Sequence[Any], number: int, what: Any, state: Any) -> None:
     """Keep the state after the first `number` entries of a conversation, which depends on nothing else and must not be
-    changed. Nothing is kept if the last of them is no `Entry`."""
-    entry = entries[number - 1] if number else None
-    if type(entry) is not Entry:
+    changed. Nothing is kept if the first of them is no `FirstEntry`."""
+    first = entries[0] if number else None
+    if type(first) is not FirstEntry:
         return
-    last = _find_state(entries, number, what)
-    if last is not None and len(last.entries) == number:
-        return
-    holders = (*(last.holders if last is not None else ()), entry)
-    for old in holders[:-MAX_STATES]:
-        old.found.pop(what, None)
-    entry.found[what] = _KeptState(list(entries[:number]), state, holders[-MAX_STATES:])
+    known = _find_state(entries, number, what)
+    if known is None or len(known.entries) < number:
+        kept: tuple[_KeptState, ...] = first.found.get(what, ())
+        first.found[what] = (_KeptState(list(entries[:number]), state), *kept[: MAX_STATES - 1])
 
 
 def _find_state(entries: Sequence[Any], number: int, what: Any) -> _KeptState | None:
     """Return what was kept for `what` after the most of the first `number` entries."""
-    for place in range(number - 1, -1, -1):
-        entry = entries[place]
-        if type(entry) is Entry and what in entry.found:
-            kept: _KeptState | None = entry.found.get(what)  # another thread may have dropped it
-            if kept is not None and len(kept.entries) == place + 1 and all(map(is_, kept.entries, entries)):
-                return kept
-    return None
+    first = entries[0] if number else None
+    found: _KeptState | None = None
+    for kept in first.found.get(what, ()) if type(first) is FirstEntry else ():
+        count = len(kept.entries)
+        is_longer = count <= number and (found is None or count > len(found.entries))
+        if is_longer and kept.entries[-1] is entries[count - 1] and all(map(is_, kept.entries, entries)):
+            found = kept
+    return found
 
 
 def list_places(entries: Sequence[Any], known: int) -> Iterator[int]:
     """Yield the numbers of entries after which a state is worth keeping, if it is known after `known` of them: the next
     request begins with all of them, or with all that are not among the last ones."""
-    if entries and type(entries[0]) is Entry:
+    if entries and type(entries[0]) is FirstEntry:
         for number in (len(entries) - CHANGED_MESSAGES, len(entries)):
             if number > known:
                 yield number
@@ -441,19 +452,15 @@ def recall(entries: Sequence[Any], what: Any, make: Callable[[], T]) -> T:
     return found  # type: ignore[no-any-return]  # `what` says of which type it is
 
 
-def validate_entries(entries: Any, whole: TypeAdapter[Any], each: TypeAdapter[Any]) -> Any:
-    """Validate a list by the schema of the `whole`, or those entries that are not known to be valid by that of `each`.
+def validate_entries(entries: Any, schema: EntrySchema) -> Any:
+    """Validate a list, but for those entries that are known to be valid.
 
     Raises ValidationError, the same as for the list as a whole.
     """
-    known, done = resume(entries, id(each)) if isinstance(entries, list) else (0, ())
-    if not known:
-        valid: list[Any] = whole.validate_python(entries)
-    else:
-        try:
-            valid = [*done, *[each.validate_python(entry) for entry in entries[known:]]]
-        except ValidationError:
-            return whole.validate_python(entries)
+    if not isinstance(entries, list):
+        return schema.whole.validate_python(entries)
+    known, done = resume(entries, schema.whole)
+    valid = [*(done or ()), *validate_rest(entries, known, schema)]
     for place in list_places(entries, known):
-        keep(entries, place, id(each), valid[:place])
+        keep(entries, place, schema.whole, valid[:place])
     return valid

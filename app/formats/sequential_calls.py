@@ -1,6 +1,6 @@
 """Puts the parallel calls of a reply one after the other, for formats that have one thing open at a time.
 
-A model server may send fragments of several calls in turn. Anthropic's Messages and OpenAI's Responses tell one block
+A model server may send fragments of several calls in turn. Anthropic's Messages and OpenAI's Responses have one block
 or item after the other, and clients lose calls that overlap (LangChain) or their deltas (Codex). So what follows a call
 is held back until that call is whole JSON, or until the reply ends.
 """

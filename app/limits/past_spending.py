@@ -55,7 +55,7 @@ def _read_spending(
 
 
 def _find_rule(rules: Mapping[str, Rule], owner: str, kind: Kind) -> Rule | None:
-    """Return the rule of an owner; for a JWT caller, that which stands for all callers of its issuer."""
+    """Return the rule of an owner. A JWT caller has that of its issuer, counted for this caller alone."""
     found = rules.get(f"{owner}:{kind}")
     name = owner.removeprefix("key:")
     if found is not None or name == owner or ISSUER_SEPARATOR not in name:

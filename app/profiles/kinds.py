@@ -1,8 +1,8 @@
 """What is known about each kind of server: how it differs from an unknown server, why, and who says so.
 
 A source is a page, an issue or pull request of a public project, a file of a package or repository, or "run by hand"
-with the version. A month is that of the version that was read, where it matters. `UNVERIFIED` stands where there is
-none: such a fact is what the API of the others has, or what users told.
+with the version. A month is that of the version that was read, where it matters. `UNVERIFIED` is there where no
+source is: such a fact is what the API of the others has, or what users reported.
 """
 
 from typing import Any
@@ -640,6 +640,11 @@ FACTS: dict[str, dict[str, Fact]] = {
             "\"Invalid 'tools[0].function.name': string too long. Expected a string with maximum length 64\"; dots and"
             " others do not match the pattern",
             "BerriAI/litellm issue 17904; openai/codex issue 8174",
+        ),
+        parameter_alternatives=Fact(
+            False,
+            "\"schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level\"",
+            "langchain-ai/langchainjs issue 9804; nspady/google-calendar-mcp issue 39",
         ),
         max_call_id=Fact(
             40,

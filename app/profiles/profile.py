@@ -261,8 +261,8 @@ class Profile(BaseModel):
     check_output: Literal["off", "warn", "enforce"] = "warn"
     """Whether the text of a reply is checked against the JSON schema of the request. `warn`: an invalid one gets a
     warning. `enforce`: the reply is held back until it is valid, also the call of a function that the request demands;
-    the model is told its errors and asked once more, then the fallbacks are asked, and then it is the error
-    `output_invalid`."""
+    the model is asked once more, with the errors of its reply, then the fallbacks are asked, and then the request
+    fails with `output_invalid`."""
     response_formats: tuple[Literal["json_object", "json_schema"], ...] = ("json_object", "json_schema")
     """The types of `response_format` that the server enforces. For another one the nearest is sent; if that says less,
     the prompt asks for the JSON and has the schema, and a warning says so."""
@@ -284,6 +284,9 @@ class Profile(BaseModel):
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
     call_ids: Literal["keep", "alphanumeric9"] = "keep"
     """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    parameter_alternatives: bool = True
+    """The server takes `anyOf`, `oneOf` and `allOf` at the top of a function's parameters. If false, the function is
+    offered with the properties of all alternatives, with a warning."""
     client_tools: bool = True
     """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
     searches for tools. If false, a client's own request that has any is translated, and they become functions."""
@@ -415,6 +418,7 @@ SHAPES_REQUESTS = frozenset(
         "empty_content",
         "text_parts",
         "call_ids",
+        "parameter_alternatives",
         "client_tools",
         "max_function_name",
         "max_call_id",

@@ -87,7 +87,7 @@ class InputMemory:
             raise TooLarge(f"{_STORED_INPUT} has more than {self._max_bytes} bytes")
         if len(record) > UNCOUNTED_BYTES:
             self._lease.take(len(record))
-        self._values_left -= await wait_for_parse_memory(record, self._lease, self._values_left, _STORED_INPUT)
+        self._values_left -= await wait_for_parse_memory(record, self._lease, self._values_left, name=_STORED_INPUT)
 
 
 class StoredResponses:
@@ -213,7 +213,8 @@ def _key(caller: str, record: ResponseRecord) -> str:
 
 
 def _make_key(caller: str, response_id: str) -> str:
-    return f"response:{caller}:{response_id}"
+    """Ids have no colon. The names of callers have: what a client sends as an id must not be the end of a name."""
+    return f"response:{caller}:{response_id.replace(':', '%3A')}"
 
 
 def _model(record: ResponseRecord) -> str:

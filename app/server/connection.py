@@ -60,7 +60,7 @@ MAX_TRAILER_BYTES = 64 * 1024
 MAX_UNREAD_BYTES = 64 * 1024
 """How much of a body is received before the application asks for it."""
 MAX_FED_BYTES = 16 * 1024
-"""How much is parsed at once. The parser does not tell how long the framing of a body is, so it is measured between two
+"""How much is parsed at once. The parser does not report the length of a body's framing, so it is measured between two
 calls: the size of a read, which depends on the network, must not decide what is refused."""
 LINGER_SECONDS = 2.0
 """How long a refused client may take to read the error before its connection is reset."""
@@ -146,15 +146,19 @@ class ClientConnection(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         """`server_state` has the connections and tasks of all clients. A copy of `app_state` is the state of each
-        request."""
+        request. `is_draining` says whether the server will soon shut down: then each response is the last one of its
+        connection, so that a proxy does not send a request to one that is being closed."""
         self.loop = loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.connections: set[Any] = server_state.connections
         self.expect_100_continue = False
         self._app = app
         self._app_state = app_state
+        self._is_draining = is_draining
         self._limits = limits
         self._warnings = warnings
         self._parser = _make_parser(self)
@@ -338,7 +342,7 @@ class ClientConnection(asyncio.Protocol):
         scope["http_version"] = version
         scope["path"], scope["raw_path"], scope["query_string"] = _split_target(self._url)
         before = self.cycle
-        keep_alive = version != "1.0" and parser.should_keep_alive()
+        keep_alive = version != "1.0" and parser.should_keep_alive() and not self._is_draining()
         cycle = self.cycle = ClientCycle(self, scope, keep_alive=keep_alive)
         scope["extensions"] = {WRITER: {"writer": cycle}}
         if before is None or before.response_complete:
@@ -358,8 +362,8 @@ class ClientConnection(asyncio.Protocol):
         cycle = self.cycle
         if cycle is None or cycle.response_complete:
             return
-        cycle.body += body
-        if len(cycle.body) > MAX_UNREAD_BYTES:
+        cycle.body.add(body)
+        if cycle.body.size > MAX_UNREAD_BYTES:
             self.flow.pause_reading()
         cycle.message_event.set()
 
@@ -542,6 +546,11 @@ class ClientConnection(asyncio.Protocol):
         if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
         else:
+            self.end_after_response()
+
+    def end_after_response(self) -> None:
+        """Close the connection after the response in progress. An idle connection stays for one more request."""
+        if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.keep_alive = False
 
     @override

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from uvicorn.server import ServerState
 
 from app.api.response_writer import Headers, Scope, Sender
+from app.runtime.pieces import Pieces
 
 log = logging.getLogger("parley.connection")
 
@@ -116,7 +117,7 @@ class ClientCycle:
         self.scope = scope
         self.keep_alive = keep_alive
         """The connection stays open after the response."""
-        self.body = bytearray()
+        self.body = Pieces()
         """What has been received of the request's body, and not been taken."""
         self.more_body = True
         self.message_event: Any = _UNUSED_EVENT
@@ -182,8 +183,7 @@ class ClientCycle:
             return None
         if self._flow.read_paused:  # because this request had to wait for the response before it
             self._flow.resume_reading()
-        body, self.body = self.body, bytearray()
-        return bytes(body)
+        return self.body.take()
 
     def write(self, data: bytes, *, last: bool) -> None:
         if self.disconnected:
@@ -218,7 +218,7 @@ class ClientCycle:
         """Return the next part of the body, or `http.disconnect` once the response is complete or the client left."""
         if self.message_event is _UNUSED_EVENT:
             self.message_event = asyncio.Event()
-            if self.body or not self.more_body:
+            if self.body.size or not self.more_body:
                 self.message_event.set()
         if self._expects_100_continue and not self._transport.is_closing():
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -229,8 +229,7 @@ class ClientCycle:
             self.message_event.clear()
         if self.disconnected or self.response_complete:
             return {"type": "http.disconnect"}
-        body, self.body = self.body, bytearray()
-        return {"type": "http.request", "body": bytes(body), "more_body": self.more_body}
+        return {"type": "http.request", "body": self.body.take(), "more_body": self.more_body}
 
     async def send(self, message: dict[str, Any]) -> None:
         """Raises RuntimeError for a message that may not come now, and for what cannot be sent."""

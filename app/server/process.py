@@ -1,8 +1,9 @@
 """Runs uvicorn for `parley serve`, and shuts it down.
 
 At SIGTERM or SIGINT, `/readyz` answers 503. New requests are still served for `settle_seconds`, so that load
-balancers notice. Then the listener closes, and running streams may finish within `drain_seconds`. A stream that still
-runs after that ends with a `response.failed` of code `draining`, never silently. The same signal a second time ends
+balancers notice, each as the last one of its connection. Then the listener closes, and running streams may finish
+within `drain_seconds`. A stream that still runs after that ends with a `response.failed` of code `draining`, never
+silently. The same signal a second time ends
 everything at once, unless it comes within REPEAT_SECONDS: a signal to a process group reaches a gateway twice if
 `make` or a supervisor passes it on. With several workers, Ctrl-C in a terminal reaches each worker as SIGINT and as the
 SIGTERM of the supervisor: that counts as one signal, too.
@@ -121,6 +122,8 @@ class ParleyServer(uvicorn.Server):
         elif self.stop_signal is None:
             self.stop_signal, self._stopped_at = sig, time.monotonic()
             context.draining = True
+            for connection in self.server_state.connections:
+                cast(ClientConnection, connection).end_after_response()
             asyncio.get_running_loop().call_later(context.server.settle_seconds, self._exit)
         elif sig == self.stop_signal and time.monotonic() - self._stopped_at >= REPEAT_SECONDS:
             self._exit()
@@ -172,7 +175,11 @@ class ParleyServer(uvicorn.Server):
     def _listen(self, bound: socket.socket, app: Any, state: ServerState) -> Listener:
         """Accept connections at a bound socket. Raises OSError."""
         _enable_keepalive(bound)
-        make_protocol = partial(ClientConnection, app, self._limits, self._warnings, state, self.lifespan.state)
+        make_protocol = partial(
+            ClientConnection,
+            *(app, self._limits, self._warnings, state, self.lifespan.state),
+            is_draining=lambda: self.stop_signal is not None,
+        )
         return Listener(bound, make_protocol, self.config.backlog, partial(self._on_accept_pause, state.connections))
 
     @contextlib.contextmanager
@@ -507,7 +514,7 @@ class _Supervisor(Multiprocess):
         self._folder = folder
         self._terminal = find_terminal()
         self._to_reload: list[multiprocess.Process] = []
-        """The workers that have not been told yet to reload the configuration."""
+        """The workers that have not got the signal yet to reload the configuration."""
 
     def init_processes(self) -> None:
         for number in range(self.processes_num):

@@ -15,8 +15,9 @@ from app.state.sqlite import SqliteDatabase
 
 _ROWS = 500
 """As many rows are written with one statement."""
-_PREFIXES = ("response", "reasoning", "signature")
-"""What the keys of values begin with; the identity of the caller follows."""
+KINDS = ("response", "reasoning", "signature", "details")
+"""What the keys of values begin with. The identity of the caller follows, which may have colons, and an id without
+one."""
 
 
 class KeptValue(NamedTuple):
@@ -51,7 +52,7 @@ def back_up(database: Database, file: Path) -> dict[str, int]:
 
 
 def restore(database: Database, file: Path) -> dict[str, int]:
-    """Replace all that the state has by that of a backup, or nothing, and return how many rows each table has. Raises
+    """Replace the whole state by that of a backup, or change nothing, and return how many rows each table has. Raises
     StateError."""
     if not file.is_file():
         raise StateError(f"{file}: there is no such file")
@@ -120,7 +121,7 @@ def delete_values(database: Database, caller: str) -> int:
 
 
 def _select(statements: Statements, what: str, caller: str) -> list[Row]:
-    prefixes: Sequence[str] = [f"{prefix}:{caller}:" for prefix in _PREFIXES]
-    where = " OR ".join('substr("key", 1, ?) = ?' for _ in prefixes)
-    values = [value for prefix in prefixes for value in (len(prefix), prefix)]
+    prefixes: Sequence[str] = [f"{kind}:{caller}:" for kind in KINDS]
+    where = " OR ".join('(substr("key", 1, ?) = ? AND substr("key", ?) NOT LIKE ?)' for _ in prefixes)
+    values = [value for prefix in prefixes for value in (len(prefix), prefix, len(prefix) + 1, "%:%")]
     return statements.execute(f'{what} FROM kept_values WHERE {where} ORDER BY "key"', values)

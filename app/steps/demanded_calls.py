@@ -30,7 +30,7 @@ class DemandedCallStage:
     """Runs last, so that it sees the calls as the caller does."""
 
     def __init__(self, name: str) -> None:
-        """`name` is the function that must be called; "" stands for any function."""
+        """`name` is the function that must be called; "" means any function."""
         self._name = name
         self._met = False
 

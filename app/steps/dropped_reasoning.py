@@ -9,13 +9,14 @@ its key also has the text of the message that the reply answered.
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.known_conversation import KnownConversation, gather
+from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation, gather
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import group_messages
 from app.openai_messages.groups import MessageGroup
@@ -84,10 +85,12 @@ def find_dropped_reasoning(
     def read(start: int, end: int) -> tuple[DroppedReasoning, ...]:
         return _list_dropped(messages, start, end, wanted)
 
-    def divides(place: int) -> bool:
-        return not messages[place - 1].role == messages[place].role == "assistant"
+    return gather((find_dropped_reasoning, wanted), read, messages, known, (), partial(_divides, messages))
 
-    return gather((find_dropped_reasoning, wanted), read, messages, known, (), divides)
+
+def _divides(messages: Sequence[Message], place: int) -> bool:
+    """Whether no turn goes on at this place."""
+    return not messages[place - 1].role == messages[place].role == "assistant"
 
 
 def _list_dropped(messages: Sequence[Message], start: int, end: int, wanted: Wanted) -> tuple[DroppedReasoning, ...]:
@@ -142,12 +145,54 @@ def make_key(id_: str, name: str, arguments: str, context: str) -> str:
     return hashed.hexdigest()
 
 
+class Restored(Struct, frozen=True):
+    """Messages at the beginning of a conversation, with what was found for them."""
+
+    messages: tuple[Message, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """One for each turn and kind of what was found."""
+
+
+def find_restored(request: ChatRequest, wanted: Wanted) -> Restored:
+    """Return the beginning of a conversation as it was restored for an earlier request."""
+    known = request.known
+    return (None if known is None else known.find((restore_reasoning, wanted), request.messages)) or Restored()
+
+
 def restore_reasoning(
-    request: ChatRequest, dropped: Sequence[DroppedReasoning], found: Mapping[str, KeptParts]
+    request: ChatRequest,
+    dropped: Sequence[DroppedReasoning],
+    found: Mapping[str, KeptParts],
+    wanted: Wanted,
 ) -> tuple[ChatRequest, list[str]]:
-    """Return the request with what was found, by the keys of calls, and a warning for each turn."""
-    messages, warnings = list(request.messages), []
+    """Return the request with what was found, by the keys of calls, and a warning for each turn. `found` need not have
+    what belongs to the beginning (`find_restored`)."""
+    messages, before = request.messages, find_restored(request, wanted)
+    start, last = len(before.messages), len(messages)
+    if request.known is not None:
+        last = max(start, last - CHANGED_MESSAGES)
+        while last > start and not _divides(messages, last):
+            last -= 1
+        if last > start:
+            before = _restore_part(before, messages, last, dropped, found)
+            request.known.keep((restore_reasoning, wanted), messages[:last], before)
+    restored = _restore_part(before, messages, len(messages), dropped, found)
+    return (replace(request, messages=restored.messages), [*restored.warnings]) if restored.warnings else (request, [])
+
+
+def _restore_part(
+    before: Restored,
+    given: Sequence[Message],
+    end: int,
+    dropped: Sequence[DroppedReasoning],
+    found: Mapping[str, KeptParts],
+) -> Restored:
+    """Restore the messages after those that are restored, up to this place."""
+    start, warnings = len(before.messages), [*before.warnings]
+    messages = [*before.messages, *given[start:end]]
     for turn in dropped:
+        if not start <= turn.first < end:
+            continue
         kept = {key: found[key] for key in turn.calls if key in found}
         text = next((one.reasoning for one in kept.values() if one.reasoning), "") if turn.lacks_reasoning else ""
         if text:
@@ -167,7 +212,7 @@ def restore_reasoning(
         if signed:
             messages[turn.first : turn.end] = [_sign_calls(one, signed) for one in messages[turn.first : turn.end]]
             warnings.append(f"{turn.path}: the signature of this tool call was missing and was restored")
-    return (replace(request, messages=tuple(messages)), warnings) if warnings else (request, [])
+    return Restored(tuple(messages), tuple(warnings))
 
 
 def _sign_calls(message: Message, signed: Sequence[tuple[ToolCall, Any]]) -> Message:

@@ -7,6 +7,7 @@ can of the given name, which says to the model what the function does; a digest 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeGuard
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ def rename_functions(request: ChatRequest, profile: Profile) -> ChatRequest:
     if most is None:
         return request
     changed: dict[str, Any] = {}
-    if any(_is_changed(tool.name, most) for tool in request.tools):
+    if not _are_taken(request.tools, most):
         changed["tools"] = tuple(_rename_tool(tool, most) for tool in request.tools)
         params = request.params
         changed["params"] = {**params, **{key: _rename_choice(params[key], most) for key in _CHOICES if key in params}}
@@ -39,7 +40,7 @@ def rename_functions(request: ChatRequest, profile: Profile) -> ChatRequest:
 def find_renamed(request: ChatRequest, profile: Profile) -> dict[str, str]:
     """Return the functions that get another name: the given name by the one that is sent."""
     most = _find_limit(profile)
-    if most is None:
+    if most is None or _are_taken(request.tools, most):
         return {}
     return {_make_name(tool.name, most): tool.name for tool in request.tools if _is_changed(tool.name, most)}
 
@@ -63,6 +64,17 @@ class FunctionNameStage:
 def _find_limit(profile: Profile) -> int | None:
     """Return the limit of names that are sent in fields of their own; None if the prompt or a parser has them."""
     return profile.max_function_name if profile.native_tools and profile.text_tools is None else None
+
+
+def _are_taken(tools: Sequence[Tool], most: int) -> bool:
+    """Whether the server takes all names, which are read at once: agents offer a hundred of them."""
+    names = "\0".join([*[tool.name for tool in tools], ""])
+    return names.count("\0") == len(tools) and _compile_names(most).fullmatch(names) is not None
+
+
+@cache
+def _compile_names(most: int) -> re.Pattern[str]:
+    return re.compile(rf"(?:[A-Za-z0-9_-]{{0,{most}}}\0)*")
 
 
 def _is_changed(name: str, most: int) -> bool:

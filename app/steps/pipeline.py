@@ -20,6 +20,7 @@ from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
+from app.steps.function_schemas import merge_function_alternatives
 from app.steps.json_format import adapt_response_format
 from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_requests, rewrite_media
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
@@ -95,6 +96,8 @@ def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
         lists = [entries for entries in (tools, items) if isinstance(entries, list)]
         if any(add_up(_count_client_tools, entries, request.known, number) for number, entries in enumerate(lists)):
             return "custom tools and namespaces, which the server does not know, become functions"
+    if request.passed is not None and request.passed.api == "responses" and stop_words(request.params):
+        return "the gateway ends the reply at stop words, which this API does not have"
     if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):
         return "it has media that are neither URLs of the web nor data URIs"
     return None
@@ -164,6 +167,8 @@ def prepare_request(
     if uses_prompted_tools(request, profile):
         request, prompted = add_tool_prompt(replace(request, params={**request.params, "lang": lang}), profile)
         warnings += prompted
+    request, merged = merge_function_alternatives(request, profile)
+    warnings += merged
     request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
     if request.params.get("use_raw_api") is not True:
         request, folded = fold_continuation(request, profile)

@@ -44,7 +44,7 @@ class Gateway(Struct, frozen=True):
         """Yield the frames of the reply until its last one, which is the only `response.completed`.
 
         A connection that breaks after the first frame is resumed; `on_lost` then gets a sentence for the user. If the
-        iteration is given up, for example by Ctrl-C, the gateway is asked to stop the reply. Raises RequestFailed.
+        iteration ends early, for example by Ctrl-C, the gateway is asked to stop the reply. Raises RequestFailed.
         """
         position = _Position()
         try:

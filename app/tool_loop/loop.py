@@ -4,8 +4,8 @@ It is the source of a reply like that of one call to a model: it pushes its even
 model is opened by `OpenTurn`, which prepares, caches and limits it like any other. The events of a turn pass through in
 the same call in which they come; only a new turn and the tools take a task.
 
-A tool never fails the reply: whatever happens, its call has a result. Results are told in the order of their calls, so
-that identical replies stay identical, whichever tool was quicker.
+A tool never fails the reply: whatever happens, its call has a result. Results are emitted in the order of their calls,
+so that identical replies stay identical, whichever tool was quicker.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ class OpenedTurn(Struct, frozen=True, eq=False):
     free: bool
     """Another request has paid for it."""
     on_end: Callable[[], None]
-    """Called once, when the call has ended or is given up."""
+    """Called once, when the call has ended or its events are no longer needed."""
 
 
 OpenTurn: TypeAlias = Callable[[ChatRequest, int], Awaitable[OpenedTurn]]
@@ -122,7 +122,7 @@ class ToolLoop:
         tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values())
         self._request = replace(request, tools=(*tools, *request.tools), server_tools=None)
         self._listed: Sequence[Event] = [ToolsListed(listed) for listed in session.servers]
-        """Told with the first event of the reply, which is the model's or a result."""
+        """Emitted before the first event of the reply, which is the model's or a result."""
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
         self._turn: OpenedTurn | None = None
@@ -138,7 +138,7 @@ class ToolLoop:
         self._model_calls: list[ModelCall] = []
         self._usages: list[dict[str, Any]] = []
         self._usage_known = False
-        """Whether a server has told any usage."""
+        """Whether a server has reported any usage."""
         self._warnings: dict[str, None] = {}
         """Those of all calls to the model."""
         self._summaries: list[ToolCallSummary] = []
@@ -255,7 +255,7 @@ class ToolLoop:
             turn.on_end()
 
     async def _take_turn(self, receiver: Receiver) -> bool:
-        """Tell one turn and the results of its calls. Returns whether another turn follows."""
+        """Emit one turn and the results of its calls. Returns whether another turn follows."""
         opened = self._turn
         if opened is None:  # closed meanwhile
             return False
@@ -283,7 +283,7 @@ class ToolLoop:
         return await self._run_calls(messages, calls, turn, end)
 
     async def _run_calls(self, messages: list[Message], calls: list[TurnCall], turn: Turn, end: Finish) -> bool:
-        """Run the calls of a turn and tell their results. Returns whether another turn follows."""
+        """Run the calls of a turn and emit their results. Returns whether another turn follows."""
         run = [call for call in calls if call.tool is None or not call.tool.approval]
         results = await self._run_all([(call, call.index, "") for call in run])
         reason = self._find_end(waits=len(run) < len(calls), has_own=turn.has_own_calls)
@@ -367,7 +367,7 @@ class ToolLoop:
     async def _run_all(
         self, calls: "Sequence[tuple[TurnCall, int, str]]", waiting: Sequence[WaitingCall] = ()
     ) -> list[Message]:
-        """Run calls side by side, and tell their results in their order. Returns the results as messages."""
+        """Run calls at the same time, and emit their results in the calls' order. Returns the results as messages."""
         messages = []
         async with asyncio.TaskGroup() as group:
             tasks = [
@@ -508,14 +508,14 @@ class _TurnReader:
         if self.done.done():
             return
         out = self._turn.feed(events)
-        if out or not events:  # an empty read tells that the server is alive
+        if out or not events:  # an empty read shows that the server is alive
             self._receiver.on_events(self._begin(out) if out else out)
         self._check_end()
 
     def on_batches(self, batches: Sequence[list[Event]]) -> None:
         if self.done.done():
             return
-        out = [told for events in batches if (told := self._turn.feed(events))]
+        out = [emitted for events in batches if (emitted := self._turn.feed(events))]
         if out:
             out[0] = self._begin(out[0])
             self._receiver.on_batches(out)

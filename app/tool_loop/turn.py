@@ -1,4 +1,4 @@
-"""`Turn`: one call to the model, as the reply tells it and as the next call to the model has it."""
+"""`Turn`: one call to the model, as events of the reply and as messages of the next call to the model."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -57,8 +57,8 @@ class TurnCall(Struct, frozen=True):
 
 
 class Turn:
-    """Takes the events of one reply of the model. Its calls are told one after the other, with indexes and ids that are
-    unique in the whole reply."""
+    """Takes the events of one reply of the model. Its calls are emitted one after the other, with indexes and ids that
+    are unique in the whole reply."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Turn:
         self._first_index = first_index
         self._calls_are_text = calls_are_text
         self._blank = ""
-        """White space at the end of the text so far, which is told if more text follows."""
+        """White space at the end of the text so far, which is emitted if more text follows."""
         self._sequential = SequentialCallsStage()
         self._messages = MessageAccumulator()
         self._indexes: dict[int, int] = {}

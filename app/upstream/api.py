@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from app.chat.events import Fault
-from app.chat.known_conversation import KnownConversation, gather
+from app.chat.known_conversation import KnownConversation, gather, make_once
 from app.chat.messages import NOTHING, ChatRequest, Tool
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
@@ -106,16 +106,19 @@ def list_entries(
     return list(gather((list_entries, rule), read, entries, known, ()))
 
 
+def encode_tools(body: dict[str, Any], known: KnownConversation | None) -> None:
+    """Encode the tools of a client's own body; those of a conversation that is known are encoded once."""
+    tools = body.get("tools")
+    if known is not None and isinstance(tools, list):
+        body["tools"] = make_once(encode_tools, lambda: msgspec.Raw(msgspec.json.encode(tools)), tools, known)
+
+
 def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:
     """Return what `write` returns for each tool. Those of a conversation that is known are written once, as one
     `msgspec.Raw`."""
     if known is None:
         return [write(tool) for tool in tools]
-    written = known.find_whole(write, tools)
-    if written is None:
-        written = msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools]))
-        known.keep(write, tools, written)
-    return written
+    return make_once(write, lambda: msgspec.Raw(msgspec.json.encode([write(tool) for tool in tools])), tools, known)
 
 
 def should_stream(request: ChatRequest, profile: Profile) -> bool:

@@ -97,7 +97,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         # llama.cpp: what the model wrote, mostly a call, cannot be read (ggml-org/llama.cpp issues 26381, 27025, 27733)
         (
             "tool_use_failed",
-            r"tool_use_failed|failed to call a function|model produced output that does not match the expected",
+            r"tool_use_failed|failed to call a function|model produced output that does not match the expected|"
+            r"validation errors? for AnthropicContentBlock",  # vLLM over Messages: arguments that are no object
         ),
         (
             "context_length_exceeded",
@@ -370,7 +371,7 @@ def reports_failure(value: Mapping[str, Any]) -> bool:
 
     It does by `error` and other fields that begin with `err` or have the name of a failure, also one level deeper, by
     `detail`, by `success: false`, by a word or number in `status`, `type`, `object` or `code`, by a message with a code
-    that does not stand for success, or by a message alone that names a failure.
+    that is not one of success, or by a message alone that names a failure.
     """
     if value.get("detail") or value.get("success") is False:
         return True
@@ -411,12 +412,12 @@ def _is_failure_key(name: str) -> bool:
 
 
 def _names_failure(word: Any) -> bool:
-    """Whether a word such as `error`, `failed`, `response.failed` or `InternalServerError` stands for a failure."""
+    """Whether a word such as `error`, `failed`, `response.failed` or `InternalServerError` means a failure."""
     return isinstance(word, str) and _FAILURE_WORD.search(word[:MAX_WORDS]) is not None
 
 
 def is_success(code: Any) -> bool:
-    """Whether a code or message is absent, or stands for success: 0, "200", "ok"."""
+    """Whether a code or message is absent, or means success: 0, "200", "ok"."""
     if isinstance(code, str):
         return _SUCCESS_CODE.fullmatch(code.strip()) is not None
     return not code or (isinstance(code, int) and (code is True or 200 <= code < 300))

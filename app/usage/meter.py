@@ -113,38 +113,38 @@ class CallMeter:
         self._price = price
         self._prompt_tokens = prompt_tokens
 
-    def end(self, events: list[Event], count: int, told: dict[str, Any] | None = None) -> list[Event]:
+    def end(self, events: list[Event], count: int, reported: dict[str, Any] | None = None) -> list[Event]:
         """Report the usage of a reply that ended with these events, and return them with the usage and its cost. The
-        reply had `count` events; `told` is what the server has told of the usage, where the last event has none."""
+        reply had `count` events; `reported` is the server's usage, where the last event has none."""
         last = events[-1] if events else None
         if type(last) is Finish:
-            finish = self._finish(last, events, count, told)
+            finish = self._finish(last, events, count, reported)
             return events if finish is last else [*events[:-1], finish]
-        usage = self.stop(count, told)
+        usage = self.stop(count, reported)
         if type(last) is not Failed or usage is None:
             return events
         return [*events[:-1], Failed(replace(last.fault, usage=usage))]
 
-    def _finish(self, finish: Finish, events: list[Event], count: int, told: dict[str, Any] | None) -> Finish:
+    def _finish(self, finish: Finish, events: list[Event], count: int, reported: dict[str, Any] | None) -> Finish:
         """Report the usage of a whole reply, and return its end with that usage."""
         usage = finish.usage
         if usage is None:
-            if told is None:
+            if reported is None:
                 estimated = self._complete({}, events, count)
                 self._report(estimated, estimated=True)
                 return replace(finish, estimated_usage=estimated)
-            usage = _drop_outdated(told, count)
+            usage = _drop_outdated(reported, count)
         complete = self._report_known(usage, self._complete(usage, events, count))
         return finish if complete is finish.usage else replace(finish, usage=complete)
 
-    def stop(self, count: int, told: dict[str, Any] | None = None) -> dict[str, Any] | None:
+    def stop(self, count: int, reported: dict[str, Any] | None = None) -> dict[str, Any] | None:
         """Report the usage of a reply that failed, or was closed, after `count` events. Returns it with its cost if the
-        server has told any of it, else None. If nothing came, nothing is reported: the model had not begun."""
-        if told is None:
+        server has reported any of it, else None. If nothing came, nothing is reported: the model had not begun."""
+        if reported is None:
             if count:
                 self._report(self._complete({}, (), count), estimated=True)
             return None
-        return self._report_known(told, self._complete(_drop_outdated(told, count), (), count))
+        return self._report_known(reported, self._complete(_drop_outdated(reported, count), (), count))
 
     def _complete(self, usage: dict[str, Any], events: Sequence[Event], count: int) -> dict[str, Any]:
         """Return the usage with estimates for the numbers that it does not have; itself if it has all."""
@@ -161,9 +161,9 @@ class CallMeter:
             "total_tokens": prompt + completion,
         }
 
-    def _report_known(self, told: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
-        """Report the usage that was made of what the server told, and return it as the caller gets it."""
-        estimated = usage is not told
+    def _report_known(self, reported: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+        """Report the usage that was made of what the server reported, and return it as the caller gets it."""
+        estimated = usage is not reported
         cost = self._report(usage, estimated=estimated)
         if estimated:
             usage = {**usage, "estimated": True}
@@ -201,12 +201,12 @@ def _read_iterations(value: Any) -> list[TokenUsage]:
 _ITERATION = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 
 
-def _drop_outdated(told: dict[str, Any], count: int) -> dict[str, Any]:
+def _drop_outdated(reported: dict[str, Any], count: int) -> dict[str, Any]:
     """Return a running usage without the number of the reply's tokens if that is out of date after `count` events."""
-    completion = read_count(told.get("completion_tokens"))
+    completion = read_count(reported.get("completion_tokens"))
     if completion is None or completion * _MAX_EVENTS_PER_TOKEN >= count:
-        return told
-    return {name: value for name, value in told.items() if name not in ("completion_tokens", "total_tokens")}
+        return reported
+    return {name: value for name, value in reported.items() if name not in ("completion_tokens", "total_tokens")}
 
 
 def _count_bytes(events: Sequence[Any]) -> int:

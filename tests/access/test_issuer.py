@@ -98,6 +98,7 @@ def test_names_of_all_kinds_are_accepted() -> None:
         ("research", "team", None, "research"),
         (["unknown", "support", "research"], "team", None, "support"),
         (None, "team", "support", "support"),
+        ([], "team", "support", "support"),
         ("research", None, "support", "support"),
     ],
 )
@@ -109,11 +110,13 @@ def test_the_team_is_that_of_the_claim_else_the_issuers(
 
 
 def test_a_team_that_is_not_configured_is_never_replaced_by_another() -> None:
-    for given in ("unknown", [], ["unknown"], "research "):
+    for given in ("unknown", "", ["unknown"], "research "):
         with pytest.raises(Forbidden, match="names no team of this gateway"):
             caller({"team": given}, team_claim="team", team="support")
     with pytest.raises(InvalidToken, match="no claim 'team'"):
         caller({}, team_claim="team")
+    with pytest.raises(Forbidden, match="names no team of this gateway"):
+        caller({"team": []}, team_claim="team")
     wrong: list[Any] = [7, {"research": 1}, [["research"]], [1], True]
     for value in wrong:
         with pytest.raises(InvalidToken, match="a string or a list of strings"):

@@ -124,6 +124,24 @@ def test_no_token_takes_over_what_belongs_to_a_key(gateway: Running) -> None:
     assert gateway.get(f"/v1/responses/{stored}", again).status == 200
 
 
+def test_an_id_never_reaches_into_the_name_of_another_caller(provider: IdentityProvider) -> None:
+    keys = {"kc": {"sha256": hash_key(KEY)}}
+    with serve(provider, settings(keys=keys, cache={"url": "memory:"})) as gateway:
+        key, alice, other = (
+            {"authorization": f"Bearer {text}"}
+            for text in (KEY, sign(make_claims()), sign(make_claims(sub="alice:other")))
+        )
+        body = {"model": "m", "input": "Hi"}
+        for owner, stranger, name in ((alice, key, "alice"), (other, key, "alice:other"), (other, alice, "other")):
+            id_ = gateway.post("/v1/responses", body, owner).json["id"]
+            for colon in (":", "%3A"):
+                assert gateway.get(f"/v1/responses/{name}{colon}{id_}", stranger).status == 404
+            continued = {**body, "previous_response_id": f"{name}:{id_}"}
+            assert gateway.post("/v1/responses", continued, stranger).status == 400
+            assert gateway.ask("DELETE", f"/v1/responses/{name}:{id_}", (), stranger).status == 404
+            assert gateway.get(f"/v1/responses/{id_}", owner).status == 200
+
+
 def test_each_caller_has_stored_replies_of_its_own(gateway: Running) -> None:
     def ask(name: str) -> str:
         body = {"generate_cfg": {"temperature": 0}, "messages": [{"role": "user", "content": "own"}]}

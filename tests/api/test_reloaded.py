@@ -1,7 +1,10 @@
 """What a reload changes in a running application, and what it leaves."""
 
 import asyncio
+import gc
 import hashlib
+import time
+import weakref
 from typing import Any
 
 import pytest
@@ -46,6 +49,29 @@ def test_models_keys_limits_and_upstreams_change_and_states_stay() -> None:
             "box": "http://box.test/v1",
             "spare": "http://elsewhere.test/v1",
         }
+
+
+def test_what_a_reload_replaces_is_freed_without_the_garbage_collector() -> None:
+    tree = TREE | {"passthrough": "spare"}
+    with Running(tree) as gateway:
+        gateway.app = create_app(
+            Settings.model_validate(tree), ModelServer(), load_settings=lambda: Settings.model_validate(TREE)
+        )
+        context = gateway.context
+        assert [gateway.post("/v1/chat", QUESTION | {"model": name}).status for name in ("m", "other")] == [200, 200]
+        gc.collect()
+        gc.disable()
+        try:
+            replaced = [weakref.ref(each) for each in (context.registry, context.gateway, context.settings)]
+            assert context.reloader is not None
+            assert gateway.loop.run_until_complete(context.reloader.reload())
+            assert gateway.post("/v1/chat", QUESTION).status == 200
+            end = time.monotonic() + 5
+            while any(each() for each in replaced) and time.monotonic() < end:
+                time.sleep(0.01)  # the thread that has made the new configuration may not have ended its work
+            assert [each() for each in replaced] == [None] * 3
+        finally:
+            gc.enable()
 
 
 def test_the_state_of_an_upstream_that_stays_is_the_same() -> None:

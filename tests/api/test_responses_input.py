@@ -176,7 +176,7 @@ def test_what_an_item_brings_is_refused_at_its_place(item: Json, path: str) -> N
 
 
 def test_a_search_for_tools_is_the_clients(gateway: Gateway) -> None:
-    """The calls of a search, with an object of arguments, and what the model is told of its result."""
+    """The calls of a search, with an object of arguments, and what the model gets of its result."""
     gateway.reply = [{"reasoning_content": "Hm."}, calling("tool_search", '{"query": "mail"}')]
     for stream in (False, True):
         answer = gateway.create(input=[HI], tools=[SEARCH], stream=stream)

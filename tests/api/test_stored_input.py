@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from app.api.kept_reasoning import KeptReasoning
+from app.chat.messages import ChatRequest, ToolCall
 from app.config.tables.server import Server
 from app.errors import Busy, TooLarge
 from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
@@ -13,6 +15,8 @@ from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import parse_responses_body
 from app.responses_api.record import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget
+from app.state.copies import KINDS
+from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning
 from app.stores.base import StoredValue
 from app.stores.memory import MemoryStore
 from typing_extensions import override
@@ -202,3 +206,25 @@ async def test_all_records_of_a_request_together_have_its_limits() -> None:
                     await stored.find("a", None, wanted, memory)
     with MemoryBudget(MB // 4).lease() as lease, pytest.raises(Busy):
         await stored.find("a", None, wanted, InputMemory(lease, Server()))
+
+
+class ReadKeys(MemoryStore):
+    """Has nothing, and tells the keys that were read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: list[str] = []
+
+    @override
+    async def get(self, key: str) -> StoredValue | None:
+        self.keys.append(key)
+        return None
+
+
+@pytest.mark.anyio
+async def test_commands_that_print_or_delete_what_a_caller_stored_know_all_kinds_of_keys() -> None:
+    store, caller = ReadKeys(), "key a:b"
+    turn = DroppedReasoning(0, 1, "messages[0]", {"hash": ToolCall("f", "{}")}, True, True, True)
+    await KeptReasoning(store, 1.0).restore(ChatRequest("m", ()), [turn], NOTHING_WANTED, caller)
+    await StoredResponses(store, enabled=True, ttl_seconds=1.0, max_bytes=1000).get(caller, "hash")
+    assert sorted(store.keys) == sorted(f"{kind}:{caller}:hash" for kind in KINDS)

@@ -248,6 +248,33 @@ def test_while_the_keys_cannot_be_read_no_key_is_wrong_for_good(
         assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 401
 
 
+@pytest.mark.parametrize("made", [False, True])
+def test_until_the_keys_were_read_a_gateway_that_may_need_one_serves_no_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    own = settings(tmp_path, server={"admin_key": "sk-admin", "host": "127.0.0.1"})
+    key = "sk-any"
+    if made:
+        with Running(own, ModelServer()) as gateway:
+            key = create(gateway)
+
+    def fail(self: StoredKeys) -> int:
+        raise StateError("down")
+
+    monkeypatch.setattr(StoredKeys, "read_change", fail)
+    with Running(own, ModelServer()) as gateway:
+        watcher = gateway.context.key_watcher
+        assert watcher is not None
+        for headers in ({}, {"authorization": f"Bearer {key}"}):
+            answer = gateway.ask("POST", "/v1/chat", [CHAT], headers)
+            assert (answer.status, answer.json["error"]["retryable"]) == (503, True)
+        assert gateway.ask("GET", "/v1/status", (), ADMIN).status == 200
+        monkeypatch.undo()
+        gateway.loop.run_until_complete(watcher.refresh())
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == (401 if made else 200)
+        assert chat(gateway, key).status == 200
+
+
 def test_the_last_use_is_stored(tmp_path: Path) -> None:
     with Running(settings(tmp_path), ModelServer()) as gateway:
         key = create(gateway)
@@ -271,7 +298,11 @@ def test_a_key_belongs_to_a_team_of_the_configuration(tmp_path: Path) -> None:
         key = create(gateway, team="blue")
         assert chat(gateway, key).status == 403
     with Running(settings(tmp_path), ModelServer()) as gateway:  # the team was removed
-        assert chat(gateway, key).status == 403
+        refused = chat(gateway, key)
+        assert (refused.status, manage(gateway, "GET", "/alice").json["team"]) == (403, "blue")
+        assert "its team 'blue' is not in the configuration" in refused.json["error"]["message"]
+        assert manage(gateway, "PATCH", "/alice", {"team": None}).status == 200
+        assert chat(gateway, key).status == 200
 
 
 def test_a_limit_of_spending_needs_prices(gateway: Running) -> None:

@@ -110,7 +110,7 @@ HOSTILE = [
     "smb://127.0.0.1/x", "sftp://public.test/", "ws://public.test/", "view-source:http://127.0.0.1/", "about:blank",
     "unix:///var/run/docker.sock", "http+unix://x/", "http://public.test/" + "a" * 9000,
 ]  # fmt: skip
-"""URLs that are refused for how they are written, or for the address that stands in them."""
+"""URLs that are refused for how they are written, or for the address in them."""
 
 
 NAMED = {

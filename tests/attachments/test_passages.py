@@ -1,4 +1,4 @@
-"""The passages of long files that a question is about are put in, in the order in which they stand in the files."""
+"""The passages of long files that a question is about are put in, in the order that they have in the files."""
 
 from collections.abc import Sequence
 from typing import Any, cast

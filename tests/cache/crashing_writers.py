@@ -1,7 +1,7 @@
 """Kills writers of one SQLite store at random moments: `python -m tests.cache.crashing_writers FOLDER ROUNDS`.
 
 Each round forks two writers, which is quick because everything is loaded already, kills them with SIGKILL and opens the
-file again. What a writer was told to be written must be there, every value must be whole, and the file must be sound.
+file again. What a writer got as written must be there, every value must be whole, and the file must be sound.
 """
 
 import asyncio

@@ -50,7 +50,7 @@ def test_identical_requests_at_the_same_time_are_one_call() -> None:
         bench.model.calls[0].push(*REPLY)
         for answer in answers:
             assert isinstance(answer, Answer)
-            assert answer.caller.batches == REPLY, "who shares a call is told its usage as it is"
+            assert answer.caller.batches == REPLY, "a caller that shares a call gets its usage as it is"
             assert not answer.origin.cached
         leave(answers)
         await bench.settled()
@@ -110,7 +110,7 @@ def test_a_follower_of_a_failed_call_retries_once_and_as_often_as_it_may(retries
         bench.model.refusals = [BUSY] * 100
         outcomes = await together(bench, 3, retries=retries)
         assert labels(outcomes) == ["UpstreamFailed"] * 3
-        assert bench.model.asked == 3, "one call for each: nobody is failed by another's call alone"
+        assert bench.model.asked == 3, "one call for each: no caller fails by another's call alone"
 
     play(scenario)
 

@@ -51,7 +51,7 @@ LEAVES = [path for path in _leaves(rich()) if path[-1] not in ("role", "model", 
 @each_case("path", LEAVES, ids=lambda path: ".".join(map(str, path)))
 def test_every_word_of_the_conversation_counts(path: tuple[Any, ...]) -> None:
     changed = key(_changed(rich(), path))
-    if path == ("messages", 4, "name"):  # the server is told whose result it is by the call's id
+    if path == ("messages", 4, "name"):  # the server knows whose result it is by the call's id
         assert changed == key(rich())
     else:
         assert changed != key(rich())

@@ -1,4 +1,4 @@
-"""Which parameters count for the key of a request: all that the server or the reading of its reply sees."""
+"""Which parameters count for the key of a request: those that the server, or the reading of its reply, sees."""
 
 from typing import Any, Literal
 

@@ -46,7 +46,7 @@ def test_a_reader_that_joined_before_the_call_began_gets_all_events() -> None:
         await call.opened()
         call.source.push(*REPLY)
         assert caller.batches == REPLY
-        assert caller.groups == [len(REPLY)], "what came at once is told at once"
+        assert caller.groups == [len(REPLY)], "what came at once is passed on at once"
 
     run(scenario)
 
@@ -84,7 +84,7 @@ def test_the_server_is_paused_exactly_while_all_readers_have_paused() -> None:
         other.leave()
         call.in_flight.retain()
         third.leave()
-        assert not source.paused, "whoever comes back is to find the reply"
+        assert not source.paused, "a client that comes back must find the reply"
 
     run(scenario)
 
@@ -113,7 +113,7 @@ def test_the_last_to_leave_ends_the_call_and_only_once() -> None:
         assert (call.source.closes, call.overs) == (1, [True])
         assert call.in_flight.log.finished_at is None
         assert one.batches == say("one")
-        assert type(call.whole[-1][-1]) is Failed, "what was given up is no whole reply to anybody"
+        assert type(call.whole[-1][-1]) is Failed, "a reply that was stopped is a whole reply to no reader"
 
     run(scenario)
 

@@ -151,7 +151,7 @@ _BLOCKS = {
 
 
 def _scope2_answer(history: list[Json], results: dict[str, str]) -> list[Json]:
-    """Results stand in the message of their calls."""
+    """Results are in the message of their calls."""
     *before, last = history
     done = {"name": "get_weather", "state": "success"}
     blocks = [{"type": "tool_result", "id": id_, "output": text, **done} for id_, text in results.items()]

@@ -1,5 +1,5 @@
 """Random conversations written in each format, as clients get them wrong: ids missing or used again, results out of
-order, late, of nobody's call, or not there at all."""
+order, late, of no call, or not there at all."""
 
 import copy
 from collections.abc import Callable, Iterator

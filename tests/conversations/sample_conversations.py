@@ -22,7 +22,7 @@ PAIRS = [(name, one, other) for name in NAMES for one in FORMATS for other in FO
 NO_ERROR_FLAG = {"openai", "agentscope", "responses"}
 """Formats that have no word for a result that is an error."""
 MOVES_MEDIA = {"openai"}
-"""Formats whose results are text: media of a result stand in a message of the user behind it."""
+"""Formats whose results are text: media of a result are in a message of the user behind it."""
 CANNOT_SAY = {("sound", "anthropic"), ("speakers", "anthropic"), ("speakers", "responses")}
 """What a format has no words and no place for notes for: sound, video and the names of senders."""
 NO_NOTES = {"openai", "anthropic", "responses"}

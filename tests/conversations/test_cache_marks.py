@@ -1,4 +1,4 @@
-"""`cache_control` goes to servers that know it and is named in a warning elsewhere; so is every key nobody reads."""
+"""`cache_control` goes to servers that know it and is named in a warning elsewhere; so is any key that is not read."""
 
 import json
 from collections.abc import Iterator
@@ -216,7 +216,7 @@ def test_a_mark_that_is_no_object_is_refused(gateway: Gateway, form: str) -> Non
     assert (answer.status, answer.json["error"]["param"]) == (422, "messages[0].content[0].cache_control")
 
 
-# -- keys that nobody reads --------------------------------------------------------------
+# -- keys that are not read ----------------------------------------------------------------
 
 IMAGE = {"type": "base64", "media_type": "image/png", "data": PNG}
 UNKNOWN: list[tuple[str, Json, list[str]]] = [

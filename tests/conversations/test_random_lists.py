@@ -1,4 +1,4 @@
-"""Whatever list comes in, in any format: a model server is sent one that it takes, or the caller is told the place of
+"""For any list, in any format: a model server is sent one that it takes, or the caller gets the place of
 what is wrong.
 
 8,000 lists of each format, and five times as many damaged ones, with `FUZZ=long`, which differ in every run.

@@ -81,6 +81,30 @@ def test_what_a_model_shows_is_reasoning_and_calls() -> None:
     assert make_shown("responses", [TextDelta("a")], []).score == 0
 
 
+CALL_AS_TEXT = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+
+
+@each_case(("content", "advised"), [("It is sunny.", False), (CALL_AS_TEXT, True)])
+async def test_a_call_that_the_model_chose_not_to_make_says_nothing_of_the_api(content: str, advised: bool) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not request.content or request.content == b"{}":
+            return httpx.Response(400)
+        if request.url.path.endswith("/chat/completions"):
+            chunk = {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": "stop"}]}
+            return httpx.Response(200, content=f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+        item = {"type": "function_call", "call_id": "c", "name": "get_weather", "arguments": "{}"}
+        return httpx.Response(200, json={"status": "completed", "output": [item]})
+
+    router = respx.Router(assert_all_called=False)
+    router.route().mock(side_effect=answer)
+    deployment = ProbedModel("m", "served", Profile(max_output_tokens=100), "local", configured=True)
+    server = ModelServer(TARGET, "vllm", [deployment], has_key=False, seconds=5)
+    findings = await probe_model(
+        server, deployment, UpstreamClient(MockUpstream(router.async_handler)), ["chat_completions", "responses"]
+    )
+    assert ("apis" in [finding.check for finding in findings]) is advised
+
+
 async def test_a_model_that_reasons_over_responses_only_gets_that_line() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content or b"{}")

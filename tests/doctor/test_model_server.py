@@ -69,10 +69,13 @@ async def test_a_model_that_can_all_is_asked_three_times() -> None:
     assert {body["model"] for body in bodies} == {"served"}
 
 
-async def test_a_server_without_tools_gets_the_line_that_explains_them_in_the_prompt() -> None:
-    findings, _ = await probe(tools=refused("tools are not supported by this model"))
+@each_case(
+    ("message", "status"), [("tools are not supported by this model", 400), ("tools param requires --jinja flag", 500)]
+)
+async def test_a_server_without_tools_gets_the_line_that_explains_them_in_the_prompt(message: str, status: int) -> None:
+    findings, _ = await probe(tools=refused(message, status))
     assert (findings["reasoning"].status, findings["tools"].status) == ("ok", "problem")
-    assert "tools are not supported by this model" in findings["tools"].message
+    assert message in findings["tools"].message
     assert findings["tools"].settings == ("[models.m.profile]", "native_tools = false")
 
 

@@ -23,9 +23,9 @@ PAGE = {"type": "page_location", "document_index": 0, "cited_text": "a", "start_
 @each_case(
     ("given", "chat", "responses"),
     [
-        (FLAT, NESTED, FLAT),
+        (FLAT, FLAT | NESTED, FLAT),
         (NESTED, NESTED, FLAT),
-        (OF_MESSAGES, {"type": "url_citation", "url_citation": READ}, {"type": "url_citation", **READ}),
+        (OF_MESSAGES, OF_MESSAGES | {"type": "url_citation", "url_citation": READ}, {"type": "url_citation", **READ}),
         *((other, other, other) for other in (FILE, PAGE, "odd", None, {"url": "https://example.com"})),
     ],
 )

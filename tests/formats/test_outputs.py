@@ -130,6 +130,7 @@ def test_autogens_result_of_a_model_client_has_them_in_fields_that_its_client_ig
 @each_case("mode", ["delta", "whole"])
 def test_openai_and_responses_have_a_citation_of_the_other_api_in_their_own_form(mode: ReplyMode) -> None:
     flat = {"type": "url_citation", "url": "https://example.com"}
-    for name, given, told in (("openai", [flat], CITED), ("responses", CITED, [flat])):
+    both = [flat | CITED[0]]
+    for name, given, told in (("openai", [flat], both), ("responses", CITED, [flat])):
         text = encode_reply(name, mode, [TextDelta("Hi"), Extra({"annotations": given}), Finish("stop")])
         assert '"annotations":' + json.dumps(told, separators=(",", ":")) in text

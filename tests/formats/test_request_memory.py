@@ -1,11 +1,13 @@
-"""What is remembered of requests changes nothing of how they are read, and nobody finds what another one sent."""
+"""What is remembered of requests changes nothing of how they are read, and no caller finds what another one sent."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from agent_bodies import WRITERS, make_conversation
+from app.chat.known_conversation import CHANGED_MESSAGES
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
@@ -16,7 +18,7 @@ from app.formats.request_memory import (
     MAX_STATES,
     MIN_BYTES,
     CallerMemory,
-    Entry,
+    FirstEntry,
     RequestMemory,
     count_common,
     keep,
@@ -25,6 +27,7 @@ from app.formats.request_memory import (
 from app.formats.responses.body import parse_responses_body
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.effort import examples
 from tests.session_edits import EDITS, FILL, Edit, edit, write_body
@@ -46,7 +49,8 @@ def describe(parsed: Any) -> Any:
         return parsed.error.to_dict("r"), str(parsed.error)
     if not isinstance(parsed, ParsedRequest):
         return parsed.response_id, parsed.item_ids
-    return parsed, repr(parsed)
+    parsed = replace(parsed, request=replace(parsed.request, known=None))
+    return parsed, re.sub(r"Raw object at 0x\w+", "Raw", repr(parsed))
 
 
 @pytest.mark.parametrize("path", PARSERS)
@@ -208,7 +212,7 @@ def test_tools_are_remembered_as_long_as_they_stay_the_same() -> None:
 
 
 def test_few_states_are_kept_of_a_conversation() -> None:
-    entries = [Entry({"number": number}) for number in range(50)]
+    entries = [FirstEntry({"number": 0}), *({"number": number} for number in range(1, 50))]
     for number in range(1, 51):
         keep(entries, number, "what", number)
 
@@ -220,14 +224,37 @@ def test_few_states_are_kept_of_a_conversation() -> None:
 
 
 def test_a_state_counts_only_after_the_same_entries() -> None:
-    entries = [Entry({"number": number}) for number in range(3)]
+    entries: list[Any] = [FirstEntry({"number": 0}), {"number": 1}, {"number": 2}]
     keep(entries, 3, "what", "state")
 
-    assert resume([Entry({"number": 0}), *entries[1:]], "what") == (0, None)
+    assert resume([FirstEntry({"number": 0}), *entries[1:]], "what") == (0, None)
+    assert resume([*entries[:2], {"number": 2}], "what") == (0, None)
+    assert resume([entries[0], {"number": 1}, entries[2]], "what") == (0, None)
     assert resume(entries[1:], "what") == (0, None)
     assert resume([*entries, "more"], "what") == (3, "state")
     keep([*entries, "more"], 4, "what", "after a text")
-    assert resume([*entries, "more"], "what") == (3, "state")
+    assert resume([*entries, "more"], "what") == (4, "after a text")
+    assert resume([*entries, "else"], "what") == (3, "state")
+    keep(["text", *entries], 4, "what", "after a text")
+    assert resume(["text", *entries], "what") == (0, None)
+
+
+def test_what_is_known_of_a_conversation_outlives_others_that_begin_as_it_does() -> None:
+    first, second = (
+        {"messages": [{"content": "x" * MIN_BYTES}, *[{"content": text}] * (CHANGED_MESSAGES + 1)]} for text in "ab"
+    )
+    others = [{"messages": [{"content": f"{number}" * MIN_BYTES}]} for number in range(5)]
+    memory = RequestMemory(5 * HELD_FOR_BYTE * len(json.dumps(first)))
+    dropped = read(memory, "a", first)["messages"]
+    kept = read(memory, "a", second)["messages"]
+    assert kept[0] is dropped[0]
+    keep(kept, 2, "what", "state")
+    for other in others[:3]:
+        read(memory, "b", other)
+    assert resume(kept, "what") == (2, "state")
+    for other in others:
+        read(memory, "c", other)
+    assert resume(kept, "what") == (0, None)
 
 
 @pytest.mark.parametrize("place", [0, 1, 15, 16, 17, 255, 4096, 65535, 65536, 70000, 140000])
@@ -282,7 +309,7 @@ def test_a_body_that_is_short_or_not_valid_is_left_to_be_read_as_a_whole(raw: by
 
 
 def test_an_entry_is_an_object_like_any_other() -> None:
-    entry = Entry({"a": [1]})
+    entry = FirstEntry({"a": [1]})
     assert entry == {"a": [1]}
     assert json.dumps(entry) == '{"a": [1]}'
     assert type(entry.copy()) is dict

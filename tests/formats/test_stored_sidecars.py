@@ -1,7 +1,7 @@
 """What was stored under `extra.parley` and `metadata.parley` on 2026-11-22 is written and read as it was then.
 
 Each line of `sidecars/<format>.jsonl` is a conversation (the name of a sample in `tests/conversations/features.py`, or
-a list in another format), what the format wrote, what it read from that, what it read after somebody had edited every
+a list in another format), what the format wrote, what it read from that, what it read after an edit of every
 text, and what went back to the other format. Clients keep these lists, so the files are never recorded again.
 """
 

@@ -1,4 +1,4 @@
-"""What is different where functions stand in the prompt (nous, qwen), and where the last message is continued."""
+"""What is different where functions are in the prompt (nous, qwen), and where the last message is continued."""
 
 from typing import Any
 

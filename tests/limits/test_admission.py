@@ -16,7 +16,7 @@ async def never() -> None:
 
 
 class Gate:
-    """An admission with requests that run until they are told to end."""
+    """An admission with requests that run until the test ends them."""
 
     def __init__(self, places: int = 1, max_queued: int = 100, seconds: float = 5.0) -> None:
         self.places = places

@@ -187,7 +187,7 @@ def test_spending_stays_below_the_limit_and_one_call(steps: list[tuple[str, int,
                 gateway.settle(call, spent, RULES[:1])
             elif kind == "clock":
                 clock.now += number * DAY
-            elif kind == "kill":  # what it was doing costs what it can cost, and nothing is told
+            elif kind == "kill":  # what it was doing costs what it can cost, and nothing is reported
                 for gateway, call in calls:
                     if gateway is gateways[number]:
                         cost[call.keys[0][1]] = cost.get(call.keys[0][1], 0) + call.amount

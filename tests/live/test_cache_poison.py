@@ -54,7 +54,7 @@ BAD = {
 GOOD = {
     "stop": Reply(HELLO, chunked=True),
     "tool_calls": Reply(CALLS, chunked=True),
-    "an end of which no reason is told": Reply([*HELLO[:2], DONE]),
+    "an end without a reason": Reply([*HELLO[:2], DONE]),
     "finish reason and then the end": Reply(HELLO[:3]),
     "finish reason and then a reset": Reply(HELLO[:3], chunked=True, abrupt=True),
 }

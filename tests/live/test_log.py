@@ -90,7 +90,7 @@ async def test_a_log_without_a_reader_stops_no_request_and_counts_what_is_missin
         *(*forked_parley(), "serve", "--port", str(port)),
         env=environ | {"PARLEY_CACHE__URL": "memory:"},
         stderr=asyncio.subprocess.PIPE,
-        limit=1024,  # what is read of the pipe before somebody asks for it
+        limit=1024,  # what is read of the pipe before the test asks for it
     )
     metadata = {f"k{number}": "x" * 500 for number in range(15)}  # as much as a line takes
     body = {"messages": [{"role": "user", "content": "Hi"}], "stream": False, "metadata": metadata}

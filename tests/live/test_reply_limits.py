@@ -75,7 +75,7 @@ async def test_a_reply_may_take_only_so_long() -> None:
 
 
 async def test_text_that_is_held_back_is_progress() -> None:
-    """Arguments that begin with a quote are told at the end."""
+    """Arguments that begin with a quote are written at the end."""
     call = {"index": 0, "id": "c", "function": {"name": "f", "arguments": '"'}}
     more = chunk({"tool_calls": [{"index": 0, "function": {"arguments": "x"}}]})
     begin, pieces = chunk({"tool_calls": [call]}), slowly(more, 15, 0.1)

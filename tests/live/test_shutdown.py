@@ -48,7 +48,17 @@ async def test_while_it_settles_it_is_not_ready_but_serves() -> None:
         assert await gateway.readiness() == 503
         status, raw = await reply_of(gateway.address)
         assert (status, checked(raw)[-1].type) == (200, "response.completed")
+        assert await says_close(gateway.address)
         assert (await gateway.ended())[0] == 0
+
+
+async def says_close(address: tuple[str, int]) -> bool:
+    """Whether the response to a health check is the last one of its connection."""
+    reader, writer = await asyncio.open_connection(*address)
+    writer.write(b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+    received = await asyncio.wait_for(reader.read(), DEADLINE_SECONDS)
+    writer.close()
+    return b"\r\nconnection: close\r\n" in received
 
 
 @WORKERS

@@ -233,7 +233,7 @@ async def test_a_client_resumes_after_heartbeats_where_it_stopped_at_either_gate
                 events += read_events(line)
                 heartbeats = sum(event["type"] == "keepalive" for event in events)
                 if heartbeats > 2 * len(resuming) and len(resuming) < len(gates):  # while the reply is silent
-                    await asyncio.sleep(0.1)  # the other gateway is told of the heartbeat
+                    await asyncio.sleep(0.1)  # the other gateway learns of the heartbeat
                     after, path = len(events) - 1, f"/v1/responses/{events[0]['response']['id']}"
                     asking = there.get(f"{path}?stream=true&starting_after={after}")
                     resuming.append((after, asyncio.create_task(asking)))

@@ -163,4 +163,4 @@ def _report(falls: list[Fall]) -> None:
     lost = sum(fall.lost > 0 for fall in falls)
     shared = sum(fall.shared for fall in falls)
     print(f"\n{len(falls)} gateways were killed: {shared} while another followed, whose clients lost {lost} replies")
-    print(f"the rest was told after {seconds[0]:.2f} to {seconds[-1]:.2f} s, median {statistics.median(seconds):.2f} s")
+    print(f"the rest came after {seconds[0]:.2f} to {seconds[-1]:.2f} s, median {statistics.median(seconds):.2f} s")

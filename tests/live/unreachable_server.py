@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 @asynccontextmanager
 async def unreachable() -> AsyncIterator[str]:
-    """An address at which connecting neither works nor fails: the backlog is full and nobody accepts."""
+    """An address at which connecting neither works nor fails: the backlog is full and no connection is accepted."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

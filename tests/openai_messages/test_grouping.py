@@ -114,9 +114,9 @@ def test_a_derived_id_follows_from_place_name_and_arguments_alone() -> None:
         (TWICE_F, [returns("f", "1"), returns("f", "2")], [("a", "1"), ("b", "2")]),
         # An unknown id counts as none, but for the name.
         (F_AND_G, [returns("g", "2", "x"), returns("f", "1", "y")], [("b", "2"), ("a", "1")]),
-        # No id and a name that nobody called: the first that is open.
+        # No id and a name that was not called: the first that is open.
         (F_AND_G, [returns("h", "1"), returns("h", "2")], [("a", "1"), ("b", "2")]),
-        # Who names an id is served first, so that nobody takes its call.
+        # A result that names an id comes first, so that no other result takes its call.
         (TWICE_F, [returns("f", "2"), returns("f", "1", "a")], [("b", "2"), ("a", "1")]),
     ],
 )

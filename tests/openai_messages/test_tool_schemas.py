@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.openai_messages.tool_schemas import complete_function, is_complete
+from app.openai_messages.tool_schemas import complete_function, has_alternatives, is_complete, merge_alternatives
 
 from tests.each_case import each_case
 
@@ -59,3 +59,64 @@ def test_a_function_without_parameters_has_none() -> None:
 def test_qwen_agents_list_becomes_a_schema(items: Any, properties: Any, required: Any) -> None:
     want = {"type": "object", "properties": properties} | ({"required": required} if required else {})
     assert complete_function({"name": "f", "parameters": items})["parameters"] == want
+
+
+A, B = {"type": "string", "const": "a"}, {"type": "string", "const": "b"}
+
+
+@each_case(
+    ("schema", "merged"),
+    [
+        (
+            {"anyOf": [{"required": ["route"]}, {"required": ["file"]}], "properties": {"route": {}, "file": {}}},
+            {"properties": {"route": {}, "file": {}}, "type": "object"},
+        ),
+        (
+            {
+                "$schema": "x",
+                "oneOf": [
+                    {"properties": {"do": A, "x": {}}, "required": ["do", "x"]},
+                    {"properties": {"do": B, "y": {}}, "required": ["y", "do"]},
+                    {"properties": {"do": A}, "required": ["do", 5]},
+                ],
+            },
+            {
+                "$schema": "x",
+                "type": "object",
+                "properties": {"do": {"anyOf": [A, B]}, "x": {}, "y": {}},
+                "required": ["do"],
+            },
+        ),
+        (
+            {"allOf": [{"properties": {"a": A}, "required": ["a"]}, {"required": ["b"]}], "required": ["b", "c"]},
+            {"type": "object", "properties": {"a": A}, "required": ["b", "c", "a"]},
+        ),
+        (
+            {
+                "anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B/no"}, 5],
+                "$defs": {"A": {"properties": {"a": A}}, "B": 5},
+            },
+            {"$defs": {"A": {"properties": {"a": A}}, "B": 5}, "type": "object", "properties": {"a": A}},
+        ),
+        (
+            {
+                "anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/S"}],
+                "$defs": {"S": {"anyOf": [{"$ref": "#/$defs/S"}], "properties": {"s": A}}},
+            },
+            {
+                "$defs": {"S": {"anyOf": [{"$ref": "#/$defs/S"}], "properties": {"s": A}}},
+                "type": "object",
+                "properties": {"s": A},
+            },
+        ),
+        ({"anyOf": []}, {"type": "object", "properties": {}}),
+    ],
+)
+def test_alternatives_become_one_object_with_the_properties_of_all(schema: Any, merged: Any) -> None:
+    assert has_alternatives(schema)
+    assert merge_alternatives(schema) == merged
+
+
+@each_case("schema", [None, {}, {"type": "object", "properties": {"a": {"anyOf": []}}}, {"anyOf": 5}])
+def test_other_schemas_have_no_alternatives(schema: Any) -> None:
+    assert not has_alternatives(schema)

@@ -21,7 +21,7 @@ ADMIN_KEY = "key-of-an-administrator"
 
 NOT_RUN = {
     r"(\w+=\S+ )*make \w+": "sets up, serves or tests: CI does it in a clone",
-    r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test stands in for it",
+    r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test replaces it",
     r"TOKEN=\$\(curl ": "needs an identity provider",
     r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
     r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,9 +126,11 @@ class Client:
         limits: ConnectionLimits = LIMITS,
         state: ServerState | None = None,
         warnings: ConnectionWarnings | None = None,
+        is_draining: Callable[[], bool] = lambda: False,
     ) -> None:
         self.wire = Wire()
-        self.connection = ClientConnection(site, limits, warnings or ConnectionWarnings(), state or ServerState(), {})
+        shared = (warnings or ConnectionWarnings(), state or ServerState())
+        self.connection = ClientConnection(site, limits, *shared, {}, is_draining=is_draining)
         self.wire.connection = self.connection
         self.connection.connection_made(self.wire)
 
@@ -455,6 +457,34 @@ async def test_many_requests_one_after_the_other_keep_a_connection() -> None:
         await client.say(NEXT)
     assert client.statuses == [200] * 200
     assert not client.ended
+
+
+async def test_while_the_server_drains_a_response_is_the_last_one_of_its_connection() -> None:
+    """A proxy then sends no request to a connection that is closed at the same moment."""
+    draining = False
+    client = Client(Site(), is_draining=lambda: draining)
+    await client.say(NEXT)
+    draining = True
+    assert not client.ended
+    await client.say(NEXT)
+    assert client.statuses == [200, 200]
+    assert client.wire.sent.count(b"connection: close") == 1
+    assert client.wire.end == "closed"
+
+
+async def test_a_connection_can_end_after_the_response_in_progress_and_stays_if_there_is_none() -> None:
+    gate = asyncio.Event()
+    busy, idle, new = Client(Site(gate=gate)), await Client(Site()).say(NEXT), Client(Site())
+    await busy.say(NEXT)
+    for client in (busy, idle, new):
+        client.connection.end_after_response()
+    gate.set()
+    await busy.say()
+    assert (busy.statuses, busy.wire.end) == ([200], "closed")
+    for client in (idle, new):
+        await client.say(NEXT)
+        assert client.statuses[-1] == 200
+        assert not client.ended
 
 
 # -- how long -----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from tests.state.databases import KINDS, make_address
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     database = open_database(make_address(request.param, tmp_path))
     keys = ["response:key a:1", "reasoning:key a:2", "signature:key a:3", "response:key ab:4", "response:key A:5"]
+    keys += ["details:key a:6", "response:key a:b:7"]
     with database.transaction() as statements:
         rows = [(key, "m", key.encode() + b"\xff", 1.0, 2.0) for key in keys]
         statements.execute_many("INSERT INTO kept_values VALUES (?, ?, ?, ?, ?)", rows)
@@ -33,7 +34,7 @@ def test_a_backup_has_everything_and_replaces_what_was_there(database: Database,
         == count_rows(database)
         == {
             "usage_totals": 1,
-            "kept_values": 5,
+            "kept_values": 7,
             "spending": 0,
             "api_keys": 0,
             "api_key_changes": 0,
@@ -72,11 +73,12 @@ def test_what_is_no_backup_changes_nothing(database: Database, tmp_path: Path) -
     file.write_bytes(b"no database at all" * 100)
     with pytest.raises(StateError, match="not a database"):
         restore(database, file)
-    assert count_rows(database)["kept_values"] == 5
+    assert count_rows(database)["kept_values"] == 7
 
 
 def test_only_what_the_caller_stored_is_read_and_deleted(database: Database) -> None:
     assert [value.key for value in read_values(database, "key a")] == [
+        "details:key a:6",
         "reasoning:key a:2",
         "response:key a:1",
         "signature:key a:3",
@@ -84,5 +86,6 @@ def test_only_what_the_caller_stored_is_read_and_deleted(database: Database) -> 
     assert read_usage(database, "a") == [
         {"day": "2026-11-22", "model": "m", "requests": 2, "input_tokens": 0, "output_tokens": 0, "cost": 0.1}
     ]
-    assert delete_values(database, "key a") == 3
-    assert count_rows(database)["kept_values"] == 2
+    assert delete_values(database, "key a") == 4
+    assert count_rows(database)["kept_values"] == 3
+    assert delete_values(database, "key a:b") == 1

@@ -10,6 +10,7 @@ from app.steps.dropped_reasoning import (
     Wanted,
     describe_context,
     find_dropped_reasoning,
+    find_restored,
     find_wanted,
     make_key,
     restore_reasoning,
@@ -22,6 +23,7 @@ from tests.each_case import each_case
 REASONING, SIGNATURES = Wanted(reasoning=True, signatures=False), Wanted(reasoning=False, signatures=True)
 KEY = make_key("call_a1b2", "f", "{}", "Weather?")
 SIGNED = {"extra_content": {"google": {"thought_signature": "U0lH"}}}
+KEPT = {KEY: KeptParts("Hm.", SIGNED["extra_content"], [{"type": "reasoning.encrypted", "data": "E"}])}
 QUESTION = Message("user", (Text("Weather?"),), path="messages[0]")
 
 
@@ -93,11 +95,13 @@ def test_reasoning_that_is_found_is_put_back_with_a_warning() -> None:
     messages = (QUESTION, turn(call()), result("Sunny"))
     request = ChatRequest("m", messages)
     dropped = find_dropped_reasoning(messages, REASONING)
-    restored, warnings = restore_reasoning(request, dropped, {KEY: KeptParts("Hm.", SIGNED["extra_content"])})
+    restored, warnings = restore_reasoning(
+        request, dropped, {KEY: KeptParts("Hm.", SIGNED["extra_content"])}, REASONING
+    )
     assert restored.messages[1].parts == (Reasoning("Hm."), call())
     assert restored.messages[::2] == messages[::2]
     assert warnings == ["messages[1]: the reasoning before this tool call was missing and was restored"]
-    assert restore_reasoning(request, dropped, {"other": KeptParts("Hm.")}) == (request, [])
+    assert restore_reasoning(request, dropped, {"other": KeptParts("Hm.")}, REASONING) == (request, [])
 
 
 def test_a_signature_that_is_found_is_put_back_on_its_call_alone() -> None:
@@ -106,7 +110,9 @@ def test_a_signature_that_is_found_is_put_back_on_its_call_alone() -> None:
     request = ChatRequest("m", messages)
     [dropped] = find_dropped_reasoning(messages, SIGNATURES)
     assert (dropped.lacks_reasoning, dropped.lacks_signature) == (False, True)
-    restored, warnings = restore_reasoning(request, [dropped], {KEY: KeptParts("Hm.", SIGNED["extra_content"])})
+    restored, warnings = restore_reasoning(
+        request, [dropped], {KEY: KeptParts("Hm.", SIGNED["extra_content"])}, SIGNATURES
+    )
     assert restored.messages[1].parts == (Text("I look."), ToolCall("f", "{}", "call_a1b2", SIGNED), other)
     assert restored.messages[2:] == messages[2:]
     assert warnings == ["messages[1]: the signature of this tool call was missing and was restored"]
@@ -124,7 +130,7 @@ def test_equal_calls_of_two_turns_get_each_their_own_signature() -> None:
     first, second = (make_key("f:0", "f", "{}", context) for context in ("Weather?", "Sunny"))
     dropped = find_dropped_reasoning(messages, SIGNATURES)
     found = {first: KeptParts(extra_content={"s": 1}), second: KeptParts(extra_content={"s": 2})}
-    restored = restore_reasoning(ChatRequest("m", messages), dropped, found)[0].messages
+    restored = restore_reasoning(ChatRequest("m", messages), dropped, found, SIGNATURES)[0].messages
     signatures = [part.extra for one in restored for part in one.parts if isinstance(part, ToolCall)]
     assert signatures == [{"extra_content": {"s": 1}}, {"extra_content": {"s": 2}}]
 
@@ -148,9 +154,16 @@ def test_what_is_known_of_the_beginning_changes_nothing(requests: list[list[list
         turns = [*turns, *more] if grows else more
         given = [message for one in turns for message in one]
         messages = tuple(replace(message, path=f"messages[{number}]") for number, message in enumerate(given))
+        plain = ChatRequest("m", messages)
+        remembering = replace(plain, known=known)
         for wanted in (Wanted(reasoning=True, signatures=True, details=True), SIGNATURES):
             whole = find_dropped_reasoning(messages, wanted)
             assert find_dropped_reasoning(messages, wanted, known) == whole
+            start = len(find_restored(remembering, wanted).messages)
+            needed = {key: KEPT[key] for turn in whole for key in turn.calls if key in KEPT and turn.first >= start}
+            restored, warnings = restore_reasoning(remembering, whole, needed, wanted)
+            expected, expected_warnings = restore_reasoning(plain, whole, KEPT, wanted)
+            assert (restored.messages, warnings) == (expected.messages, expected_warnings)
 
 
 def test_what_a_server_wants_back_is_what_its_profile_sends_again() -> None:

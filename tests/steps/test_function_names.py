@@ -28,7 +28,7 @@ def rename(name: str) -> str:
     return rename_functions(ChatRequest("m", (USER,), offer(name)), PROFILE).tools[0].name
 
 
-@each_case("name", [DOTTED, LONG, "größe", "a b", "x" * 25, "\ud83d", ""])
+@each_case("name", [DOTTED, LONG, "größe", "a b", "x" * 25, "\ud83d", "a\0b", "a\0", ""])
 def test_the_name_that_is_sent_is_one_that_the_server_takes(name: str) -> None:
     sent = rename(name)
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,24}", sent) or name == ""

@@ -192,6 +192,12 @@ _SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type"
         ({}, {"messages": (Message("user", (_IMAGE,)),)}, None),
         ({"media": ()}, {"messages": (Message("user", (_IMAGE,)),)}, "media are converted"),
         (
+            {},
+            {"params": {"stop": ["X"]}, "passed": PassedBody("responses", {})},
+            "the gateway ends the reply at stop words, which this API does not have",
+        ),
+        ({}, {"params": {"stop": ["X"]}, "passed": PassedBody("messages", {})}, None),
+        (
             {"client_tools": False},
             {"passed": PassedBody("responses", {"tools": [{"type": "function"}], "input": "a"})},
             None,

@@ -248,7 +248,7 @@ def seconds(words: list[str], pieces: list[str]) -> float:
 
 @pytest.mark.many_cases
 def test_the_cost_does_not_grow_with_the_number_of_words() -> None:
-    """Nearly all of each word stands in the text again and again."""
+    """Nearly all of each word is in the text again and again."""
     pieces = ["abcdefg-hijklmn "[at % 16 : at % 16 + 4] for at in range(0, 40_000, 4)]
     few = ["abcdefgX"]
     many = [f"abcdefg{chr(0x4E00 + at)}" for at in range(4000)]

@@ -159,8 +159,8 @@ def read_stream(body: bytes, make_reader: Callable[[str], ReplyReader]) -> Recei
 def list_wrong_ends(
     body: bytes, make_reader: Callable[[str], ReplyReader], make_reply: Callable[[], PartialReply]
 ) -> Iterator[str]:
-    """Yield each event behind which a stream that ends there, by itself or because the connection breaks, is told
-    otherwise than the events so far say."""
+    """Yield each event behind which a stream that ends there, by itself or because the connection breaks, is
+    written otherwise than the events so far say."""
     reader, assembler = make_reader("reply")
     items = reader.feed(body) + reader.close(clean=True)
     events: list[Json | None] = [None if b"[DONE]" in one.data else json.loads(one.data) for one in find_events(body)]
@@ -177,11 +177,12 @@ def list_wrong_ends(
             if told.end is None:
                 told.feed(cut.close(b"", fault))
             want.close()
-            for mistake in _find_mistakes(told, want, cut.read_usage()):
+            for mistake in find_mistakes(told, want, cut.read_usage()):
                 yield f"behind event {place} of {len(events)}, {'broken' if fault else 'ended'}: {mistake}"
 
 
-def _find_mistakes(told: Received, want: PartialReply, usage: Json | None) -> Iterator[str]:
+def find_mistakes(told: Received, want: PartialReply, usage: Json | None = None) -> Iterator[str]:
+    """Yield what was written otherwise than the server sent it. `usage` is that of a reply that failed."""
     end = told.end
     if isinstance(end, Finish) is not want.is_complete:
         yield f"{end} instead of {'a finish' if want.is_complete else 'a failure'}"

@@ -235,3 +235,28 @@ class PartialResponse:
                 self._complete({"output_index": ("end", index)}, item)
         for call in self.said.calls:
             call[2] = call[2] if call[2].strip() else "{}"
+
+
+def read_message(document: Json) -> PartialMessage:
+    """Read a whole reply of the Messages API."""
+    reply = PartialMessage()
+    reply.feed({"type": "message_start", "message": document})
+    for index, item in enumerate(document["content"]):
+        reply.feed({"type": "content_block_start", "index": index, "content_block": item})
+        reply.feed({"type": "content_block_stop", "index": index})
+    reply.feed({"type": "message_delta", "delta": {"stop_reason": document.get("stop_reason") or "end_turn"}})
+    reply.feed({"type": "message_stop"})
+    return reply
+
+
+def read_response(document: Json) -> PartialResponse:
+    """Read a whole reply of the Responses API. One that is still being written is a failure."""
+    reply = PartialResponse()
+    if isinstance(document.get("reasoning"), str):  # mistral.rs: that of the whole reply
+        reply.said.thought = squeeze(document["reasoning"])
+    for index, item in enumerate(document.get("output") or ()):
+        reply.feed({"type": "response.output_item.done", "output_index": index, "item": item})
+    is_waiting = document.get("status") in ("queued", "in_progress")
+    reply.feed({"type": "response.failed" if is_waiting else "response.completed", "response": document})
+    reply.is_complete = reply.is_complete and not is_waiting
+    return reply

@@ -206,14 +206,14 @@ def _take_message(reading: Reading, message: Json, whole: bool) -> None:
 
 
 def _later(known: Any, told: Any) -> Any:
-    """What is told later, but for nulls and zeros, which say nothing."""
+    """What comes later, but for nulls and zeros, which say nothing."""
     if isinstance(known, dict) and isinstance(told, dict):
         return known | {name: _later(known.get(name), value) for name, value in told.items()}
     return known if known is not None and (told is None or told == 0) else told
 
 
 def _items(value: Any) -> list[Json]:
-    """A list, or the object or objects that stand in its place."""
+    """A list, or the object or objects in its place."""
     if isinstance(value, dict):
         return list(value.values()) if "0" in value else [value]
     return value or []

@@ -1,4 +1,4 @@
-"""A stream that ends at any byte is told as far as it came, and as whole only if its server has said how it ended."""
+"""A stream that ends at any byte is sent as far as it came, and as whole only if its server has said how it ended."""
 
 import json
 import os

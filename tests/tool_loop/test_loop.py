@@ -70,7 +70,7 @@ class _Reply:
 
 
 class Told:
-    """A receiver that keeps what it is told, and the observer of the loop."""
+    """A receiver that keeps its events, and the observer of the loop."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -8,7 +8,7 @@ from app.chat.known_conversation import KnownConversation
 from app.config.registry import targets
 from app.config.settings import Settings
 from app.profiles import Profile
-from app.upstream.api import Api, find_api, is_deterministic, list_entries
+from app.upstream.api import Api, encode_tools, find_api, is_deterministic, list_entries
 from app.upstream.chat_completions.api import API as CHAT_COMPLETIONS
 
 
@@ -57,3 +57,20 @@ def test_a_passed_conversation_is_written_once() -> None:
         assert whole == [{"x": number} for number in range(size) if number % 5]
         assert msgspec.json.encode(list_entries(entries, convert, "rule", known)) == msgspec.json.encode(whole)
     assert isinstance(list_entries([{"n": number} for number in range(24)], convert, "rule", known)[0], msgspec.Raw)
+
+
+@pytest.mark.parametrize("known", [None, KnownConversation()])
+def test_the_tools_of_a_passed_body_are_encoded_once(known: KnownConversation | None) -> None:
+    tools = [{"name": "f"}]
+    bodies: list[dict[str, Any]] = [
+        {"tools": tools},
+        {"tools": tools},
+        {"tools": [{"name": "g"}]},
+        {"tools": "odd"},
+        {},
+    ]
+    given = msgspec.json.encode(bodies)
+    for body in bodies:
+        encode_tools(body, known)
+    assert msgspec.json.encode(bodies) == given
+    assert (bodies[0]["tools"] is bodies[1]["tools"]) and isinstance(bodies[0]["tools"], msgspec.Raw) is bool(known)

@@ -149,6 +149,7 @@ def test_json_inside_a_message_is_unfolded() -> None:
         (413, "Request too large: prompt is too long", "context_length_exceeded"),
         (400, "Output data may contain inappropriate content. (data_inspection_failed)", "content_filter"),
         (400, "tool_use_failed", "tool_use_failed"),
+        (400, "1 validation error for AnthropicContentBlock\ninput\n  Input should be a dictionary", "tool_use_failed"),
         (500, "The model produced output that does not match the expected peg-native format", "tool_use_failed"),
         (503, "Loading model", "overloaded"),
         (500, "Rate limit reached for requests", "rate_limit"),

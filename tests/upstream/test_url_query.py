@@ -1,4 +1,4 @@
-"""A query in the base_url of an upstream is kept in the URL of each request, and shown to nobody."""
+"""A query in the base_url of an upstream is kept in the URL of each request, and never shown."""
 
 from typing import Any
 

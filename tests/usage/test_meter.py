@@ -8,6 +8,7 @@ from app.chat.stream import AttemptLog
 from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.upstream.reply.usage import normalize_usage
 from app.usage.meter import CallMeter, Price, find_highest, read_cost, with_cost
+from msgspec.structs import replace
 
 from tests.each_case import each_case
 
@@ -18,10 +19,10 @@ Told = dict[str, Any] | None
 
 
 def ended(
-    last: Event, count: int, price: Price | None = PRICE, *before: Event, told: Told = None
+    last: Event, count: int, price: Price | None = PRICE, *before: Event, reported: Told = None
 ) -> tuple[CallUsage | None, Any]:
     attempts = AttemptLog()
-    events = CallMeter(attempts, price, 100).end([*before, last], count, told)
+    events = CallMeter(attempts, price, 100).end([*before, last], count, reported)
     assert events[:-1] == [*before]
     return attempts.usage, events[-1]
 
@@ -88,7 +89,7 @@ def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None
 
 
 @each_case(
-    ("told", "count", "numbers", "estimated"),
+    ("reported", "count", "numbers", "estimated"),
     [
         (totals(1000, 216), 8, (1000, 216), False),
         (totals(1000, 5), 8, (1000, 5), False),
@@ -100,25 +101,25 @@ def test_a_reply_that_is_cut_off_is_estimated_once_the_model_has_begun() -> None
     ],
 )
 def test_usage_that_the_server_reported_is_kept_when_the_reply_fails_or_is_closed(
-    told: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
+    reported: dict[str, Any], count: int, numbers: tuple[int, int], estimated: bool
 ) -> None:
     expected = CallUsage(TokenUsage(numbers[0], output=numbers[1]), None, estimated)
-    usage, event = ended(FAILED, count, None, told=told)
+    usage, event = ended(FAILED, count, None, reported=reported)
     assert usage == expected
     assert event.fault.usage == totals(*numbers) | ({"estimated": True} if estimated else {})
     attempts = AttemptLog()
-    CallMeter(attempts, None, 100).stop(count, told)
+    CallMeter(attempts, None, 100).stop(count, reported)
     assert attempts.usage == expected
 
 
 def test_usage_of_a_reply_that_a_stop_word_ended_is_what_the_server_reported() -> None:
-    usage, finish = ended(Finish("stop"), 8, PRICE, told=totals(1000, 9))
+    usage, finish = ended(Finish("stop"), 8, PRICE, reported=totals(1000, 9))
     assert usage == CallUsage(TokenUsage(1000, output=9), 0.001036)
     assert finish.usage == totals(1000, 9) | {"cost": 0.001036}
 
 
 def test_the_usage_of_a_failed_reply_has_its_cost() -> None:
-    usage, event = ended(FAILED, 500, PRICE, told=REPORTED)
+    usage, event = ended(FAILED, 500, PRICE, reported=REPORTED)
     assert usage is not None
     assert (usage.cost, event.fault.usage) == (0.003, REPORTED | {"cost": 0.003})
 
@@ -227,6 +228,14 @@ def test_the_highest_of_some_prices_is_so_in_each_tier() -> None:
     assert find_highest([one, other]) == Price(
         1.5, 9.0, 1.0, 1.0, tiers=((200, Price(2.0, 9.0, 2.0, 2.0)), (300, Price(5.0, 6.0, 2.0, 2.0)))
     )
+
+
+def test_a_price_is_free_if_all_its_numbers_are_zero() -> None:
+    free = Price(0.0, 0.0, 0.0, 0.0)
+    assert free.is_free and replace(free, reasoning=0.0, tiers=((200, free),)).is_free
+    for name in ("input", "output", "cached_input", "cache_write", "reasoning"):
+        costly = replace(free, **{name: 0.1})
+        assert not costly.is_free and not replace(free, tiers=((200, costly),)).is_free
 
 
 def test_the_price_wins_over_the_reported_cost_and_both_are_kept() -> None:

@@ -28,7 +28,7 @@ RETRY_SECONDS = 1.0
 
 
 async def publish(calls: CallStore, id_: str) -> None:
-    """Tell all gateways that this reply is cancelled. Raises RedisUnavailable."""
+    """Notify all gateways that this reply is cancelled. Raises RedisUnavailable."""
     await calls.call(lambda redis: redis.xadd(NOTICES, {"id": id_}, maxlen=MAX_NOTICES))
 
 
@@ -172,7 +172,7 @@ class Coordinator:
             return await self._calls.is_running(CallKeys.from_id(call_id))
 
     async def publish_cancel(self, reply_id: str) -> bool:
-        """Delete the record of a reply and tell all gateways that it is cancelled. False if Redis is down."""
+        """Delete the record of a reply and notify all gateways that it is cancelled. False if Redis is down."""
         try:
             await self._calls.delete(_record_key(reply_id))
             await publish(self._calls, reply_id)

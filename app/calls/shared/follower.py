@@ -109,10 +109,10 @@ class Follower:
                 self.mark_started()
             case BatchesWritten(batches):
                 self.mark_started()
-                told = [batch.events for batch in batches]
+                read = [batch.events for batch in batches]
                 if not self._runs_tools:
-                    self._runs_tools = any(type(event) in _TOOL_EVENTS for events in told for event in events)
-                self._append(told)
+                    self._runs_tools = any(type(event) in _TOOL_EVENTS for events in read for event in events)
+                self._append(read)
             case CallFailed(fault):
                 self._fail(fault)
             case LeaseReleased():

@@ -1,8 +1,8 @@
 """The lease of a call that this process leads, with the records that are still to be written, in order.
 
 While another gateway follows the call, or when the call ends, its records are written at once. While no other follows,
-they are written every UNFOLLOWED_SECONDS if a client may resume the reply at another gateway, and else not at all: the
-first follower makes Redis tell the leader.
+they are written every UNFOLLOWED_SECONDS if a client may resume the reply at another gateway, and else not at all: with
+the first follower, Redis notifies the leader.
 """
 
 import logging

@@ -60,10 +60,10 @@ def read_made_pieces(item: Json, blocks: Sequence[Json], head: Message, syntax: 
     if not isinstance(id_, str) or not id_.startswith(ID_HEAD) or _REPEATED.sub("", id_) != make_id(item):
         return None
     extra = {key: value for key, value in head.extra.items() if key != "message_id"}
-    nobody = replace(head, name=None, turn=None, extra=extra)
+    nameless = replace(head, name=None, turn=None, extra=extra)
     return [
         replace(one, parts=tuple(map(_drop_success, one.parts)))
-        for one in syntax.read_blocks(blocks, nobody) or [nobody]
+        for one in syntax.read_blocks(blocks, nameless) or [nameless]
     ]
 
 

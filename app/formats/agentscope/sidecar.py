@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 class MediaNote(BaseModel):
-    """Media that the blocks from `at` stand for."""
+    """Media that the blocks from `at` replace."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from app.chat.known_conversation import KnownConversation
 from app.chat.messages import ChatRequest, RequestPaths
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
@@ -170,7 +171,8 @@ def _parse(
     try:
         body = parse_object(raw, memory)
         renamed = rename_fields(body, _OTHER_NAMES)
-        parsed = _parse_request(renamed.body, renamed.names, limits, schema)
+        known = None if memory is None else memory.conversation
+        parsed = _parse_request(renamed.body, renamed.names, limits, schema, known)
     except ParleyError as error:
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
@@ -205,7 +207,11 @@ def _pass_refused(
 
 
 def _parse_request(
-    body: dict[str, Any], names: Mapping[str, str], limits: RequestLimits, schema: type[CountTokensRequest]
+    body: dict[str, Any],
+    names: Mapping[str, str],
+    limits: RequestLimits,
+    schema: type[CountTokensRequest],
+    known: KnownConversation | None,
 ) -> ParsedRequest:
     """`names` has the caller's names of fields."""
     if body.get("thread") is not None:
@@ -226,8 +232,9 @@ def _parse_request(
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None, system_path)
     parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
     found = find_tools(body, tools_path)
-    asks = read_servers(body.get("mcp_servers"), [one for one in found if is_toolset(one[1])])
-    functions = [one for one in found if not is_toolset(one[1])]
+    toolsets = [one for one in found if is_toolset(one[1])]
+    asks = read_servers(body.get("mcp_servers"), toolsets)
+    functions = [one for one in found if not is_toolset(one[1])] if toolsets else found
     tools, tool_violations, warnings = parse_tools(functions)
     warnings += asks.warnings
     violations += [*system.violations, *parsed.violations, *tool_violations, *asks.violations]
@@ -264,6 +271,7 @@ def _parse_request(
         stream=given.stream,
         server_tools=make_server_tools(asks.asks, (), function_paths=[path for path, _ in functions]),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
+        known=known,
     )
     return ParsedRequest(
         _read_settings(given),

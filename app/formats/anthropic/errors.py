@@ -9,12 +9,15 @@ THREAD_UNSUPPORTED = "thread_unsupported_request"
 """After this error the tool runners of the SDKs send the whole conversation; any other error ends their run."""
 _FIELDS = ("param", "violations", "upstream", "retry_after_seconds", "usage")
 
+_TOO_LONG = "prompt is too long: "
+"""How Anthropic's message begins, by which Claude Code knows it."""
+
 
 def write_error(error: dict[str, Any]) -> dict[str, Any]:
     """Make the body of an HTTP error, which is also the data of an `error` event."""
     code, message = error["code"], error["message"]
     if code == "context_length_exceeded":
-        message = f"prompt is too long: {_describe_excess(error) or message}"
+        message = f"{_TOO_LONG}{_describe_excess(error) or message.removeprefix(_TOO_LONG)}"
     elif error["param"] == "max_tokens":
         message = _describe_output_limit(error) or message
     fields: dict[str, Any] = {

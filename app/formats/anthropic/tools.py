@@ -66,7 +66,7 @@ def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
             withdrawn.discard(str(name))
         else:
             withdrawn.discard(str(tool.get("name")))
-    return [one for one in tools if _get_name(one[1]) not in withdrawn]
+    return [one for one in tools if _get_name(one[1]) not in withdrawn] if withdrawn else tools
 
 
 def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:

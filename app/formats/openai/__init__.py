@@ -16,20 +16,21 @@ from app.formats.base import (
     ReplyMode,
     WrittenMessages,
 )
+from app.formats.entry_schemas import EntrySchema
 from app.formats.openai.parse import parse_messages
+from app.formats.openai.plain import PLAIN_MESSAGES
 from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
 from app.formats.openai.write import write_messages
 from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
 
-_adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessages)
-_entry_adapter: TypeAdapter[Any] = TypeAdapter(OpenAIMessage)
+_schema = EntrySchema(TypeAdapter(OpenAIMessages), TypeAdapter(OpenAIMessage), "role", PLAIN_MESSAGES)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
-        wire = validate_entries(messages, _adapter, _entry_adapter)
+        wire = validate_entries(messages, _schema)
     except ValidationError as error:
         return ParsedMessages((), to_violations(error, messages, "messages", OpenAIMessages))
     return parse_messages(wire, messages)

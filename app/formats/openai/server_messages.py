@@ -1,8 +1,9 @@
-"""The turns and results of a reply whose tools the gateway runs, as OpenAI's format tells them.
+"""The turns and results of a reply whose tools the gateway runs, in the gateway's extension of OpenAI's format.
 
-OpenAI has no place for them. Clients run what is in `tool_calls`, so there are only their own calls; the others stand
-in fields of the gateway: `server_message` beside `choices` while they happen, and the whole list `server_messages` in
-the message at its end. Each entry has an index, without which openai-python cannot put deltas together.
+OpenAI has no fields for them. Clients run the calls in `tool_calls`, so these are only the client's own. The others are
+in fields of the gateway: each one in `server_message`, beside `choices`, when it happens, and all of them in
+`server_messages` of the message when it ends. Each entry has an index, without which openai-python cannot put deltas
+together.
 """
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,7 @@ it, `[DONE]` is the last frame, and an error is a frame with an `error` object, 
 `warnings`, next to `choices`, in the last chunk with choices.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from typing_extensions import override
@@ -46,6 +47,8 @@ class ChunkEncoder(DeltaEncoder):
         self._calls: dict[int, int] = {}
         self._calls_with_extra: set[int] = set()
         """Calls whose opaque fields were sent."""
+        self._told_details: dict[int, int] = {}
+        """How many `reasoning_details` of a call were sent at its beginning, in their order among those of others."""
         self._served = ServerMessages()
         self._head = b'data: {"id":%b,"object":"chat.completion.chunk","created":%d,"model":%b,"choices":[' % (
             _json(info.response_id),
@@ -67,7 +70,12 @@ class ChunkEncoder(DeltaEncoder):
         call = {"index": place, **_write_call(message, "", self._info)}
         if "extra_content" in call:
             self._calls_with_extra.add(message.index)
-        return self._delta(escape_line_separators(_json({"tool_calls": [call]})))
+        out = self._delta(escape_line_separators(_json({"tool_calls": [call]})))
+        details = message.extra.get("reasoning_details")
+        if isinstance(details, list):
+            self._told_details[message.index] = len(details)
+            out += self._details({"reasoning_details": details})
+        return out
 
     @override
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
@@ -101,14 +109,17 @@ class ChunkEncoder(DeltaEncoder):
         if message.result is not None:
             return self._write_served(self._served.add_result(message))
         if message.kind != "function_call":
-            return self._details(message.extra)
+            return self._details(_add_signed_text(message, self._accumulator.messages))
         if message.server is not None:
             return b""
         out = b""
         if message.name in self._info.options.custom_tools:
             call = {"index": self._calls[message.index], "custom": {"input": unwrap_input(message.text)}}
             out = self._delta(escape_line_separators(_json({"tool_calls": [call]})))
-        out += self._details({key: value for key, value in message.extra.items() if key != "extra_content"})
+        rest = {key: value for key, value in message.extra.items() if key != "extra_content"}
+        if isinstance(details := rest.get("reasoning_details"), list):
+            rest["reasoning_details"] = details[self._told_details.get(message.index, 0) :]
+        out += self._details(rest)
         late = _call_extra(message.extra) if message.index not in self._calls_with_extra else {}
         if late:
             out += self._delta(
@@ -197,10 +208,7 @@ class CompletionEncoder(WholeEncoder):
         reasoning = "".join(one.text for one in messages if one.kind == "reasoning_content")
         if reasoning:
             message["reasoning_content"] = reasoning
-        call_extras = [one.extra for one in messages if one.kind == "function_call" and one.server is None]
-        extras = [one.extra for one in messages if one.kind != "function_call"]
-        call_fields = [{key: value for key, value in extra.items() if key != "extra_content"} for extra in call_extras]
-        message |= _merge_extras([*extras, *call_fields, self._accumulator.loose_extra])
+        message |= _merge_extras([*_list_extras(messages), self._accumulator.loose_extra])
         message |= _write_media([one.media for one in messages if one.media is not None])
         own = [one for one in messages if one.kind == "function_call" and one.server is None]
         calls = [_write_call(one, one.text, self._info) for one in own]
@@ -213,8 +221,8 @@ _NESTED_COUNTS = frozenset(("cached_tokens", "cache_write_tokens", "reasoning_to
 
 
 def _write_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return the usage with the parts of its totals only where OpenAI has them: clients count what stands beside the
-    totals once more."""
+    """Return the usage with the parts of its totals only where OpenAI has them: clients count those that are beside
+    the totals once more."""
     if usage is None or _NESTED_COUNTS.isdisjoint(usage):
         return usage
     return {name: value for name, value in usage.items() if name not in _NESTED_COUNTS}
@@ -230,6 +238,32 @@ def _write_call(message: ReplyMessage, arguments: str, info: ReplyInfo) -> dict[
 
 _MESSAGE_EXTRAS = ("reasoning_details", "annotations", "extra_content", "citations", "search_results")
 """Keys of `extra` that are fields of the message."""
+
+
+def _list_extras(messages: Sequence[ReplyMessage]) -> Iterator[dict[str, Any]]:
+    """Yield what the messages of a reply add to the client's one message. Calls have their `extra_content` themselves,
+    and the gateway's own are left out."""
+    for one in messages:
+        if one.kind != "function_call":
+            yield _add_signed_text(one, messages)
+        elif one.server is None:
+            yield {key: value for key, value in one.extra.items() if key != "extra_content"}
+
+
+def _add_signed_text(message: ReplyMessage, messages: Sequence[ReplyMessage]) -> dict[str, Any]:
+    """Return the extra of a message. A signature of reasoning that is not the reply's first has the text that it signs,
+    because a message of the client has the texts of all its reasoning as one."""
+    details = message.extra.get("reasoning_details")
+    if message.kind != "reasoning_content" or not isinstance(details, list):
+        return message.extra
+    if message is next(one for one in messages if one.kind == "reasoning_content"):
+        return message.extra
+    told = [{"text": message.text, **one} if _is_signature(one) else one for one in details]
+    return {**message.extra, "reasoning_details": told}
+
+
+def _is_signature(detail: Any) -> bool:
+    return isinstance(detail, dict) and detail.get("type") == "reasoning.text" and "signature" in detail
 
 
 def _merge_extras(extras: list[dict[str, Any]]) -> dict[str, Any]:

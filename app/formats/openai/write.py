@@ -52,8 +52,8 @@ def write_messages(messages: Sequence[Message]) -> tuple[list[dict[str, Any]], l
 
 
 class _ServedTurns:
-    """Turns with calls that a gateway ran stand in `server_messages` of the message that ends their reply, which has
-    the texts of all of them."""
+    """Writes turns with calls that a gateway ran into `server_messages` of the message that ends their reply. Its
+    content is the texts of all of them."""
 
     def __init__(self) -> None:
         self._entries: list[dict[str, Any]] = []

@@ -16,6 +16,7 @@ from app.formats.base import (
     ReplyMode,
     WrittenMessages,
 )
+from app.formats.entry_schemas import EntrySchema
 from app.formats.qwen.parse import parse_messages
 from app.formats.qwen.schema import QwenMessage, QwenMessages
 from app.formats.qwen.stream import QwenDeltaEncoder, QwenSnapshotEncoder, QwenWholeEncoder
@@ -23,8 +24,7 @@ from app.formats.qwen.write import write_messages
 from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
 
-_adapter: TypeAdapter[Any] = TypeAdapter(QwenMessages)
-_entry_adapter: TypeAdapter[Any] = TypeAdapter(QwenMessage)
+_schema = EntrySchema(TypeAdapter(QwenMessages), TypeAdapter(QwenMessage))
 _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
     "delta": QwenDeltaEncoder,
     "snapshot": QwenSnapshotEncoder,
@@ -34,7 +34,7 @@ _ENCODERS: dict[ReplyMode, Callable[[ReplyInfo], Encoder]] = {
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:
     try:
-        wire = validate_entries(messages, _adapter, _entry_adapter)
+        wire = validate_entries(messages, _schema)
     except ValidationError as error:
         found = to_violations(error, messages, "messages", QwenMessages)
         rest = parse_messages([_validate_message(message) for message in messages])

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
+from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import ChatRequest, Message, RequestPaths, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import Options, ParsedMessages, ReplyMode, ResponsesOptions
@@ -33,14 +34,16 @@ from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory, map_entries
+from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
 from app.formats.responses.passed import make_passed_body, make_passed_request
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
+from app.formats.responses.special_items import find_special, is_empty_reasoning, is_reference
 from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
+from app.formats.sse import encode_json
 from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
@@ -107,8 +110,6 @@ _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
 _LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
-_SETTINGS = frozenset({"tool_search_output", "additional_tools", "configuration_update", "compaction_trigger"})
-"""Types of items that have tools or settings, or say what the reply shall be."""
 _OPEN_FIELDS = ("input", "tools", "tool_choice", "text", "response_format", "chat_template_kwargs", "logit_bias")
 """The fields whose values no type describes."""
 
@@ -179,6 +180,7 @@ def parse_responses_body(
         body = parse_object(raw, memory)
     except ParleyError as error:
         return RejectedRequest(error, RESPONSES.error)
+    known = None if memory is None else memory.conversation
     previous, given = body.get("previous_response_id"), body.get("input")
     items = tuple(_find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up
@@ -186,35 +188,19 @@ def parse_responses_body(
         return RejectedRequest(InvalidInput([too_many]), RESPONSES.error)
     if isinstance(previous, str) or items:
         response_id = previous if isinstance(previous, str) else None
-        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored))
-    return _parse(body, limits, NOTHING_STORED)
+        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored, known))
+    return _parse(body, limits, NOTHING_STORED, known)
 
 
-def _find_references(items: Any) -> Iterator[str]:
-    """Yield the ids of the items that must be read from the store: references, and reasoning without its text."""
-    for id_ in map_entries(items, _get_stored_id) if isinstance(items, list) else ():
-        if id_ is not None:
-            yield id_
+def _find_references(items: Any) -> list[str]:
+    """Return the ids of the items that must be read from the store."""
+    return [items[place]["id"] for place in find_special(items, "stored")] if isinstance(items, list) else []
 
 
-def _get_stored_id(item: Any) -> str | None:
-    """Return the id of an item that must be read from the store; None if it need not be."""
-    if not isinstance(item, dict) or not isinstance(item.get("id"), str):
-        return None
-    return item["id"] if _is_reference(item) or _is_empty_reasoning(item) else None
-
-
-def _is_reference(item: Json) -> bool:
-    return item.get("type") == "item_reference" or (item.keys() == {"id"})
-
-
-def _is_empty_reasoning(item: Json) -> bool:
-    texts = (item.get(key) for key in ("content", "summary", "encrypted_content"))
-    return item.get("type") == "reasoning" and not any(texts)
-
-
-def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesRequest | RejectedRequest:
-    reader = _BodyReader(body, limits, stored)
+def _parse(
+    body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None
+) -> ResponsesRequest | RejectedRequest:
+    reader = _BodyReader(body, limits, stored, known)
     try:
         return reader.read()
     except ParleyError as error:
@@ -222,11 +208,12 @@ def _parse(body: Json, limits: RequestLimits, stored: StoredItems) -> ResponsesR
 
 
 class _BodyReader:
-    def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems) -> None:
+    def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None) -> None:
         renamed = rename_fields(body, _OTHER_NAMES)
         self._body = renamed.body
         self._limits = limits
         self._stored = stored
+        self._known = known
         self._violations: list[Violation] = []
         self._warnings: list[str] = renamed.list_warnings()
         self._names = renamed.names
@@ -351,6 +338,9 @@ class _BodyReader:
         reasoning, text = _as_object(body.get("reasoning")), _as_object(body.get("text"))
         fields["reasoning"] = {"effort": None, "summary": None} | reasoning
         fields["text"] = {"format": {"type": "text"}} | {key: text[key] for key in text if text[key] is not None}
+        if isinstance(echoed := fields.get("tools"), list):
+            # Three events of a stream have them.
+            fields["tools"] = make_once("echoed tools", lambda: msgspec.Raw(encode_json(echoed)), echoed, self._known)
         fields |= {"store": store, "background": background}
         return ResponsesOptions(
             fields,
@@ -397,7 +387,7 @@ class _BodyReader:
         if not isinstance(given, list):
             self._refuse("input", f"must be a string or a list of items{describe_given(given)}")
             return []
-        if not any(_find_references(given)):
+        if not _find_references(given):
             return list(given)
         return [self._resolve_item(item, number) for number, item in enumerate(given)]
 
@@ -409,11 +399,11 @@ class _BodyReader:
     def _resolve_item(self, item: Any, number: int) -> Any:
         if not isinstance(item, dict) or not isinstance(item.get("id"), str):
             return item
-        if _is_reference(item):
+        if is_reference(item):
             if item["id"] not in self._stored.items:
                 raise NotFound(describe_unknown_item(item["id"]), f"input[{number}].id")
             return self._stored.items[item["id"]]
-        return self._stored.items.get(item["id"], item) if _is_empty_reasoning(item) else item
+        return self._stored.items.get(item["id"], item) if is_empty_reasoning(item) else item
 
     def _check_triggers(self, settings: list[_SettingItem], context: list[Any], items: list[Any]) -> bool:
         """Return whether the caller wants a summary of the conversation instead of a reply."""
@@ -570,34 +560,24 @@ def _find_listed(items: list[Any]) -> tuple[str, ...]:
     """Return the labels of the servers whose tools the conversation lists already."""
     return tuple(
         item["server_label"]
-        for item in filter(None, map_entries(items, _get_tool_list))
+        for item in (items[place] for place in find_special(items, "tool_list"))
         if not item.get("error") and isinstance(item.get("server_label"), str)
     )
 
 
 def _lists_own_tools(items: list[Any]) -> bool:
     """Whether the conversation lists tools of this gateway: a model server knows neither the list nor the calls."""
-    ids = [item.get("id") for item in filter(None, map_entries(items, _get_tool_list))]
+    ids = [items[place].get("id") for place in find_special(items, "tool_list")]
     return any(isinstance(id_, str) and _OWN_LIST.fullmatch(id_) for id_ in ids)
 
 
-def _get_tool_list(item: Any) -> Json | None:
-    """Return an item that lists tools; None for any other item."""
-    return item if isinstance(item, dict) and item.get("type") == "mcp_list_tools" else None
-
-
 def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
-    for number, is_setting in enumerate(map_entries(items, _is_setting)):
-        if is_setting:
-            yield _SettingItem(f"{path}[{number}]", items[number], path == _STORED)
-
-
-def _is_setting(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") in _SETTINGS
+    for number in find_special(items, "setting"):
+        yield _SettingItem(f"{path}[{number}]", items[number], path == _STORED)
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:
-    """Return the items of an earlier response without those that its last summary stands for. Instructions, tools and
+    """Return the items of an earlier response without those that its last summary replaces. Instructions, tools and
     settings stay."""
     last = max((number for number, item in enumerate(items) if _is_summary(item)), default=0)
     return [item for item in items[:last] if _outlives_summary(item)] + items[last:]

@@ -18,15 +18,16 @@ from app.chat.tool_asks import ToolApproval, make_tool_name
 from app.chat.turns import Turn
 from app.errors import Violation
 from app.formats.base import ParsedMessages, make_summary
+from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.media_urls import is_remote
-from app.formats.request_memory import keep, list_places, resume, validate_entries
+from app.formats.request_memory import keep, list_places, resume
 from app.formats.responses import schema as wire
+from app.formats.responses.plain import PLAIN_ITEMS, PlainCall, PlainMessage, PlainOutput, PlainReasoning, PlainText
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
 from app.formats.seal import read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
-_adapter: TypeAdapter[Any] = TypeAdapter(wire.ResponsesItems)
-_entry_adapter: TypeAdapter[Any] = TypeAdapter(wire.Item)
+_schema = EntrySchema(TypeAdapter(wire.ResponsesItems), TypeAdapter(wire.Item), "type", PLAIN_ITEMS)
 _ROLES: dict[str, Role] = {"developer": "system"}
 FORMAT = "openai-responses-v1"
 """The `format` of details that belong to this API, in OpenRouter's shape."""
@@ -38,17 +39,17 @@ def parse_items(lists: Mapping[str, list[Any]], *, settings_are_read: bool = Fal
     parser = _ItemParser(settings_are_read)
     violations: list[Violation] = []
     for path, items in lists.items():
+        # Items before this list are part of what is found in it.
+        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
         try:
-            parsed = validate_entries(items, _adapter, _entry_adapter)
+            parsed = validate_rest(items, known, _schema)
         except ValidationError as error:
             violations += to_violations(error, items, path, wire.ResponsesItems)
             continue
-        # Items before this list are part of what is found in it.
-        known, before = resume(items, (parse_items, settings_are_read)) if len(lists) == 1 else (0, None)
         if before is not None:
             parser = before.copy()
         places = list(list_places(items, known)) if len(lists) == 1 else []
-        for number, item in enumerate(parsed[known:], known):
+        for number, item in enumerate(parsed, known):
             parser.add(f"{path}[{number}]", item)
             if number + 1 in places and not parser.violations:
                 keep(items, number + 1, (parse_items, settings_are_read), parser.copy())
@@ -110,11 +111,11 @@ class _ItemParser:
 
     def add(self, path: str, item: Any) -> None:
         kind = type(item)
-        if kind is not wire.HostedItem:
+        if kind not in _WITHOUT_WARNINGS:
             self.warnings += _warn_of_unknown_keys(item, path)
         _ADD[kind](self, path, item)
 
-    def _add_message(self, path: str, item: wire.MessageItem) -> None:
+    def _add_message(self, path: str, item: wire.MessageItem | PlainMessage) -> None:
         if item.role == "assistant":
             self._add_text(path, item)
         else:
@@ -128,7 +129,7 @@ class _ItemParser:
         text = f"an item of type {item.type} is for a provider's own servers, and was left out"
         self._add_details(path, [detail], unread=[f"{path}: {text}"])
 
-    def _add_function_call(self, path: str, item: wire.FunctionCallItem) -> None:
+    def _add_function_call(self, path: str, item: wire.FunctionCallItem | PlainCall) -> None:
         self._add_call(path, join_name(item.namespace, item.name), item.arguments, item.call_id)
 
     def _add_custom_call(self, path: str, item: wire.CustomCallItem) -> None:
@@ -179,7 +180,7 @@ class _ItemParser:
         last = self._turn[-1]
         self._turn[-1] = replace(last, parts=(*last.parts, *parts), extra={**last.extra, **extra})
 
-    def _add_others(self, path: str, item: wire.MessageItem) -> None:
+    def _add_others(self, path: str, item: wire.MessageItem | PlainMessage) -> None:
         self._close()
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
         extra = {"developer": True} if item.role == "developer" else {}
@@ -188,7 +189,7 @@ class _ItemParser:
         )
 
     def _add_agent_message(self, path: str, item: wire.AgentMessageItem) -> None:
-        """Add the words of another agent, which no role stands for, as those of the user."""
+        """Add the words of another agent as those of the user, because there is no role for an agent."""
         self._close()
         texts = [Text(part["text"]) for part in item.content if _is_text(part)]
         if len(texts) < len(item.content):
@@ -209,7 +210,7 @@ class _ItemParser:
         else:
             self._messages.append(make_summary(seal.text, path))
 
-    def _add_text(self, path: str, item: wire.MessageItem) -> None:
+    def _add_text(self, path: str, item: wire.MessageItem | PlainMessage) -> None:
         if self._held_results:
             self._close()
         if self._turn and any(isinstance(part, Text | Media) for part in self._turn[-1].parts):
@@ -219,7 +220,7 @@ class _ItemParser:
             known = fields.get("openai")
             fields["openai"] = {**(known if isinstance(known, dict) else {}), "phase": item.phase}
         extra: dict[str, Any] = {"extra_content": fields} if fields else {}
-        if isinstance(item.content, list) and item.content and isinstance(item.content[-1], wire.Refusal):
+        if isinstance(item.content, list) and item.content and type(item.content[-1]) is wire.Refusal:
             extra["refusal"] = True
         self._say(path, *_parse_content(item.content, f"{path}.content"), **extra)
 
@@ -282,7 +283,7 @@ class _ItemParser:
         self._add_result(path, [item.output], known)
 
     def _add_search(self, path: str, item: wire.SearchCallItem | wire.SearchOutputItem) -> None:
-        """Add a search that the client ran. What it has found is offered as tools, whose names the result tells."""
+        """Add a search that the client ran. What it has found is offered as tools, whose names are the result."""
         if item.call_id is None or item.execution == "server":
             self.warnings.append(f"{path}: a search for tools that ran at a provider was left out")
         elif isinstance(item, wire.SearchCallItem):
@@ -314,7 +315,7 @@ class _ItemParser:
         both = replace(first, content=(*first.content, *result.content), is_error=first.is_error or result.is_error)
         self._messages[place] = replace(self._messages[place], parts=(both,))
 
-    def _add_output(self, path: str, item: wire.CallOutputItem) -> None:
+    def _add_output(self, path: str, item: wire.CallOutputItem | PlainOutput) -> None:
         self._close()
         content = tuple(_parse_content(item.output, f"{path}.output"))
         name = item.name and join_name(item.namespace, item.name)
@@ -328,7 +329,7 @@ class _ItemParser:
         if not self._settings_are_read:
             self.warnings.append(f"{path}: {kind} in items have an effect in POST /v1/responses only")
 
-    def _add_reasoning(self, path: str, item: wire.ReasoningItem) -> None:
+    def _add_reasoning(self, path: str, item: wire.ReasoningItem | PlainReasoning) -> None:
         seal = read_seal(item.encrypted_content) if item.encrypted_content else None
         text = _join_texts(item.content) or (seal and seal.text) or _join_texts(item.summary, "\n\n")
         details = seal.details if seal else []
@@ -357,7 +358,13 @@ class _ItemParser:
         self._say(path, *parts, **extra)
 
 
+_WITHOUT_WARNINGS = frozenset((*PLAIN_ITEMS.values(), wire.HostedItem))
+"""The types of items that have no unknown fields, or that are sent as they are."""
 _ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
+    PlainMessage: _ItemParser._add_message,
+    PlainReasoning: _ItemParser._add_reasoning,
+    PlainCall: _ItemParser._add_function_call,
+    PlainOutput: _ItemParser._add_output,
     wire.MessageItem: _ItemParser._add_message,
     wire.AgentMessageItem: _ItemParser._add_agent_message,
     wire.ReasoningItem: _ItemParser._add_reasoning,
@@ -385,7 +392,7 @@ _ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
 """What adds an item, by its type. Pydantic's models answer `isinstance` in Python, if they are of another class."""
 
 
-def _make_detail(item: wire.ReasoningItem) -> dict[str, Any]:
+def _make_detail(item: wire.ReasoningItem | PlainReasoning) -> dict[str, Any]:
     """Return what a server has encrypted, as a detail."""
     named = {"id": item.id} if item.id else {}
     return {"type": "reasoning.encrypted", "data": item.encrypted_content, **named, "format": FORMAT}
@@ -451,19 +458,19 @@ def _describe_output(output: wire.ShellOutput) -> str:
 
 
 def _join_texts(parts: Sequence[Any] | None, joiner: str = "\n") -> str:
-    return joiner.join(part.text for part in parts or () if isinstance(part, wire.InputText))
+    return joiner.join(part.text for part in parts or () if type(part) in (PlainText, wire.InputText))
 
 
-def _parse_content(content: "str | Sequence[wire.Part]", path: str) -> "list[Text | Media]":
+def _parse_content(content: "str | Sequence[PlainText | wire.Part]", path: str) -> "list[Text | Media]":
     if isinstance(content, str):
         return [Text(content)] if content else []
     return [_parse_part(part, f"{path}[{place}]") for place, part in enumerate(content)]
 
 
 def _parse_part(part: Any, path: str) -> Text | Media:
+    if type(part) in (PlainText, wire.InputText):
+        return Text(part.text)
     match part:
-        case wire.InputText():
-            return Text(part.text)
         case wire.Refusal():
             return Text(part.refusal)
         case wire.InputImage():

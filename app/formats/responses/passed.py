@@ -12,6 +12,7 @@ from app.errors import ParleyError
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.formats.request_memory import map_entries
 from app.formats.responses.parse import FORMAT
+from app.formats.responses.special_items import find_special
 from app.formats.seal import Seal, read_seal
 
 API = "responses"
@@ -61,7 +62,7 @@ def make_passed_request(
 
 
 def _open_seals(items: Sequence[Any]) -> list[Any]:
-    seals = map_entries(items, _find_seal)
+    seals = map_entries(items, _find_seal) if find_special(items, "sealed") else ()
     if not any(seals):
         return list(items)
     opened: list[Any] = []

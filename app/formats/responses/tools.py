@@ -22,7 +22,7 @@ from app.openai_messages.custom_tools import make_function
 from app.other_apis import read_choice, read_function_tool, read_schema_tool, read_server_choice
 
 SEARCH_NAME = "tool_search"
-"""The function that stands for a search which the client runs."""
+"""The function that a model calls for a search that the client runs."""
 CALL_PREFIX = "mcp_"
 """The id of an item `mcp_call` is this and the id of the call."""
 REQUEST_PREFIX = "mcpr_"
@@ -63,7 +63,7 @@ class OfferedTools(Struct, frozen=True):
     namespaces: dict[str, tuple[str, str]] = {}
     """(namespace, name) by the name of the function."""
     client_search: bool = False
-    """The function `tool_search` stands for a search that the client runs."""
+    """A call of the function `tool_search` is a search that the client runs."""
     asks: tuple[ServerAsk, ...] = ()
     """The servers whose tools the gateway runs."""
     paths: dict[str, str] = {}

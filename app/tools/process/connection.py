@@ -85,7 +85,7 @@ class _Session:
     async def request(
         self, method: str, params: Mapping[str, Any], on_progress: Callable[[str], None] | None = None
     ) -> dict[str, Any]:
-        """Send a request. Raises MCPError, and _HttpFailed. Cancelling it tells the server."""
+        """Send a request. Raises MCPError, and _HttpFailed. If it is cancelled, the server is notified."""
         self._requests += 1
         id_ = f"{REQUEST_PREFIX}{self._requests}"
         options: CallOptions = {"request_id": id_}
@@ -301,7 +301,7 @@ class Connection:
         self._reports.changed()
 
     async def _try_open(self, stack: AsyncExitStack, opening: "asyncio.Future[_Session]") -> _Session | None:
-        """Open the session and tell all who wait for it; None if that has failed."""
+        """Open the session for all calls that wait for it; None if that has failed."""
         try:
             async with asyncio.timeout(self._spec.startup_seconds):
                 session = await self._open(stack)

@@ -1,6 +1,6 @@
 """The result of `tools/call` as content of a message (MCP 2025-11-25, server/tools, "Tool Result").
 
-Texts and words for resources are joined by line breaks, in the server's order; images and audio stand between them.
+Texts and words for resources are joined by line breaks, in the server's order, with images and audio between them.
 What exceeds a limit is cut, and the text says so.
 """
 

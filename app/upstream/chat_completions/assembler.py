@@ -456,7 +456,7 @@ class Assembler:
         self._usage = usage if self._usage is None else merge_usage(self._usage, usage)
 
     def read_usage(self) -> dict[str, Any] | None:
-        """Return what the server has told of the usage so far, normalized."""
+        """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
     def _set_finish_reason(self, choice: ChunkChoice, out: list[Event]) -> None:

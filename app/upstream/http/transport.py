@@ -214,7 +214,7 @@ def _head(request: httpx.Request, length: int) -> bytes:
 
 
 def _join_lines(method: bytes, url: httpx.URL, headers: Iterable[tuple[bytes, bytes]], pool_key: PoolKey) -> bytes:
-    """Join the request line and the headers. A proxy that is not a tunnel is told the whole URL (RFC 9112, 3.2.2)."""
+    """Join the request line and the headers. A proxy that is not a tunnel gets the whole URL (RFC 9112, 3.2.2)."""
     target = url.raw_path
     proxy = pool_key.options.proxy
     if proxy is not None and url.scheme == "http":

@@ -260,7 +260,7 @@ class MessageAssembler:
 
     def _add_usage(self, holder: Mapping[str, Any]) -> None:
         """Each number that is not null replaces the earlier one, also by 0: servers estimate at the start of a reply,
-        and GLM and Vercel's gateway tell the input only at its end."""
+        and GLM and Vercel's gateway report the input only at its end."""
         usage = holder.get("usage")
         if isinstance(usage, dict):
             self._usage = {**(self._usage or {}), **{key: value for key, value in usage.items() if value is not None}}
@@ -444,8 +444,8 @@ class MessageAssembler:
             self._calls.seal_last_call(text, out)
 
     def _close_thoughts(self, out: list[Event]) -> None:
-        """Add the signatures of thinking blocks to their message, each with the text that it signs where the message
-        does not tell it: one of several blocks, or one without text."""
+        """Add the signatures of thinking blocks to their message, each with the text that it signs where that does not
+        follow from the message: for one of several blocks, and for one without text."""
         thoughts, self._thoughts = self._thoughts, []
         if thoughts and self._opaque:
             self._place_opaque(NEXT_MESSAGE, out)

@@ -88,7 +88,10 @@ class _ConversationWriter:
         if violations:
             return WrittenConversation(None, [], [], violations)
         system = self._write_groups(groups)
-        if self._request.messages and not self._messages:
+        if system is not None and all(group.role == "system" for group in groups) and not self._messages:
+            # The API demands a message (langchain-ai/langchain issue 30764).
+            self._messages, system = [{"role": "user", "content": system}], None
+        elif self._request.messages and not self._messages:
             text = "no message has content for the model: add a message with text or media"
             violations = [Violation(self._request.paths.conversation, text)]
         elif self._messages and self._messages[-1]["role"] == "assistant":
@@ -181,6 +184,8 @@ class _ConversationWriter:
             self._warnings.append(f"{message.path}: its reasoning was not sent, because its signed parts were joined")
             items = [item for item in items if item not in signed]
             text = ""
+        else:
+            text = _remove_signed(text, signed)
         blocks: list[Block] = []
         for item in items:
             block = self._write_item(item, text, message.path)
@@ -269,6 +274,18 @@ def _find_media_violations(request: ChatRequest) -> list[Violation]:
         for part in media
         if isinstance(part, Media) and (problem := find_problem(part)) is not None
     ]
+
+
+def _remove_signed(text: str, signed: Sequence[Block]) -> str:
+    """Remove the texts that signatures behind one without a text tell themselves: chat completions has the reasoning of
+    a reply as one text."""
+    for item in reversed(signed):
+        own = item.get("text")
+        if not isinstance(own, str):
+            return text
+        rest = text.removesuffix(own)
+        text = rest if rest else text
+    return text
 
 
 def _is_ours(item: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from app.chat.messages import BILLING_HEADER, ChatRequest
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import list_entries
+from app.upstream.api import encode_tools, list_entries
 from app.upstream.messages.thinking import choose_thinking
 
 Json = dict[str, Any]
@@ -28,6 +28,7 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     body["model"] = model
     convert = _drop_unsigned if profile.unsigned_thinking == "drop" else _keep
     body["messages"] = list_entries(given["messages"], convert, profile.unsigned_thinking, request.known)
+    encode_tools(body, request.known)
     if profile.caches_prefixes and isinstance(system := body.get("system"), list):
         body["system"] = [block for block in system if not _is_billing_header(block)]
     for name in ("temperature", "top_p", "top_k"):

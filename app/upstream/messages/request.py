@@ -31,7 +31,7 @@ _TRANSLATED = frozenset(
 )
 _NO_PARAMETER = "this model's server has no such parameter"
 _ORDER = (
-    *("model", "messages", "max_tokens", "system", "tools", "tool_choice", "thinking", "output_config", "temperature"),
+    *("model", "max_tokens", "system", "messages", "tools", "tool_choice", "thinking", "output_config", "temperature"),
     *("top_p", "top_k", "stop_sequences", "stream"),
 )
 
@@ -248,7 +248,7 @@ class _BodyBuilder:
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self._refuse(path, "is not a field that this model's server accepts")
             elif name in SERVER_PARAMS and name not in _OWN_FIELDS and not self._has_variables(name):
-                if value is not None:
+                if value is not None and (name, value) != ("store", False):  # nothing is stored
                     self._warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
             elif name == "tools" and isinstance(value, list):
                 self._body["tools"] = [*self._body.get("tools", ()), *value]

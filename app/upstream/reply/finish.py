@@ -136,8 +136,8 @@ def find_ending(word: str) -> Ending:
     found = [_find_part(part) for part in _SEPARATORS.split(word)]
     known = [ending for ending in found if ending is not None]
     failed = [ending for ending in known if ending.fault is not None]
-    told = [ending for ending in known if ending.reason != "stop"]
-    return next(iter(failed[-1:] or told[-1:] or known), _UNKNOWN)
+    special = [ending for ending in known if ending.reason != "stop"]
+    return next(iter(failed[-1:] or special[-1:] or known), _UNKNOWN)
 
 
 def _find_part(part: str) -> Ending | None:

@@ -32,7 +32,7 @@ class ReplyAssembler(Protocol):
         that is not part of a reply."""
 
     def read_usage(self) -> dict[str, Any] | None:
-        """Return what the server has told of the usage so far, with OpenAI's names."""
+        """Return the usage that the server has reported so far, with OpenAI's names."""
 
 
 class ReplyReader(NamedTuple):

@@ -54,11 +54,11 @@ _NULL_OBSERVER = _NullObserver()
 class UsageMeter(Protocol):
     """Learns what a reply used: exactly one method is called, when it ends."""
 
-    def end(self, events: list[Event], count: int, told: dict[str, Any] | None) -> list[Event]:
-        """Return the last events of the reply, which has had `count` events, with what it used and cost. `told` is what
-        the server has told of the usage, where the last event has none."""
+    def end(self, events: list[Event], count: int, reported: dict[str, Any] | None) -> list[Event]:
+        """Return the last events of the reply, which has had `count` events, with what it used and cost. `reported` is
+        the usage that the server has reported, where the last event has none."""
 
-    def stop(self, count: int, told: dict[str, Any] | None) -> object:
+    def stop(self, count: int, reported: dict[str, Any] | None) -> object:
         """The reply was closed, or the gateway has a defect, after `count` events."""
 
 
@@ -297,8 +297,8 @@ class UpstreamStream:
         if self._meter is None:
             return events
         last = events[-1] if events else None
-        told = None if type(last) is Finish and last.usage is not None else self._assembler.read_usage()
-        return self._meter.end(events, self._event_count, told)
+        reported = None if type(last) is Finish and last.usage is not None else self._assembler.read_usage()
+        return self._meter.end(events, self._event_count, reported)
 
     def _warn_if_empty(self, events: list[Event]) -> list[Event]:
         """Add a warning to a reply that ends well without an answer, unless it may."""

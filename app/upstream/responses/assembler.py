@@ -1,6 +1,6 @@
 """Turn the events of a Responses server into the gateway's: one state machine for streams and whole replies.
 
-Items are told apart by their `output_index`, never by their ids, which change in every event at some servers (GitHub
+Items are identified by their `output_index`, never by their ids, which change in every event at some servers (GitHub
 Copilot). What was streamed counts; the end of a text, of an item and of the reply only fill in what no event before
 them had, because some servers leave one of them empty: ChatGPT's backend ends every reply with `output: []`.
 
@@ -90,19 +90,19 @@ class ResponsesAssembler:
     _foreign: dict[str, Any] | None = None
     """The first object that is not a part of a reply."""
     _open: Slot | None = None
-    """The item whose text is the last thing that was told, if it was."""
+    """The item to whose text the last event added; None if the last event was another one."""
     _open_refusal = False
     _call_count = 0
     _custom_size = 0
     _last_received = 0
     _run: list[str] | None = None
-    """The texts of the item that the last event was a delta of, if a further delta does nothing but add to them."""
+    """The text to which the last event added a delta, if the next delta only needs to be added to it; else None."""
     _run_kind = ""
     """The kind of this text."""
     _run_call = -1
     """The position of the call, if the text is its arguments."""
     _earlier: object = None
-    """Events that are like this one go on by `_extend_run`: nothing but such events came since it was fed."""
+    """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -122,7 +122,7 @@ class ResponsesAssembler:
         return received != before
 
     def read_usage(self) -> dict[str, Any] | None:
-        """Return what the server has told of the usage so far, normalized."""
+        """Return the usage that the server has reported so far, normalized."""
         return normalize_usage(self._usage)
 
     def feed(self, items: Sequence[_Item]) -> list[Event]:
@@ -185,7 +185,7 @@ class ResponsesAssembler:
             self._feed_response_event(name, event, out)
 
     def _extend_run(self, text: str, out: list[Event]) -> bool:
-        """Add to the text that the last event was a delta of. False: more is to be done, and nothing was."""
+        """Add a delta to the text of the last event. Returns False, and does nothing, if this is not enough."""
         texts = self._run
         assert texts is not None
         if self._run_kind == "arguments":
@@ -199,7 +199,7 @@ class ResponsesAssembler:
         return True
 
     def _begin_run(self, slot: Slot, key: PartKey) -> None:
-        """Let `_extend_run` take the next deltas of a text, if adding them is all that is to be done."""
+        """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
         if slot.call >= 0 if key[0] == "arguments" else slot is self._open:
             self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
@@ -309,12 +309,12 @@ class ResponsesAssembler:
         slot.call = self._call_count
         self._call_count += 1
         self._open = None
-        slot.told_fields = slot.make_extra_content()
+        slot.emitted_fields = slot.make_extra_content()
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._call_ids.add(id_)
         function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
-        fragment = ToolCallFragment(slot.call, unique, function, slot.told_fields)
+        fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
         self._calls.feed([fragment], out)
 
     def _join(self, slot: Slot, event: ResponseEvent, kind: str) -> str:
@@ -364,9 +364,9 @@ class ResponsesAssembler:
         return text
 
     def _add_fields(self, slot: Slot, index: int, out: list[Event]) -> None:
-        slot.told_fields = slot.make_extra_content()
-        if slot.told_fields is not None:
-            out.append(Extra({"extra_content": slot.told_fields}, index))
+        slot.emitted_fields = slot.make_extra_content()
+        if slot.emitted_fields is not None:
+            out.append(Extra({"extra_content": slot.emitted_fields}, index))
 
     def _add_thought(self, slot: Slot, key: PartKey, text: str, out: list[Event]) -> None:
         slot.thought = slot.thought or key[0]
@@ -398,7 +398,7 @@ class ResponsesAssembler:
             out.append(Extra({"annotations": new}, -1 if self._open is slot else NEXT_MESSAGE))
 
     def _complete(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
-        """Take an item that is complete: what was not told of it yet."""
+        """Take an item that is complete, and emit what was not emitted of it yet."""
         if slot.done:
             return
         slot.done = True
@@ -416,7 +416,7 @@ class ResponsesAssembler:
         if "".join(text for _, text in texts) != slot.get_all():
             for key, text in texts:
                 self._add_text(slot, key, self._take_rest(slot, key, text), out)
-        if slot is self._open and slot.told_fields != slot.make_extra_content():
+        if slot is self._open and slot.emitted_fields != slot.make_extra_content():
             self._add_fields(slot, -1, out)
         self._add_annotations(slot, list(iter_annotations(item)), out)
 
@@ -436,21 +436,21 @@ class ResponsesAssembler:
     def _complete_call(self, item: dict[str, Any], slot: Slot, out: list[Event]) -> None:
         if slot.call < 0:
             self._open_call(slot, item, out)
-        if slot.told_fields != slot.make_extra_content():
-            slot.told_fields = slot.make_extra_content()
-            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.told_fields)], out)
+        if slot.emitted_fields != slot.make_extra_content():
+            slot.emitted_fields = slot.make_extra_content()
+            self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
         self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
         self._calls.seal_last_call(".", out)
 
     def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
-        """Tell an item of which only the server knows what it is."""
+        """Emit an item that only its server can read."""
         self._add_detail(make_item_detail(item), out)
         picture = read_picture(item)
         if picture is not None:
             out.append(picture)
 
     def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
-        """Tell a detail that has no message of its own: it stands at the next one."""
+        """Emit a detail that has no message of its own, as a field of the next one."""
         self._calls.seal_last_call(".", out)
         self._open = None
         out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
@@ -499,17 +499,17 @@ class ResponsesAssembler:
             self._finish("stop", None, out)
 
     def _add_missing(self, output: list[Any], out: list[Event]) -> None:
-        """Tell the items of the end's `output` of which no event has told anything."""
-        told = list(self._slots)
+        """Emit the items of the last event's `output` of which no other event had anything."""
+        slots = list(self._slots)
         for index, item in enumerate(output):
             if not isinstance(item, dict):
                 continue
-            slot = _find_told(item, index, told)
+            slot = _find_slot(item, index, slots)
             if slot is None:
                 event = ResponseEvent(output_index=_free_index(self._by_index, index), item=item)
                 self._complete(item, self._open_slot(item, event, out), out)
             else:
-                told.remove(slot)
+                slots.remove(slot)
                 self._complete(item, slot, out)
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
@@ -613,8 +613,8 @@ def _make_failure(response: dict[str, Any]) -> Fault:
 
 
 def _read_status(response: dict[str, Any]) -> str:
-    """Return how a reply ended that was told as a completed one: vLLM ends each stream with `response.completed`
-    (vllm-project/agentic-api issue 273), and what was cut has another status, or the reason alone."""
+    """Return how a reply ended whose last event is `response.completed`: vLLM ends each stream with it
+    (vllm-project/agentic-api issue 273), and a reply that was cut has another status, or the reason alone."""
     status, details = response.get("status"), response.get("incomplete_details")
     if status in ("incomplete", "failed", "cancelled"):
         return str(status)
@@ -629,7 +629,7 @@ def _read_reason(response: dict[str, Any]) -> tuple[FinishReason, str | None]:
     return ("content_filter" if word == "content_filter" else "length"), word
 
 
-def _find_told(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
+def _find_slot(item: dict[str, Any], index: int, slots: list[Slot]) -> Slot | None:
     """Return the slot of an item of the end's `output`: by its id, else by its place, else, where the events had no
     `output_index`, the first of its type."""
     kind, id_ = get_text(item, "type") or "message", get_text(item, "id")

@@ -101,7 +101,8 @@ def _write_groups(
     """Write the groups; return whether there is reasoning that waits for the item behind it."""
     leading, joiner = 0, request.text_joiner
     if request.before is None:
-        leading = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
+        # System messages alone are items: OpenAI demands an `input` (BerriAI/litellm pull request 29817).
+        leading = next((place for place, group in enumerate(groups) if group.role != "system"), 0)
     if leading:
         written.instructions = joiner.join(_join_texts(group.texts, joiner) for group in groups[:leading])
     writer = _Writer(profile, joiner, written)

@@ -31,7 +31,7 @@ class Slot:
         "phase",
         "texts",
         "thought",
-        "told_fields",
+        "emitted_fields",
     )
 
     def __init__(self, kind: str, index: int | None, id: str) -> None:
@@ -48,8 +48,8 @@ class Slot:
         self.phase: Any = None
         self.namespace: Any = None
         self.caller: Any = None
-        self.told_fields: dict[str, Any] | None = None
-        """The `extra_content` that was told last."""
+        self.emitted_fields: dict[str, Any] | None = None
+        """The `extra_content` that was emitted last."""
         self.done = False
 
     def get_text(self, key: PartKey) -> str:

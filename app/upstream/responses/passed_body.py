@@ -16,7 +16,7 @@ from app.chat.messages import ChatRequest
 from app.openai_messages.messages import shorten_call_id
 from app.params import GenerateCfg, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import list_entries
+from app.upstream.api import encode_tools, list_entries
 from app.upstream.responses.items import ENCRYPTED
 
 Json = dict[str, Any]
@@ -35,6 +35,7 @@ def build_passed(request: ChatRequest, model: str, profile: Profile) -> tuple[Js
     given, params = request.passed.body, request.params
     body: Json = {name: value for name, value in given.items() if name not in _EXTENSIONS}
     body["model"], body["store"] = model, False
+    encode_tools(body, request.known)
     warnings: list[str] = []
     if isinstance(given_items := body.get("input"), list):
         known = request.known

@@ -22,7 +22,7 @@ from app.upstream.responses.items import ENCRYPTED
 from app.validation.violations import json_path
 
 _ORDER = (
-    *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
+    *("model", "instructions", "input", "tools", "tool_choice", "parallel_tool_calls", "reasoning", "text"),
     *("max_output_tokens", "temperature", "top_p"),
 )
 """The first keys of a body."""
@@ -33,15 +33,16 @@ _RESERVED = {
     "messages": "is the conversation",
     "instructions": "is the system message",
     "stream": "is set by the gateway",
-    "store": "is false: the gateway stores responses itself",
     "background": "is not sent: the gateway runs replies in the background itself",
     "conversation": "is not sent: the whole conversation is",
     "previous_response_id": "is not sent: the whole conversation is",
 }
 """Fields that `extra_body` cannot set, and why."""
+_OF_CHAT_COMPLETIONS = frozenset(("audio", "modalities", "prediction", "web_search_options"))
+"""Parameters that only the other API of OpenAI has: this one refuses a request with any of them."""
 _TRANSLATED = frozenset(
     {
-        *("max_tokens", "max_completion_tokens", "stop", "response_format", "verbosity", "stream_options"),
+        *("max_tokens", "max_completion_tokens", "stop", "response_format", "stream_options"),
         *("function_choice", "tool_choice", "parallel_function_calls", "parallel_tool_calls", "extra_body"),
         *("enable_thinking", "thinking_budget", "reasoning_effort", PREFERRED_EFFORT),
     }
@@ -234,8 +235,6 @@ class _Options:
             }
         elif isinstance(given, dict) and given.get("type") not in (None, "text"):
             text["format"] = {"type": given["type"]}
-        if self._params.get("verbosity") is not None:
-            text["verbosity"] = self._params["verbosity"]
         if text:
             self.fields["text"] = text
 
@@ -245,7 +244,14 @@ class _Options:
         extra: Mapping[str, Any] = self._params.get("extra_body") or {}
         for name in sorted(extra):
             path = json_path([name], self._paths.extra_body)
-            if name in _RESERVED:
+            if name == "store":
+                if extra[name]:  # false, which some clients send with each request, is what the server gets
+                    self.warnings.append(f"{path} was not sent: nothing is stored at the model server")
+            elif name == "verbosity":
+                self.fields["text"] = {**self.fields.get("text", {}), name: extra[name]}
+            elif name in _OF_CHAT_COMPLETIONS:
+                self.warnings.append(f"{path} was not sent: {_NO_PARAMETER}")
+            elif name in _RESERVED:
                 self.violations.append(Violation(path, f"{_RESERVED[name]}: leave it out of extra_body"))
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self.violations.append(Violation(path, "is not a field that this model's server accepts"))
@@ -260,8 +266,11 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
 
 
 def _write_tool(tool: Tool) -> dict[str, Any]:
-    """Write a function. `strict` is always sent: a missing one means true to OpenAI."""
-    function = complete_function(tool.schema)
+    """Write a function. A schema that says something else than that there is an object goes as it is. `strict` is
+    always sent: a missing one means true to OpenAI."""
+    given = tool.schema.get("parameters")
+    says_more = isinstance(given, dict) and given.get("type", "object" if not given else None) != "object"
+    function = tool.schema if says_more else complete_function(tool.schema)
     names: Sequence[str] = ("name", "description", "parameters")
     written = {"type": "function"} | {name: function[name] for name in names if function.get(name) is not None}
     return written | {"strict": function.get("strict") is True}

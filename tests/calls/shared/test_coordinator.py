@@ -134,7 +134,7 @@ def test_a_caller_who_disconnects_does_not_affect_callers_of_other_gateways(shar
             listen(first)
             late = listen((await two.claim_or_follow("q", model.lead))[0])
             first.close()
-            # Its gateway goes on asking whether somebody listens, and letting the reply see to its own time.
+            # Its gateway goes on asking whether a client reads, and the reply keeps its own timeouts.
             await until(lambda: model.calls[0].ticks > 1)
             model.calls[0].push()
             assert await late.end() == WHOLE

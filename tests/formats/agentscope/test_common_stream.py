@@ -24,7 +24,7 @@ DIFFERENT = {
     "s15": ('"finish_reason": "stop"', '"finish_reason": "tool_calls"'),
     "s22": ('"raw_input": ""', '"raw_input": "{}"'),
 }
-"""By golden, what stands in our frames for what stands in theirs: a reply that calls ends with tool_calls, whatever the
+"""By golden, what is in our frames for what is in theirs: a reply that calls ends with tool_calls, whatever the
 server says, and a call without arguments has `{}`."""
 UNFINISHED = {"s12": "length", "s19": "content_filter"}
 """The last event says that the reply is not whole. The real classes know `completed` only."""

@@ -63,7 +63,7 @@ DIFFERENT: dict[tuple[str, str], tuple[str, Any]] = {
     ("w12", "OpenAI"): (MEDIA, tool("here\n[image 1: see below]", name="draw")),
     ("w12", "DeepSeek"): (MEDIA, tool("here\n[image 1: see below]", name="draw")),
 }
-"""By golden and formatter: why, and what stands in our messages that does not in theirs. Text is looked for inside."""
+"""By golden and formatter: why, and what is in our messages that is not in theirs. Text is looked for inside."""
 
 MEDIA_ALONE = {"q09", "q10", "q11", "w04", "w05", "w06", "w07", "w08", "w09", "w16"}
 REPAIRED_SINCE = {

@@ -68,3 +68,10 @@ def test_the_document_names_every_code_that_has_a_type_of_its_own() -> None:
 def test_a_failure_of_the_model_server_is_no_fault_of_the_callers_key(code: str) -> None:
     error = {"code": code, "message": "no", "param": None, "status": 502, "retryable": False, "request_id": "req-1"}
     assert WRITE_ERROR(error)["error"]["type"] == "api_error"
+
+
+@each_case("message", ["prompt is too long: 7 tokens > 5 maximum", "7 tokens > 5 maximum"])
+def test_a_prompt_that_is_too_long_is_told_once_in_anthropics_words(message: str) -> None:
+    error = {"code": "context_length_exceeded", "message": message, "param": None, "status": 400, "retryable": False}
+    written = write_error(error | {"request_id": "req-1"})["error"]["message"]
+    assert written == "prompt is too long: 7 tokens > 5 maximum"

@@ -11,7 +11,7 @@ ACCEPTED = {
 """What the documents refuse and the gateway takes."""
 
 REFUSED = {
-    r"(context\.\*\.)?type left out": "the items of a list are told apart by their type",
+    r"(context\.\*\.)?type left out": "the items of a list are distinguished by their type",
     r"type = .*": "the documents name no type for StructuredMessage; AutoGen computes it as StructuredMessage[Name]",
     r"content\.\* = .*|content\.\*\.data( left out| = .*)": "the documents say nothing of images; AutoGen loads base64",
     r"content\.\*\.content = (null|2\.5|3|true|\[\])": "the documents say nothing of images; there is no other memory",

@@ -77,7 +77,7 @@ CASES: list[tuple[str, list[Any], str | None, list[str]]] = [
         ["user:text:y"],
     ),
     (
-        "a summary of what was told says nothing",
+        "a summary of earlier messages says nothing new",
         [calls("a", "1"), results("a", "1"), summary("a", "1"), text("user", "q")],
         "a",
         ["assistant:tool_call:1", "tool:tool_result:1", "user:text:q"],
@@ -103,7 +103,7 @@ CASES: list[tuple[str, list[Any], str | None, list[str]]] = [
     ("a summary of nothing is text", [summary("a")], "a", ["assistant:text:in short"]),
     ("another's summary is a user's text", [summary("b", "1")], "a", ["user:text:in short"]),
     (
-        "code that ran is told to the agent",
+        "code that ran is a message to the agent",
         [{"type": "CodeExecutionEvent", "source": "a", "result": {"exit_code": 1, "output": "boom"}}],
         "a",
         ["user:text:boom"],

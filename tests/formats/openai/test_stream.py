@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.formats.base import Options, ReplyInfo, ReplyMode
 from app.formats.openai import OPENAI
 
@@ -36,6 +36,23 @@ REPLIES: dict[str, list[Event]] = {
     "details alone": [Extra({"reasoning_details": DETAILS}), Finish("stop")],
     "a call signed at once": [Extra(SIGNED), ToolCallDelta(0, "{}", "c", "f"), Finish("tool_calls")],
     "a call signed late": [ToolCallDelta(0, "{}", "c", "f"), Extra(SIGNED, 0), Finish("tool_calls")],
+    "details of a call, then of a thought": [
+        Extra({"reasoning_details": [{"data": "1"}]}, NEXT_MESSAGE),
+        ToolCallDelta(0, "{}", "c", "f"),
+        ReasoningDelta("r"),
+        Extra({"reasoning_details": [{"data": "2"}]}),
+        ToolCallDelta(1, "{}", "d", "g"),
+        Extra({"reasoning_details": [{"data": "3"}]}, 1),
+        Finish("tool_calls"),
+    ],
+    "signatures of two thoughts": [
+        ReasoningDelta("a"),
+        Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "A"}]}),
+        TextDelta("t"),
+        ReasoningDelta("b"),
+        Extra({"reasoning_details": [{"type": "reasoning.text", "signature": "B"}, {"data": "3"}]}),
+        Finish("stop"),
+    ],
     "nothing": [Finish("stop")],
 }
 
@@ -53,6 +70,17 @@ def test_the_chunks_add_up_to_the_completion(name: str) -> None:
     assert done == "[DONE]"
     found = CLIENT.streamed([json.loads(chunk) for chunk in chunks])
     assert found == [{key: value for key, value in _message(body).items() if (key, value) != ("refusal", None)}]
+
+
+def test_what_is_opaque_keeps_its_order_and_a_later_signature_has_its_text() -> None:
+    (body,) = encode_reply(REPLIES["details of a call, then of a thought"], "whole")
+    assert [detail["data"] for detail in _message(body)["reasoning_details"]] == ["1", "2", "3"]
+    (body,) = encode_reply(REPLIES["signatures of two thoughts"], "whole")
+    assert _message(body)["reasoning_details"] == [
+        {"type": "reasoning.text", "signature": "A"},
+        {"type": "reasoning.text", "text": "b", "signature": "B"},
+        {"data": "3"},
+    ]
 
 
 def _message(body: str) -> Json:

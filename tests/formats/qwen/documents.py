@@ -228,4 +228,4 @@ PYTHON = {
     "`BaseTool`, `register_tool`, `Agent`, `BaseChatModel`": "tools and agents run at the caller, who names functions",
     "`agent_config`, `RAGConfig`, `files`, `cache_dir`, `model_server`, `api_key`": "[configuration](../settings.md)",
 }
-"""What is an example of Python, and what stands for it here."""
+"""What is an example of Python, and what replaces it here."""

@@ -1,4 +1,4 @@
-"""The examples of the documents on Qwen-Agent's messages are taken or refused as they say, or it is told why not."""
+"""The examples of the documents on Qwen-Agent's messages are taken or refused as they say, or it is said why not."""
 
 from collections.abc import Iterator
 

@@ -5,7 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.api.reply_response import SkipFrames
-from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import (
+    Event,
+    Extra,
+    Finish,
+    MediaOutput,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolsListed,
+)
+from app.chat.server_tools import ListedServer
 from app.formats import FORMATS
 from app.formats.base import HEARTBEAT, Options, ReplyInfo, ReplyMode, ResponsesOptions
 from app.formats.responses import RESPONSES
@@ -193,6 +203,19 @@ def test_a_search_that_the_client_runs_is_an_item_without_deltas(arguments: str,
 def test_a_function_named_like_the_search_is_a_function_if_the_client_runs_none() -> None:
     [item] = frames(ToolCallDelta(0, "{}", "c", "tool_search"), Finish("tool_calls"))[-1]["response"]["output"]
     assert (item["type"], item["id"]) == ("function_call", "fc_1_0")
+
+
+def test_tools_that_could_not_be_listed_are_an_item_with_the_error() -> None:
+    added, started, failed, done, last = frames(ToolsListed(ListedServer("wx", error="is down")), Finish("stop"))
+    assert [one["type"].rpartition(".")[2] for one in (added, started, failed, done)] == [
+        "added",
+        "in_progress",
+        "failed",
+        "done",
+    ]
+    assert {one["item_id"] for one in (started, failed)} == {"mcpl_1_0"}
+    item = {"id": "mcpl_1_0", "type": "mcp_list_tools", "server_label": "wx", "tools": [], "error": "is down"}
+    assert last["response"]["output"] == [done["item"]] == [item]
 
 
 SAID: list[Event] = [

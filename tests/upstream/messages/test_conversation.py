@@ -1,5 +1,7 @@
 """The messages of a conversation, where no case of others says what they must be."""
 
+from typing import Any
+
 from app.chat.messages import ChatRequest, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.profiles import find_profile
 from app.upstream.messages.conversation import WrittenConversation, write_conversation
@@ -60,3 +62,30 @@ def test_the_end_of_a_prefill_with_thought_is_stripped_too() -> None:
     item = {"type": "reasoning.text", "signature": "s", "text": "t", "format": "anthropic-claude-v1"}
     written = write(USER, Message("assistant", (Text("It is \n"),), extra={"reasoning_details": [item]}))
     assert [block.get("text") for block in written.messages[-1]["content"]] == [None, "It is"]
+
+
+def signature(name: str, **fields: Any) -> Json:
+    return {"type": "reasoning.text", "signature": name, "format": "anthropic-claude-v1", **fields}
+
+
+@each_case(
+    ("text", "details", "thoughts"),
+    [
+        ("One.Two.", [signature("A"), signature("B", text="Two.")], [("One.", "A"), ("Two.", "B")]),
+        ("One.", [signature("A"), signature("B", text="")], [("One.", "A"), ("", "B")]),
+        ("One.\nTwo.", [signature("A", text="One."), signature("B", text="Two.")], [("One.", "A"), ("Two.", "B")]),
+        ("Two.", [signature("A"), signature("B", text="Two.")], [("Two.", "A"), ("Two.", "B")]),
+    ],
+)
+def test_a_signature_without_a_text_signs_what_the_others_do_not(text: str, details: Any, thoughts: Any) -> None:
+    written = write(
+        USER, Message("assistant", (Reasoning(text), Text("x")), extra={"reasoning_details": details}), USER
+    )
+    assert [(block["thinking"], block["signature"]) for block in written.messages[1]["content"][:-1]] == thoughts
+
+
+@each_case("kind", ["anthropic", "anthropic_compatible"])
+def test_a_conversation_of_system_messages_alone_is_the_users(kind: str) -> None:
+    written = write(Message("system", (Text("a"),)), Message("system", (Text("b"),)), kind=kind)
+    assert written.system is None and written.messages == [{"role": "user", "content": "a\nb"}]
+    assert write(Message("system", (Text("a"),)), Message("user", (Text(""),)), kind=kind).violations

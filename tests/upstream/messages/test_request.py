@@ -212,7 +212,8 @@ def test_a_choice_of_a_function_that_is_not_offered_is_refused(choice: Any) -> N
         ),
         ({"extra_body": {"output_config": {"a": 1}}, "reasoning_effort": "low"}, {})
         + ({"output_config": {"effort": "low", "a": 1}, "thinking": {"type": "adaptive"}}, 0),
-        ({"extra_body": {"user": None}}, {}, {}, 0),
+        ({"extra_body": {"user": None, "store": False}}, {}, {}, 0),
+        ({"extra_body": {"store": True}}, {}, {}, 1),
     ],
 )
 def test_an_option_is_sent_where_the_server_has_it(params: Any, profile: Any, sent: Any, warned: int) -> None:

@@ -172,3 +172,9 @@ def test_arguments_that_are_no_object_are_wrapped_unless_the_server_takes_them(a
     assert write(USER, said, result("a")).items[1]["arguments"] == sent
     lenient = OTHER.model_copy(update={"valid_arguments": False})
     assert write(USER, said, result("a"), profile=lenient).items[1]["arguments"] == (arguments or "{}")
+
+
+def test_system_messages_alone_are_items() -> None:
+    written = write(Message("system", (Text("a"),)), Message("system", (Text("b"),)))
+    assert written.instructions is None
+    assert written.items == [{"type": "message", "role": "system", "content": text} for text in "ab"]

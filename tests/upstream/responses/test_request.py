@@ -40,7 +40,21 @@ def test_strict_is_always_sent() -> None:
 def test_a_function_without_parameters_has_a_schema_with_properties() -> None:
     body, _ = build_body({}, tools=TOOLS)
     assert [tool["parameters"] for tool in body["tools"]] == [{"type": "object", "properties": {}}] * 2
-    assert body["tools"][0]["parameters"] == {"type": "object", "properties": {}}
+
+
+@each_case(
+    ("given", "sent"),
+    [
+        ({}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": None}, {"type": "object", "properties": {}}),
+        ({"type": "object", "properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"properties": {"a": {}}}, {"properties": {"a": {}}}),
+        ({"anyOf": [{"type": "object"}]}, {"anyOf": [{"type": "object"}]}),
+    ],
+)
+def test_a_schema_that_says_more_than_an_object_goes_as_it_is(given: Any, sent: Any) -> None:
+    body, _ = build_body({}, tools=(Tool("f", {"name": "f", "parameters": given}),))
+    assert body["tools"][0]["parameters"] == sent
 
 
 @each_case(
@@ -109,7 +123,7 @@ def test_tools_of_the_server_are_added_to_the_functions() -> None:
     assert body["include"] == ["x"]
 
 
-@each_case("name", ["model", "input", "messages", "stream", "store", "background", "previous_response_id"])
+@each_case("name", ["model", "input", "messages", "stream", "background", "previous_response_id"])
 def test_what_chooses_model_conversation_and_reply_cannot_be_set(name: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         build_body({"extra_body": {name: 1}})
@@ -156,7 +170,14 @@ def test_what_a_client_calls_itself_is_sent_where_the_server_knows_the_field() -
         ({"thinking_budget": 5}, {"thinking_budget": "thinking_budget"}, {"thinking_budget": 5}, 0),
         ({"tool_choice": "required"}, {"tool_choice_required": None}, {}, 1),
         ({"tool_choice": "g"}, {"tool_choice_required": None, "named_tool_choice": False}, {}, 1),
-        ({"verbosity": "low"}, {}, {"text": {"verbosity": "low"}}, 0),
+        ({"extra_body": {"verbosity": "low"}}, {}, {"text": {"verbosity": "low"}}, 0),
+        (
+            {"extra_body": {"verbosity": "low"}, "response_format": {"type": "json_object"}},
+            {},
+            {"text": {"format": {"type": "json_object"}, "verbosity": "low"}},
+            0,
+        ),
+        ({"extra_body": {"web_search_options": {}, "modalities": ["text"]}}, {}, {}, 2),
     ],
 )
 def test_an_option_is_sent_where_the_server_has_it(params: Any, profile: Any, sent: Any, warned: int) -> None:
@@ -174,3 +195,9 @@ def test_a_field_that_the_server_does_not_accept_is_refused() -> None:
 def test_a_conversation_without_content_is_refused() -> None:
     with pytest.raises(InvalidInput, match="no message has content"):
         build(ChatRequest("m", (Message("assistant", (Reasoning("hm"),)),)), "up", OTHER)
+
+
+@each_case(("store", "warned"), [(False, 0), (None, 0), (True, 1)])
+def test_nothing_is_stored_whatever_a_client_of_chat_completions_says(store: Any, warned: int) -> None:
+    body, warnings = build_body({"extra_body": {"store": store}})
+    assert body["store"] is False and len(warnings) == warned

@@ -143,7 +143,7 @@ def _data_key(source: Json) -> str:
 
 
 def read_link(url: str, path: str) -> Media:
-    """Make media from a URL of `Msg.url` in AgentScope 0.1, which does not tell the kind."""
+    """Make media from a URL of `Msg.url` in AgentScope 0.1, which does not say of what kind it is."""
     guessed = guess_type(url)
     return Media(kind_of(guessed) if guessed else "image", (url,), path=path)
 

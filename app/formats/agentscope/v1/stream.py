@@ -150,8 +150,8 @@ class AgentScopeStreamEncoder(SnapshotEncoder):
         return out if end is None else out + self.fail(UpstreamFailed(end.fault).to_dict(self._info.request_id))
 
     def fail(self, error: dict[str, Any]) -> bytes:
-        told = self._write_last() if self._number and self._is_closed else b""
-        return told + write_frame(error_body(error))
+        ended = self._write_last() if self._number and self._is_closed else b""
+        return ended + write_frame(error_body(error))
 
     def _write_last(self) -> bytes:
         """Write the last frame of a message that is not the last of the reply."""
@@ -177,8 +177,8 @@ class AgentScopeStreamEncoder(SnapshotEncoder):
     def _begin_next(self, message: ReplyMessage) -> None:
         if message.index > self._first:
             # The accumulator has the new message already.
-            told = self._accumulator.messages[self._first : message.index]
-            msg = self._writer.write_msg(self._head, told, {})
+            ended = self._accumulator.messages[self._first : message.index]
+            msg = self._writer.write_msg(self._head, ended, {})
             self._ended += write_frame({"msg": msg, "last": True})
             self._number += 1
         self._first = message.index

@@ -125,8 +125,8 @@ class AgentScope2EventEncoder(DeltaEncoder):
     def fail(self, error: dict[str, Any]) -> bytes:
         """End the open blocks and the reply. There is no MODEL_CALL_END."""
         ended = b"".join([self._end(message) for message in self._open])
-        told = error.get("server_tools")
-        metadata = {} if told is None else {"finish_reason": "failed", "server_tools": told}
+        tools = error.get("server_tools")
+        metadata = {} if tools is None else {"finish_reason": "failed", "server_tools": tools}
         return ended + self._last("error", {"type": choose_error_type(error), "message": error["message"]}, metadata)
 
     def _write_sidecar(self) -> Json:

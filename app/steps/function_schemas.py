@@ -1,0 +1,25 @@
+"""Gives functions parameters that the model's server takes: some refuse alternatives at the top of a schema."""
+
+from msgspec.structs import replace
+
+from app.chat.messages import ChatRequest, Tool
+from app.openai_messages.tool_schemas import has_alternatives, merge_alternatives
+from app.profiles import Profile
+
+
+def merge_function_alternatives(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    """Return (the request with the alternatives of each function's parameters as one object, warnings)."""
+    if profile.parameter_alternatives or not profile.native_tools:
+        return request, []
+    names = [tool.name for tool in request.tools if has_alternatives(tool.schema.get("parameters"))]
+    if not names:
+        return request, []
+    text = "this model's server takes no anyOf, oneOf or allOf at the top of parameters, so all properties were offered"
+    return replace(request, tools=tuple(map(_merge, request.tools))), [f"{text}: {', '.join(names)}"]
+
+
+def _merge(tool: Tool) -> Tool:
+    parameters = tool.schema.get("parameters")
+    if not has_alternatives(parameters):
+        return tool
+    return replace(tool, schema={**tool.schema, "parameters": merge_alternatives(parameters)})

@@ -1,0 +1,49 @@
+"""Parameters of functions that a server refuses."""
+
+from typing import Any
+
+from app.chat.messages import ChatRequest, Message, Text, Tool
+from app.profiles import Profile, find_profile
+from app.steps.function_schemas import merge_function_alternatives
+from app.steps.pipeline import prepare_request
+
+from tests.each_case import each_case
+from tests.steps.word_counter import Words
+
+STRICT = Profile(parameter_alternatives=False)
+UNION: dict[str, Any] = {"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]}
+PLAIN = Tool("g", {"name": "g", "parameters": {"type": "object", "properties": {"a": {"anyOf": [{}]}}}})
+USER = Message("user", (Text("Hi"),))
+
+
+def ask(*tools: Tool) -> ChatRequest:
+    return ChatRequest("m", (USER,), tools)
+
+
+def test_a_function_with_alternatives_is_offered_with_the_properties_of_all() -> None:
+    tool = Tool("f", {"name": "f", "description": "d", "parameters": UNION})
+    prepared, warnings = prepare_request(ask(tool, PLAIN), STRICT, Words(), {})
+    merged = {"type": "object", "properties": {"a": {}, "b": {}}}
+    assert prepared.tools[0] == Tool("f", {"name": "f", "description": "d", "parameters": merged})
+    assert prepared.tools[1] is PLAIN
+    assert [warning.endswith(": f") for warning in warnings] == [True]
+
+
+@each_case("profile", [Profile(), Profile(parameter_alternatives=False, native_tools=False)])
+def test_a_server_that_takes_them_and_a_prompt_get_them_as_they_are(profile: Profile) -> None:
+    request = ask(Tool("f", {"name": "f", "parameters": UNION}))
+    assert merge_function_alternatives(request, profile) == (request, [])
+
+
+def test_a_request_without_alternatives_stays_the_same() -> None:
+    request = ask(PLAIN, Tool("h", {"name": "h"}))
+    assert merge_function_alternatives(request, STRICT)[0] is request
+
+
+@each_case(
+    ("kind", "api", "takes"),
+    [("openai", "responses", False), ("openai", "chat_completions", False), ("anthropic", "messages", False)]
+    + [("anthropic_compatible", "messages", True), ("vllm", "chat_completions", True)],
+)
+def test_servers_that_refuse_them_are_known(kind: str, api: str, takes: bool) -> None:
+    assert find_profile(kind, api).parameter_alternatives is takes
