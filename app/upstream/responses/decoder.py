@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 from app.upstream.reply.surrogates import write_line
-from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEventDecoder
+from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, RepeatedEventDecoder
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
