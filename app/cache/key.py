@@ -70,8 +70,8 @@ def _digest(part: KeyPart, server: str) -> str:
     """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
     those at the beginning, only the ones that are not known for this server are hashed."""
     body, beginning, known = part.body, part.beginning, part.known
-    start = _find_list(body, part.conversation)
-    if known is None or not beginning or not body.startswith(beginning + b",", start):
+    start = _find_list(body, part.conversation) if beginning else -1
+    if known is None or start < 0 or not body.startswith(beginning + b",", start):
         fields = _fields(body)
         messages = _hash(fields.pop(part.conversation, _NO_MESSAGES))
     else:
@@ -100,10 +100,15 @@ def _hash_beginning(beginning: bytes, known: KnownConversation, server: str) -> 
 
 
 def _find_list(body: bytes, name: str) -> int:
-    """Return where the messages begin in a body that the gateway has written. Texts before them, of the system or the
-    name of the model, cannot look like the name of their list: inside a string, its quotes would be escaped."""
+    """Return where the messages begin in a body that the gateway has written; -1 if a field before them has a list of
+    the same name. Strings before them cannot look like it: their quotes would be escaped."""
     start = b'"%b":[' % name.encode()
-    return body.find(start) + len(start)
+    place = body.find(start)
+    try:
+        _fields(body[:place] + b'"":0}')
+    except msgspec.DecodeError:
+        return -1  # not a field of the body itself
+    return place + len(start)
 
 
 _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch

@@ -276,6 +276,18 @@ def test_each_server_has_a_beginning_of_its_own() -> None:
         assert cache_key([part], "s") == cache_key([replace(part, known=None)], "s")
 
 
+def test_the_beginning_is_looked_for_in_the_conversation_alone() -> None:
+    beginning, rest = b'{"content":"a"}', b'{"content":"b"}'
+    others = b'{"system":[{"messages":[%b,%b]}],"messages":[%b]}' % (beginning, rest, rest)
+    first = b'{"system":[{"messages":[%b]}],"messages":[%b,%b]}' % (rest, beginning, rest)
+    keys = {
+        cache_key([replace(PART, body=body, beginning=beginning, known=KnownConversation())], "s")
+        for body in (others, first)
+    }
+    assert keys == {cache_key([replace(PART, body=body)], "s") for body in (others, first)}
+    assert len(keys) == 2
+
+
 def test_the_canonical_form_of_long_fields_is_remembered() -> None:
     known = KnownConversation()
     for tools in (TOOLS, TOOLS, TOOLS[1:], [*TOOLS, {"name": "more"}]):

@@ -23,6 +23,7 @@ from app.upstream.reply.usual_decoder import UsualDecoder
 
 _BOM = b"\xef\xbb\xbf"
 _CR = ord("\r")
+_DATA = b"data: "
 
 
 class LineSplitter:
@@ -148,6 +149,8 @@ class EventReader(Generic[T]):
     _error_event = False
     _has_value = False
     """A data line of the current event has been decoded."""
+    _name_line = b""
+    """The line with the name of the current event, if its data are to come."""
     _is_new = True
     _at_event_start = False
     """Nothing that came before matters to the next line."""
@@ -163,8 +166,13 @@ class EventReader(Generic[T]):
 
     @property
     def _is_between_events(self) -> bool:
-        """Whether the whole lines that came before do not matter to the next one."""
+        """Whether the whole lines that came before do not matter to the next one, but for a name, which is kept."""
         return not (self._parts or self._error_event or self._has_value)
+
+    @property
+    def _has_beginning(self) -> bool:
+        """Whether only the beginning of an event has come."""
+        return self._lines.has_rest or (self._name_line != b"" and self._lines.at_line_start)
 
     def feed(self, data: bytes) -> "list[T | StreamDone | ErrorEvent | MalformedData]":
         if self._at_event_start:
@@ -193,9 +201,10 @@ class EventReader(Generic[T]):
             self._is_new = False
             self._at_event_start = self._lines.begins_without_bom(data)
             return self.feed(data)
-        elif self._lines.has_rest and data.find(b"\n\n") >= 0 and self._is_between_events:
-            self._at_event_start = True  # with the part of its first line that came before, the event is whole
-            return self.feed(self._lines.join_rest(data))
+        elif data.find(b"\n\n") >= 0 and self._is_between_events and self._has_beginning:
+            self._at_event_start = True  # with its name and the part of a line that came before, the event is whole
+            name_line, self._name_line = self._name_line, b""
+            return self.feed(name_line + self._lines.join_rest(data))
         out = []
         self._feed_any(data, out)
         return out
@@ -215,11 +224,13 @@ class EventReader(Generic[T]):
 
     def _feed_any(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         """Take bytes that may be cut anywhere."""
+        if self._at_event_start:
+            self._set_head(_DATA)
         lines = self._lines.feed(data)
         if lines:
             self.saw_line = True
             self._feed_lines(lines, out)
-        self._at_event_start = self._lines.at_line_start and self._is_between_events
+        self._at_event_start = self._lines.at_line_start and self._is_between_events and not self._name_line
         self._check_size(out)
 
     def _feed_whole_events(self, data: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
@@ -251,8 +262,13 @@ class EventReader(Generic[T]):
         if frame == b"data: [DONE]" and not self._parts and not self._error_event:
             out.append(DONE)
         elif frame:
+            self._set_head(_DATA)
             self._feed_lines([*frame.split(b"\n"), b""], out)
             self._check_size(out)
+
+    def _set_head(self, head: bytes) -> None:
+        if self._usual is not None:
+            self._usual.head = head
 
     def _check_size(self, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         if self._lines.buffered_bytes + self._size > MAX_EVENT_BYTES:
@@ -263,7 +279,8 @@ class EventReader(Generic[T]):
             if not line:
                 if self._parts or self._error_event:
                     self._dispatch(out)
-                self._has_value = False
+                self._has_value, self._name_line = False, b""
+                self._set_head(_DATA)
             elif line.startswith(b"data:"):
                 self._feed_data(line[6:] if line[5:6] == b" " else line[5:], out)
             else:
@@ -318,6 +335,8 @@ class EventReader(Generic[T]):
         name, _, value = line.partition(b":")
         if name == b"event":
             self._error_event = _ERROR_NAME.fullmatch(value.strip()) is not None
+            self._name_line = line + b"\n"
+            self._set_head(self._name_line + _DATA)
         elif name == b"error" and value:
             out.append(ErrorEvent(value.strip()))
         elif self._document or (line.lstrip()[:1] in (b"{", b"[") and not self.junk.startswith(b"<")):

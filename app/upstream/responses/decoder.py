@@ -20,6 +20,7 @@ _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
 _NUMBERS = ("output_index", "content_index", "summary_index")
 _OBJECTS = ("item", "response", "annotation")
 
+_EVENT = b"event:"
 _DELTAS = frozenset(
     f"response.{name}.delta"
     for name in ("output_text", "reasoning_summary_text", "reasoning_text", "function_call_arguments")
@@ -42,6 +43,20 @@ class EventDecoder(UsualDecoder[ResponseEvent | KeptEvent | None, RepeatedEvent]
 
     def __init__(self, decode: Callable[[bytes], ResponseEvent | KeptEvent | None]) -> None:
         super().__init__(decode, _CHANGES)
+
+    @override
+    def decode(self, data: bytes) -> ResponseEvent | KeptEvent | RepeatedEvent | None:
+        value = super().decode(data)
+        event = value.event if type(value) is KeptEvent else value
+        if type(event) is ResponseEvent and not event.type:
+            event.type = self._find_name(event.whole or {})
+        return value
+
+    def _find_name(self, whole: dict[str, Any]) -> str:
+        """Return the name of an event that has it only in the line before its data; "" for any other object."""
+        line = self.head[: self.head.find(b"\n")]
+        name = line[len(_EVENT) :].strip().decode("utf-8", "replace") if line[: len(_EVENT)] == _EVENT else ""
+        return name if name.startswith("response.") and not isinstance(whole.get("output"), list) else ""
 
     @override
     def _is_like(self, value: ResponseEvent | KeptEvent | None, data: bytes) -> bool:

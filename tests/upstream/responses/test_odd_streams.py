@@ -260,3 +260,33 @@ def test_a_broken_body_is_the_fault_of_its_connection() -> None:
     assembler.feed(reader.feed(write_stream(delta("output_text", "a"))))
     *_, end = assembler.close(fault=Fault("upstream_incomplete", "reset", transient=True))
     assert isinstance(end, Failed) and end.fault.message == "reset"
+
+
+NAMED: tuple[tuple[str, Json], ...] = (
+    ("response.created", {"response": {}}),
+    ("response.output_item.added", {"output_index": 0, "item": {"type": "reasoning"}}),
+    *(("response.reasoning_text.delta", {"output_index": 0, "delta": text}) for text in "abcdefgh"),
+    *(("response.output_text.delta", {"output_index": 1, "delta": text}) for text in "ABCDEFGH"),
+)
+COMPLETED_BY_NAME: tuple[str, Json] = ("response.completed", {"response": {"status": "completed", "output": []}})
+
+
+@each_case("line_end", ["\n", "\r\n"])
+def test_an_event_without_a_type_has_the_name_of_its_line(line_end: str) -> None:
+    def write(*events: tuple[str, Json]) -> bytes:
+        lines = [f"event: {name}{line_end}data: {json.dumps(data)}{line_end}{line_end}" for name, data in events]
+        return "".join(lines).encode()
+
+    told = [("reasoning_content", "abcdefgh"), ("content", "ABCDEFGH")]
+    whole = write(*NAMED, COMPLETED_BY_NAME)
+    error = write(*NAMED) + f'data: {{"error": {{"message": "no"}}}}{line_end}{line_end}'.encode()
+    for body, end in ((whole, "stop"), (error, "server_error")):
+        for size in (1, 7, 50, 400, len(body)):
+            parts = [body[at : at + size] for at in range(0, len(body), size)]
+            assert summarize(read_events(parts)) == (told, end)
+
+
+def test_a_whole_reply_has_no_name() -> None:
+    reply: Json = {"status": "completed", "output": [{"type": "message", "content": "Hi"}]}
+    body = b"event: response.completed\ndata: %b\n\n" % json.dumps(reply).encode()
+    assert summarize(read_events([body])) == ([("content", "Hi")], "stop")
