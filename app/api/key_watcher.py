@@ -52,7 +52,7 @@ class KeyWatcher:
     async def start(self) -> None:
         await self.refresh()
         if not self.keys.has_admin and self._change == 0:
-            return  # nobody can make one
+            return  # and none can be made
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def refresh(self) -> None:
