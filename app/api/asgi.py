@@ -19,7 +19,7 @@ from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
 from app.runtime.pieces import Pieces
-from app.runtime.value_count import count_values
+from app.runtime.value_count import count_values, find_marks
 
 T = TypeVar("T")
 
@@ -145,11 +145,12 @@ async def wait_for_parse_memory(
     The memory depends on the number of values more than on the size: each number of a list takes an object. Returns
     that number; 0 for a small body, whose values are not counted. `memory` is what the body is read with.
     """
-    count = count_values if memory is None else memory.count_values
-    if len(raw) <= LARGE_BYTES:
-        values = count(raw, max_values) if len(raw) > max_values else 0
-    else:
-        values = await call_in_thread(count, raw, max_values)
+    if len(raw) <= min(max_values, LARGE_BYTES):
+        return 0
+    find = find_marks if memory is None else memory.find_marks
+    values = 1 + len(find(raw) if len(raw) <= LARGE_BYTES else await call_in_thread(find, raw))
+    if values > max_values:  # some may be in strings
+        values = await call_in_thread(count_values, raw, max_values)
     if values > max_values:
         raise TooLarge(f"{name} has more than {max_values} JSON values")
     if len(raw) > LARGE_BYTES:

@@ -18,7 +18,7 @@ from pydantic_core import from_json
 
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
 from app.formats.entry_schemas import EntrySchema, validate_rest
-from app.runtime.value_count import count_values, find_marks, max_values
+from app.runtime.value_count import find_marks, max_values
 
 T = TypeVar("T")
 
@@ -271,7 +271,7 @@ class CallerMemory:
         self._known = 0
         """How many of its entries are repeated."""
         self._marks: bytes | bytearray | None = None
-        """Those of the request, once its values were counted."""
+        """Those of the request, once they were found."""
         self.conversation: KnownConversation | None = None
         """What was made of the conversation of the request, once it was read."""
 
@@ -298,10 +298,10 @@ class CallerMemory:
         places = self._earlier.find_places()
         return places.bounds[self._known] + max_values(raw[places.ends[self._known - 1] :])
 
-    def count_values(self, raw: bytes | bytearray, limit: int) -> int:
-        """Return the number of values in a request, as `count_values` does. The request is read afterwards."""
+    def find_marks(self, raw: bytes | bytearray) -> bytes | bytearray:
+        """Return `find_marks` of a request that is read afterwards."""
         self._marks = find_marks(raw)
-        return count_values(raw, limit, self._marks)
+        return self._marks
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
         """Return the object that a body is, in whose lists the first object is a `FirstEntry`.

@@ -6,7 +6,6 @@ from the call's position, name and arguments, so that identical conversations gi
 call and a call without a result are violations.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -35,21 +34,27 @@ class _UnansweredCalls:
     """
 
     def __init__(self) -> None:
-        self._runs: list[tuple[MessageGroup, deque[GroupedCall]]] = []
-        """The calls of each message that still has any."""
+        self._runs: list[list[tuple[MessageGroup, GroupedCall]]] = []
+        """The calls of each message that still has any, the first one last."""
+        self._last: list[tuple[MessageGroup, GroupedCall]] = []
+        """Those of the last message that has calls, in their order."""
 
     def add(self, group: MessageGroup, call: GroupedCall) -> None:
         """Add a call of the last message."""
-        if not self._runs or self._runs[-1][0] is not group:
-            self._runs.append((group, deque()))
-        self._runs[-1][1].append(call)
+        if self._last and self._last[0][0] is not group:
+            self._runs.append(self._last[::-1])
+            self._last = []
+        self._last.append((group, call))
 
     def take(self) -> tuple[MessageGroup, GroupedCall] | None:
         """Return the call that the next result answers, with its message; None if there is none."""
+        if self._last:
+            self._runs.append(self._last[::-1])
+            self._last = []
         while self._runs:
-            group, calls = self._runs[-1]
+            calls = self._runs[-1]
             while calls:
-                call = calls.popleft()
+                group, call = calls.pop()
                 if not call.answered:
                     call.answered = True
                     return group, call
@@ -121,11 +126,13 @@ class _GroupBuilder:
         self._turn: Turn | None = None
         """Of the assistant's group that is open."""
         self._pending_results: list[tuple[Message, ToolResult]] = []
-        self._calls: list[GroupedCall] = []
-        self._unanswered = _UnansweredCalls()
+        self._calls: list[tuple[MessageGroup, GroupedCall]] = []
         self._unanswered_by_id: dict[str, _UnansweredCalls] = {}
         """By the ids that the caller gave; also those of which every call is answered."""
+        self._unanswered: _UnansweredCalls | None = None
+        """None until a result needs it that has no id: few have none."""
         self._unanswered_by_name: dict[str, _UnansweredCalls] = {}
+        """Of the same calls."""
         self._taken_ids = dict(before.taken_ids)
         """Ids in use, each with the number of its last repetition."""
         self._violations: list[Violation] = []
@@ -172,11 +179,26 @@ class _GroupBuilder:
 
     def _add_call(self, group: MessageGroup, grouped: GroupedCall) -> None:
         group.calls.append(grouped)
-        self._calls.append(grouped)
-        self._unanswered.add(group, grouped)
-        self._unanswered_by_name.setdefault(grouped.call.name, _UnansweredCalls()).add(group, grouped)
+        self._calls.append((group, grouped))
+        if self._unanswered is not None:
+            self._add_unanswered(self._unanswered, group, grouped)
         if grouped.call.id:
-            self._unanswered_by_id.setdefault(grouped.call.id, _UnansweredCalls()).add(group, grouped)
+            calls = self._unanswered_by_id.get(grouped.call.id)
+            if calls is None:
+                calls = self._unanswered_by_id[grouped.call.id] = _UnansweredCalls()
+            calls.add(group, grouped)
+
+    def _add_unanswered(self, unanswered: _UnansweredCalls, group: MessageGroup, grouped: GroupedCall) -> None:
+        unanswered.add(group, grouped)
+        self._unanswered_by_name.setdefault(grouped.call.name, _UnansweredCalls()).add(group, grouped)
+
+    def _list_unanswered(self) -> _UnansweredCalls:
+        """Return the calls for results whose id no call has."""
+        if self._unanswered is None:
+            self._unanswered = _UnansweredCalls()
+            for group, grouped in self._calls:
+                self._add_unanswered(self._unanswered, group, grouped)
+        return self._unanswered
 
     def _group_for(self, message: Message, parts: Sequence[Part]) -> MessageGroup:
         assistant = message.role == "assistant"
@@ -201,7 +223,8 @@ class _GroupBuilder:
     def _match_results(self) -> None:
         """Match a run of results to calls. Results with an id go first, so that others do not take their calls."""
         run, self._pending_results = self._pending_results, []
-        matched = {id(result): self._match_result(message, result) for message, result in sorted(run, key=_without_id)}
+        ordered = run if len(run) == 1 else sorted(run, key=_without_id)
+        matched = {id(result): self._match_result(message, result) for message, result in ordered}
         for _, result in run:
             match = matched[id(result)]
             if match is not None:
@@ -215,8 +238,9 @@ class _GroupBuilder:
         if known:
             match = None if calls is None else calls.take()
         else:
+            unanswered = self._list_unanswered()
             named = self._unanswered_by_name.get(result.name) if result.name is not None else None
-            match = (named.take() if named else None) or (None if result.id else self._unanswered.take())
+            match = (named.take() if named else None) or (None if result.id else unanswered.take())
         if match is not None:
             return match
         if known:
@@ -228,7 +252,7 @@ class _GroupBuilder:
 
     def finish(self) -> tuple[list[MessageGroup], list[Violation]]:
         self._match_results()
-        for grouped in self._calls:
+        for _, grouped in self._calls:
             if grouped.answered:
                 continue
             text = f"the call of {grouped.call.name!r} has no result in the messages after it: add its result"

@@ -17,11 +17,9 @@ def max_values(data: bytes | bytearray) -> int:
     return 1 + len(find_marks(data))
 
 
-def count_values(data: bytes | bytearray, limit: int, marks: bytes | bytearray | None = None) -> int:
-    """Return the number of values, counting each empty list or object as if it held one; stop at `limit` + 1.
-
-    `marks` are those of the data, if they are known."""
-    upper_bound = 1 + len(find_marks(data) if marks is None else marks)
+def count_values(data: bytes | bytearray, limit: int) -> int:
+    """Return the number of values, counting each empty list or object as if it held one; stop at `limit` + 1."""
+    upper_bound = max_values(data)
     if upper_bound <= limit:
         return upper_bound
     count = 1

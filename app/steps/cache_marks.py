@@ -12,7 +12,7 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
     found = _find_marks(request)
     if not found:
         return request, []
-    messages = tuple(_strip_marks(message) for message in request.messages)
+    messages = tuple(_strip_marks(message) if _find_in(message) else message for message in request.messages)
     marked = any(tool.mark for tool in request.tools)
     tools = tuple(replace(tool, mark=None) for tool in request.tools) if marked else request.tools
     warnings = [f"{mark.path} was not sent: {reason}" for mark in found]
@@ -20,15 +20,19 @@ def strip_cache_marks(request: ChatRequest, reason: str) -> tuple[ChatRequest, l
 
 
 def _find_marks(request: ChatRequest) -> list[CacheMark]:
-    marks: list[CacheMark] = []
-    for message in request.messages:
-        for part in message.parts:
-            if type(part) is Text or type(part) is Media:
-                if part.mark:
-                    marks.append(part.mark)
-            elif type(part) is ToolResult:
-                marks += [one.mark for one in part.content if one.mark]
+    marks = [mark for message in request.messages for mark in _find_in(message)]
     return marks + [tool.mark for tool in request.tools if tool.mark]
+
+
+def _find_in(message: Message) -> list[CacheMark]:
+    marks: list[CacheMark] = []
+    for part in message.parts:
+        if type(part) is Text or type(part) is Media:
+            if part.mark:
+                marks.append(part.mark)
+        elif type(part) is ToolResult:
+            marks += [one.mark for one in part.content if one.mark]
+    return marks
 
 
 def _strip_marks(message: Message) -> Message:

@@ -5,8 +5,14 @@ from typing import Any
 
 import pytest
 from agent_bodies import WRITERS, make_conversation
-from app.formats.base import ParsedMessages
+from app.formats.anthropic.parse import parse_messages
+from app.formats.anthropic.plain import PLAIN_MESSAGES, PlainMessage
+from app.formats.anthropic.schema import AnthropicMessage, AnthropicMessages
+from app.formats.base import Options, ParsedMessages
 from app.formats.entry_schemas import EntrySchema, validate_rest
+from app.formats.openai import OPENAI
+from app.formats.openai import plain as openai_plain
+from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
 from app.formats.responses.parse import parse_items
 from app.formats.responses.plain import PLAIN_ITEMS, PlainCall
 from app.formats.responses.schema import FunctionCallItem, Item, ResponsesItems
@@ -108,3 +114,116 @@ def test_plain_forms_have_fields_of_the_schema_alone() -> None:
         given = {name: required[name] for name in plain.__struct_fields__ if name in required and kind != "reasoning"}
         (model,) = validate_rest(mark([{"type": kind, **given}]), 0, SCHEMA)
         assert set(plain.__struct_fields__) <= model.__class__.model_fields.keys()
+
+
+BLOCK = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+TOOL_USE = {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}}
+TOOL_RESULT = {"type": "tool_result", "tool_use_id": "c", "content": "x"}
+
+
+def mark_blocks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return mark(
+        [
+            {**one, "content": mark(one["content"]) if isinstance(one["content"], list) else one["content"]}
+            for one in messages
+        ]
+    )
+
+
+@each_case(
+    "messages",
+    [
+        [{"role": role, "content": "a"} for role in ("user", "assistant", "system")],
+        [{"role": "user", "content": [BLOCK, {"type": "text", "text": ""}]}, {"role": "system", "content": [BLOCK]}],
+        [
+            {
+                "role": "assistant",
+                "content": [{"type": "thinking", "thinking": "t", "signature": "s"}, BLOCK, {**TOOL_USE, "caller": {}}],
+            },
+            {"role": "user", "content": [{**TOOL_RESULT, "is_error": True, "cache_control": {"type": "ephemeral"}}]},
+        ],
+        [
+            {"role": "assistant", "content": [{**TOOL_USE, "input": "{}", "server_name": None}]},
+            {"role": "user", "content": [{**TOOL_RESULT, "content": [BLOCK, BLOCK]}, BLOCK]},
+        ],
+        [
+            {"role": "assistant", "content": [TOOL_USE, {"type": "thinking", "thinking": "t"}]},
+            {"role": "user", "content": [{**TOOL_RESULT, "content": None, "is_error": True}]},
+        ],
+        json.loads(WRITERS["/v1/messages"](make_conversation(3, 0), "m"))["messages"],
+    ],
+)
+def test_a_message_of_anthropic_in_its_plain_form_is_read_as_by_the_whole_schema(
+    messages: list[dict[str, Any]],
+) -> None:
+    schema = EntrySchema(TypeAdapter(AnthropicMessages), TypeAdapter(AnthropicMessage), "role", PLAIN_MESSAGES)
+    assert {type(one) for one in validate_rest(messages, 0, schema)} == {PlainMessage}
+    assert {type(one) for one in validate_rest(mark_blocks(messages), 0, schema)} == {AnthropicMessage}
+    parsed = parse_messages(messages, Options())
+    assert parsed == parse_messages(mark_blocks(messages), Options())
+    assert not parsed.violations
+
+
+@each_case(
+    ("message", "path"),
+    [
+        ({"role": "tool", "content": "a"}, "messages[1].role"),
+        ({"role": "user", "content": ""}, "messages[1].content"),
+        ({"role": "user", "content": [TOOL_USE]}, "messages[1].content[0]"),
+        ({"role": "assistant", "content": [{**TOOL_USE, "id": ""}]}, "messages[1].content[0].id"),
+        ({"role": "assistant", "content": [{**TOOL_USE, "name": " "}]}, "messages[1].content[0].name"),
+        ({"role": "user", "content": [{**TOOL_RESULT, "content": 5}]}, "messages[1].content[0].content"),
+        ({"role": "user", "content": [{"type": "text", "text": None}]}, "messages[1].content[0].text"),
+    ],
+)
+def test_what_is_wrong_with_a_message_of_anthropic_is_said_at_its_place(message: dict[str, Any], path: str) -> None:
+    violations = parse_messages([{"role": "user", "content": "a"}, message], Options()).violations
+    assert [violation.path for violation in violations] == [path]
+
+
+COMPLETIONS_CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+MARKED = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+
+
+@each_case(
+    "messages",
+    [
+        [{"role": role, "content": [MARKED, MARKED], "name": "n"} for role in ("system", "developer", "user")],
+        [
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": None, "reasoning_content": "r", "tool_calls": [COMPLETIONS_CALL]},
+            {"role": "tool", "tool_call_id": "c", "content": [MARKED], "name": "f"},
+            {"role": "assistant", "content": "b", "reasoning": "r", "refusal": "no", "tool_calls": None},
+            {"role": "assistant", "reasoning_details": [{"a": 1}], "extra_content": {"google": {}}},
+            {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}, COMPLETIONS_CALL]},
+            {"role": "tool", "tool_call_id": "c"},
+        ],
+        json.loads(WRITERS["/v1/chat/completions"](make_conversation(3, 0), "m"))["messages"],
+    ],
+)
+def test_a_message_of_openai_in_its_plain_form_is_read_as_by_the_whole_schema(messages: list[dict[str, Any]]) -> None:
+    schema = EntrySchema(TypeAdapter(OpenAIMessages), TypeAdapter(OpenAIMessage), "role", openai_plain.PLAIN_MESSAGES)
+    plain, whole = validate_rest(messages, 0, schema), validate_rest(mark(messages), 0, schema)
+    assert [type(one) for one in plain] == [openai_plain.PLAIN_MESSAGES[one["role"]] for one in messages]
+    assert {type(one) for one in whole} == {OpenAIMessage}
+    assert OPENAI.parse(messages, Options()) == OPENAI.parse(mark(messages), Options())
+    assert not OPENAI.parse(messages, Options()).violations
+    for one, other in zip(plain, whole, strict=True):
+        for name in OpenAIMessage.model_fields:
+            assert name in ("content", "tool_calls") or getattr(one, name) == getattr(other, name)
+
+
+@each_case(
+    ("message", "path"),
+    [
+        ({"role": "user"}, "messages[1].content"),
+        ({"role": "user", "content": "a", "tool_calls": [COMPLETIONS_CALL]}, "messages[1].tool_calls"),
+        ({"role": "assistant", "tool_calls": [{"function": {"name": " "}}]}, "messages[1].tool_calls[0].function.name"),
+        ({"role": "tool", "content": "a"}, "messages[1].tool_call_id"),
+        ({"role": "tool", "content": "a", "tool_call_id": ""}, "messages[1].tool_call_id"),
+        ({"role": "assistant", "content": 5}, "messages[1].content"),
+    ],
+)
+def test_what_is_wrong_with_a_message_of_openai_is_said_at_its_place(message: dict[str, Any], path: str) -> None:
+    violations = OPENAI.parse([{"role": "user", "content": "a"}, message], Options()).violations
+    assert [violation.path for violation in violations] == [path]

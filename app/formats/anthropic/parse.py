@@ -17,6 +17,14 @@ from app.chat.messages import BILLING_HEADER, CacheMark, Media, Message, Part, R
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
+from app.formats.anthropic.plain import (
+    PLAIN_MESSAGES,
+    PlainMessage,
+    PlainText,
+    PlainThinking,
+    PlainToolResult,
+    PlainToolUse,
+)
 from app.formats.base import Options, ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.request_memory import keep, list_places, resume
@@ -39,7 +47,12 @@ _ROLE_BLOCKS = {
         *("fallback", "mcp_tool_listing", *_TOOL_CHANGES),
     ),
 }
-_schema = EntrySchema(TypeAdapter(wire.AnthropicMessages), TypeAdapter(wire.AnthropicMessage))
+_schema = EntrySchema(TypeAdapter(wire.AnthropicMessages), TypeAdapter(wire.AnthropicMessage), "role", PLAIN_MESSAGES)
+# Pydantic's models answer `isinstance` in Python, if they are of another class.
+_TEXTS = (PlainText, wire.AnthropicTextBlock)
+_THOUGHTS = (PlainThinking, wire.AnthropicThinkingBlock)
+_CALLS = (PlainToolUse, wire.AnthropicToolUseBlock)
+_RESULTS = (PlainToolResult, wire.AnthropicToolResultBlock)
 _system_adapter: TypeAdapter[Any] = TypeAdapter(list[wire.AnthropicTextBlock])
 
 
@@ -127,7 +140,7 @@ class _AnthropicReader:
         self.messages: list[Message | None] = []
         """None: everything before it is dropped, but for system messages, because a summary is in its place."""
 
-    def add(self, item: wire.AnthropicMessage, path: str) -> None:
+    def add(self, item: wire.AnthropicMessage | PlainMessage, path: str) -> None:
         self.warn_unknown_keys(item, path)
         if item.role == "user" and _says_nothing(item.content):
             text = "must not be empty: without this message, the model would go on with the one before it"
@@ -162,7 +175,7 @@ class _AnthropicReader:
         parts: list[Part] = []
         for place, block in enumerate(blocks):
             place_path = f"{path}.content[{place}]"
-            if isinstance(block, wire.AnthropicToolResultBlock):
+            if type(block) in _RESULTS:
                 content = tuple(self._read_result(block, f"{place_path}.content"))
                 content = _mark_last(content, _read_mark(block, place_path))
                 result = ToolResult(content, None, block.tool_use_id, block.is_error)
@@ -184,7 +197,7 @@ class _AnthropicReader:
         self.messages.append(None)
         self._add_message(make_summary(block.content, path))
 
-    def _read_result(self, block: wire.AnthropicToolResultBlock, path: str) -> Iterator[Text | Media]:
+    def _read_result(self, block: wire.AnthropicToolResultBlock | PlainToolResult, path: str) -> Iterator[Text | Media]:
         if isinstance(block.content, str):
             found: list[Text | Media] = [Text(block.content)] if block.content else []
         else:
@@ -200,7 +213,7 @@ class _AnthropicReader:
     def _read_part(self, block: Any, path: str) -> list[Text | Media]:
         """Read a block of a user or of a tool result. A document that is text, and a search result, become one text."""
         mark = _read_mark(block, path)
-        if isinstance(block, wire.AnthropicTextBlock):
+        if type(block) in _TEXTS:
             return [Text(block.text, mark)] if block.text else []
         if isinstance(block, wire.AnthropicImageBlock):
             return [_read_media(block.source, "image", path, None, mark)]
@@ -242,20 +255,21 @@ class _AnthropicReader:
 
         for place, block in enumerate(blocks):
             place_path = f"{path}.content[{place}]"
-            if isinstance(block, wire.AnthropicTextBlock):
+            kind = type(block)
+            if kind in _TEXTS:
                 if block.text:
                     if text_fields:
                         extra["extra_content"] = text_fields.pop(0)
                     parts.append(Text(block.text, _read_mark(block, place_path)))
-            elif isinstance(block, wire.AnthropicToolUseBlock):
+            elif kind in _CALLS:
                 fields = {"extra_content": call_fields[block.id]} if block.id in call_fields else {}
                 parts.append(_read_call(block, fields, place_path))
-            elif isinstance(block, wire.AnthropicCompactionBlock):
+            elif kind is wire.AnthropicCompactionBlock:
                 details.clear()
                 self._replace_by_summary(block, place_path, parts)
-            elif isinstance(block, wire.AnthropicToolChangeBlock | wire.AnthropicHiddenBlock):
+            elif kind in (wire.AnthropicToolChangeBlock, wire.AnthropicHiddenBlock):
                 continue
-            elif isinstance(block, wire.AnthropicServerResultBlock):
+            elif kind is wire.AnthropicServerResultBlock:
                 add_turn()
                 result = ToolResult(tuple(_read_server_result(block)), None, block.tool_use_id, block.is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
@@ -273,7 +287,7 @@ class _AnthropicReader:
     def _read_thought(self, block: Any, path: str) -> Seal:
         """Return the reasoning of a block and what is sealed in it. Another provider's signature is ignored, so that a
         session that began elsewhere can go on here."""
-        if isinstance(block, wire.AnthropicThinkingBlock):
+        if type(block) in _THOUGHTS:
             sealed = read_seal(block.signature or "") or Seal()
             return replace(sealed, text=block.thinking or sealed.text)
         opened = read_seal(block.data)
@@ -314,12 +328,12 @@ def _read_string(text: str) -> list[wire.AnthropicTextBlock]:
 
 
 def _may_have(role: str, block: Any) -> bool:
-    if isinstance(block, wire.AnthropicServerResultBlock):
+    if type(block) is wire.AnthropicServerResultBlock:
         return role == "assistant"
     return block.type in _ROLE_BLOCKS[role]
 
 
-def _read_call(block: wire.AnthropicToolUseBlock, fields: dict[str, Any], path: str) -> ToolCall:
+def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[str, Any], path: str) -> ToolCall:
     """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
     arguments = _write_arguments(block.input)
     if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):

@@ -18,13 +18,14 @@ from app.formats.base import (
 )
 from app.formats.entry_schemas import EntrySchema
 from app.formats.openai.parse import parse_messages
+from app.formats.openai.plain import PLAIN_MESSAGES
 from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
 from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
 from app.formats.openai.write import write_messages
 from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
 
-_schema = EntrySchema(TypeAdapter(OpenAIMessages), TypeAdapter(OpenAIMessage))
+_schema = EntrySchema(TypeAdapter(OpenAIMessages), TypeAdapter(OpenAIMessage), "role", PLAIN_MESSAGES)
 
 
 def _parse(messages: list[Any], options: Options) -> ParsedMessages:

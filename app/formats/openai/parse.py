@@ -1,22 +1,24 @@
 """Parses OpenAI messages."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
+from app.formats.openai.plain import PlainAssistant, PlainCall, PlainResult, PlainSpeaker, PlainText
 from app.formats.request_memory import keep, list_places, resume
 from app.formats.served_calls import guess_tool, read_note
 from app.validation.violations import find_unknown_keys
 
 _ROLES: dict[str, Role] = {"developer": "system", "function": "tool"}
+AnyMessage: TypeAlias = wire.OpenAIMessage | PlainSpeaker | PlainAssistant | PlainResult
 _KNOWN_CALL_KEYS = {"index", "approval"}
 
 
-def parse_messages(messages: Sequence[wire.OpenAIMessage], given: Sequence[Any] = ()) -> ParsedMessages:
+def parse_messages(messages: Sequence[AnyMessage], given: Sequence[Any] = ()) -> ParsedMessages:
     """Parse messages. `given` has each one as it is in the body, with which what was read of them is remembered."""
     known, before = resume(given, parse_messages)
     parser = _OpenAIParser()
@@ -39,7 +41,7 @@ def parse_messages(messages: Sequence[wire.OpenAIMessage], given: Sequence[Any] 
     return ParsedMessages(tuple(parsed), (), parser.warnings, has_waiting=parser.has_waiting)
 
 
-def _find_place(messages: Sequence[wire.OpenAIMessage], place: int) -> int:
+def _find_place(messages: Sequence[AnyMessage], place: int) -> int:
     """Return the last place up to this one that is not after a message of the assistant, which the next one changes."""
     while place and messages[place - 1].role == "assistant":
         place -= 1
@@ -52,7 +54,7 @@ class _OpenAIParser:
         self.has_waiting = False
         """A call is marked as waiting for approval."""
 
-    def parse(self, number: int, item: wire.OpenAIMessage, *, turn: bool) -> Message:
+    def parse(self, number: int, item: AnyMessage, *, turn: bool) -> Message:
         path = f"messages[{number}]"
         if item.model_extra:
             self.warnings += (
@@ -62,7 +64,8 @@ class _OpenAIParser:
             )
         if isinstance(item.content, list):
             self._warn_unknown_keys(item.content, f"{path}.content", "a content part")
-        for place, call in enumerate(item.tool_calls or ()):
+        calls: Sequence[wire.ToolCallWire | PlainCall] = item.tool_calls or ()
+        for place, call in enumerate(calls):
             if call.function.model_extra:
                 self._warn_unknown_keys(call.function, f"{path}.tool_calls[{place}].function", "a function call")
         if item.function_call is not None:
@@ -130,7 +133,7 @@ class _OpenAIParser:
         if rest or (extra and not turns):
             yield replace(message, parts=rest, turn=message.path, extra=extra)
 
-    def _misplaced(self, item: wire.OpenAIMessage, path: str) -> None:
+    def _misplaced(self, item: AnyMessage, path: str) -> None:
         """Warn of fields that only a message of another role can have."""
         for key in ("reasoning_content", "reasoning", "reasoning_details", "extra_content"):
             if item.role != "assistant" and getattr(item, key):
@@ -143,14 +146,14 @@ class _OpenAIParser:
             f"{place} is not a field of {owner} and was ignored" for place in find_unknown_keys(value, path)
         )
 
-    def _calls(self, item: wire.OpenAIMessage, path: str) -> list[ToolCall]:
+    def _calls(self, item: AnyMessage, path: str) -> list[ToolCall]:
         calls = _read_calls(item.tool_calls, path)
         if item.function_call is not None:
             calls.append(ToolCall(item.function_call.name, item.function_call.arguments))
         return calls
 
 
-def _read_calls(calls: "Sequence[wire.ToolCallWire] | None", path: str) -> list[ToolCall]:
+def _read_calls(calls: "Sequence[wire.ToolCallWire | PlainCall] | None", path: str) -> list[ToolCall]:
     return [
         ToolCall(
             call.function.name,
@@ -208,17 +211,17 @@ def _merge_details(extra: dict[str, Any], details: list[Any] | None) -> dict[str
     return extra | {"reasoning_details": [*details, *extra.get("reasoning_details", ())]} if details else extra
 
 
-def _is_refusal(item: wire.OpenAIMessage) -> bool:
+def _is_refusal(item: AnyMessage) -> bool:
     parts = item.content if isinstance(item.content, list) else []
-    return bool(item.refusal) or (bool(parts) and isinstance(parts[-1], wire.RefusalPart))
+    return bool(item.refusal) or (bool(parts) and type(parts[-1]) is wire.RefusalPart)
 
 
-def _opaque_fields(call: wire.ToolCallWire) -> dict[str, Any]:
+def _opaque_fields(call: wire.ToolCallWire | PlainCall) -> dict[str, Any]:
     """Return the fields of a call that its provider wants back (Gemini's `extra_content`)."""
     return {key: value for key, value in (call.model_extra or {}).items() if key not in _KNOWN_CALL_KEYS}
 
 
-def _parse_content(item: wire.OpenAIMessage, path: str) -> tuple[Text | Media, ...]:
+def _parse_content(item: AnyMessage, path: str) -> tuple[Text | Media, ...]:
     parts = _parse_parts(item.content, path)
     return (*parts, Text(item.refusal)) if item.refusal else parts
 
@@ -237,9 +240,10 @@ def _parse_part(part: Any, path: str) -> Text | Media:
 
 
 def _parse_part_without_mark(part: Any, path: str) -> Text | Media:
+    # Pydantic's models answer `isinstance` in Python, if they are of another class.
+    if type(part) in (PlainText, wire.TextPart):
+        return Text(part.text)
     match part:
-        case wire.TextPart():
-            return Text(part.text)
         case wire.RefusalPart():
             return Text(part.refusal)
         case wire.ImagePart():

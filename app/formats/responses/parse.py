@@ -111,7 +111,7 @@ class _ItemParser:
 
     def add(self, path: str, item: Any) -> None:
         kind = type(item)
-        if kind is not wire.HostedItem:
+        if kind not in _WITHOUT_WARNINGS:
             self.warnings += _warn_of_unknown_keys(item, path)
         _ADD[kind](self, path, item)
 
@@ -358,6 +358,8 @@ class _ItemParser:
         self._say(path, *parts, **extra)
 
 
+_WITHOUT_WARNINGS = frozenset((*PLAIN_ITEMS.values(), wire.HostedItem))
+"""The types of items that have no unknown fields, or that are sent as they are."""
 _ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
     PlainMessage: _ItemParser._add_message,
     PlainReasoning: _ItemParser._add_reasoning,

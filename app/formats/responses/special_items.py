@@ -27,6 +27,8 @@ def _classify(item: Any) -> SpecialKind | None:
     if not isinstance(item, dict):
         return None
     kind = item.get("type")
+    if kind in ("message", "function_call", "function_call_output"):
+        return None
     if kind == "reasoning" and isinstance(item.get("encrypted_content"), str) and item["encrypted_content"]:
         return "sealed"
     if isinstance(item.get("id"), str) and (is_reference(item) or is_empty_reasoning(item)):
@@ -39,5 +41,5 @@ def is_reference(item: dict[str, Any]) -> bool:
 
 
 def is_empty_reasoning(item: dict[str, Any]) -> bool:
-    texts = (item.get(key) for key in ("content", "summary", "encrypted_content"))
-    return item.get("type") == "reasoning" and not any(texts)
+    has_text = item.get("content") or item.get("summary") or item.get("encrypted_content")
+    return item.get("type") == "reasoning" and not has_text
