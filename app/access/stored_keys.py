@@ -79,8 +79,9 @@ class RevokedKey(Struct, frozen=True):
 class StoredKeys:
     """Blocks: it is called from threads. Every method raises StateError while the database cannot be used."""
 
-    def __init__(self, database: Database, clock: Callable[[], float] = time.time) -> None:
-        """`clock` returns the Unix time."""
+    def __init__(self, database: Database, clock: Callable[[], float] = time.time, *, has_admin: bool = True) -> None:
+        """`clock` returns the Unix time. Without an administrator there are only keys of an earlier one."""
+        self.has_admin = has_admin
         self._database = database
         self._clock = clock
         self.was_read = False

@@ -51,6 +51,8 @@ class KeyWatcher:
 
     async def start(self) -> None:
         await self.refresh()
+        if not self.keys.has_admin and self._change == 0:
+            return  # and none can be made
         self._task = asyncio.get_running_loop().create_task(self._watch())
 
     async def refresh(self) -> None:
@@ -65,7 +67,8 @@ class KeyWatcher:
                 self._throttled_log.warn("the API keys of the state database were not read; the last ones stay", error)
                 return
             self._rows = rows
-            await self._apply(with_stored_keys(self._settings, rows))  # also without keys: now that is known
+            if change or self.keys.has_admin:  # also without keys: now that is known
+                await self._apply(with_stored_keys(self._settings, rows))
             self._change = change
 
     def observe(self, record: RequestRecord) -> None:

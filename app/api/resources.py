@@ -43,7 +43,7 @@ class Resources(Struct, frozen=True):
     database: Database | None
     """The state; None: it is with the cache, or nothing is kept."""
     stored_keys: StoredKeys | None
-    """API keys of the state; None: there is no administrator who could manage them."""
+    """API keys of the state; None: there can be none that count."""
     upstreams: UpstreamStates
     health_checks: HealthChecks
     jwks: JwksSources
@@ -90,9 +90,17 @@ def make_resources(
         ticker,
         with_state(open_storage(settings.cache, ticker), settings, database),
         database,
-        StoredKeys(database) if database is not None and settings.has_admin else None,
+        _find_stored_keys(settings, database),
         upstreams,
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
     )
+
+
+def _find_stored_keys(settings: Settings, database: Database | None) -> StoredKeys | None:
+    """Return the keys of the state. A gateway that has lost its administrator must not serve everyone in place of those
+    who have a key; where other keys are required, the stored ones are refused."""
+    if database is None or not (settings.has_admin or not settings.requires_keys):
+        return None
+    return StoredKeys(database, has_admin=settings.has_admin)

@@ -56,7 +56,7 @@ class Passed(Struct, frozen=True, gc=False, tag_field="kind", tag="passed"):
 
     name: str
     data: str
-    """JSON."""
+    """JSON that UTF-8 can encode."""
 
 
 SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))

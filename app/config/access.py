@@ -45,7 +45,7 @@ def make_key_ring(
     `jwks` has the keys of issuers."""
     # After the last stored key was revoked, one is still required.
     required = settings.requires_keys or (stored is not None and stored.were_there)
-    if not required and (stored is None or stored.was_read):
+    if not required and (stored is None or stored.was_read or not stored.has_admin):
         return None
     server = settings.server
     keys: list[StoredKey] = []

@@ -25,6 +25,14 @@ def escape_line_separators(data: bytes) -> bytes:
     return data
 
 
+def write_named(name: str, text: str) -> bytes:
+    """One event of this name whose data is JSON."""
+    data = text.encode()
+    if len(data) > len(text):  # it is not ASCII
+        data = escape_line_separators(data)
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
 def write_frame(body: Any) -> bytes:
     """One event whose data is this JSON."""
     return b"data: %b\n\n" % escape_line_separators(encode_json(body))

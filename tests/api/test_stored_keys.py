@@ -284,10 +284,26 @@ def test_the_last_use_is_stored(tmp_path: Path) -> None:
         assert manage(gateway, "GET", "/alice").json["last_used"] is not None
 
 
-def test_without_an_administrator_nothing_is_read(tmp_path: Path) -> None:
-    with Running({**SERVER, "state": {"url": f"sqlite:///{tmp_path}/state.db"}}, ModelServer()) as gateway:
-        assert gateway.context.key_watcher is None
+def test_a_gateway_that_has_lost_its_administrator_needs_the_keys_that_were_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = {**SERVER, "state": {"url": f"sqlite:///{tmp_path}/state.db"}}
+    with Running(alone, ModelServer()) as gateway:  # there never was one
         assert manage(gateway, "GET", key={}).status == 403
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 200
+    with Running(settings(tmp_path), ModelServer()) as gateway:
+        key = create(gateway)
+    with Running(alone, ModelServer()) as gateway:
+        assert [gateway.ask("POST", "/v1/chat", [CHAT]).status, chat(gateway, key).status] == [401, 200]
+    with Running({**alone, "keys": {"root": {"sha256": "a" * 64}}}, ModelServer()) as gateway:
+        assert chat(gateway, key).status == 401
+
+    def fail(self: StoredKeys) -> int:
+        raise StateError("down")
+
+    monkeypatch.setattr(StoredKeys, "read_change", fail)
+    with Running(alone, ModelServer()) as gateway:  # most gateways without an administrator never had one
+        assert gateway.ask("POST", "/v1/chat", [CHAT]).status == 200
 
 
 def test_a_key_belongs_to_a_team_of_the_configuration(tmp_path: Path) -> None:

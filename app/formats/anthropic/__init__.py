@@ -1,42 +1,18 @@
 """The message format of Anthropic's Messages API."""
 
-from app.chat.events import Event, ServerCall, ToolCallDelta
 from app.chat.messages import PromptPolicy
-from app.chat.stage import Pipe
-from app.formats.anthropic.arguments import ArgumentsStage
+from app.formats.anthropic.arguments import CallsStage
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.parse import parse_messages
 from app.formats.anthropic.schema import AnthropicMessages
 from app.formats.anthropic.stream import AnthropicStreamEncoder, AnthropicWholeEncoder
 from app.formats.anthropic.write import write_messages
 from app.formats.base import Encoder, Format, GivenMessage, ReplyInfo, ReplyMode
-from app.formats.sequential_calls import SequentialCallsStage
 
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     """Return the encoder; Anthropic's format has no snapshots, so that mode gives deltas."""
     return AnthropicWholeEncoder(info) if mode == "whole" else AnthropicStreamEncoder(info)
-
-
-class _ReplyStage:
-    """Checks and orders the calls of a reply. Until the first call, events pass as they are."""
-
-    def __init__(self) -> None:
-        self._pipe = Pipe([ArgumentsStage(), SequentialCallsStage()])
-        self._has_calls = False
-        self._before: list[Event] = []
-        """The events of the last read without a call."""
-
-    def feed(self, events: list[Event]) -> list[Event]:
-        if not self._has_calls:
-            if ToolCallDelta not in map(type, events):
-                if events:
-                    self._before = events
-                return events
-            self._has_calls = True
-            if self._before and type(self._before[-1]) is ServerCall:  # it says what the first call is
-                self._pipe.feed(self._before[-1:])
-        return self._pipe.feed(events)
 
 
 _BLOCKS = frozenset(
@@ -67,5 +43,5 @@ ANTHROPIC = Format(
     keeps_served_calls=True,
     policy=PromptPolicy(folds_last=True, optional_marks=True),
     tells_approval=False,
-    reply_stage=_ReplyStage,
+    reply_stage=CallsStage,
 )

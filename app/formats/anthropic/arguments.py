@@ -10,6 +10,7 @@ import re
 from msgspec.structs import replace
 
 from app.chat.events import Event, Failed, Fault, Finish, ServerCall, ToolCallDelta
+from app.formats.sequential_calls import SequentialCallsStage
 
 MAX_NESTING = 200
 _PLAIN_TEXT = re.compile(r'[^"\\\x00-\x1f]*')
@@ -206,3 +207,29 @@ class ArgumentsStage:
     def _fail(self) -> Failed:
         self._failed = True
         return Failed(Fault("tool_use_failed", "the model called a tool with arguments that are not JSON", True))
+
+
+class CallsStage:
+    """Checks and orders the calls of a reply. Until the first call, events pass as they are."""
+
+    def __init__(self) -> None:
+        self._arguments = ArgumentsStage()
+        self._sequence = SequentialCallsStage()
+        self._has_calls = False
+        self._before: list[Event] = []
+        """The events of the last read without a call."""
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        if not self._has_calls:
+            if ToolCallDelta not in map(type, events):
+                if events:
+                    self._before = events
+                return events
+            self._has_calls = True
+            if self._before and type(self._before[-1]) is ServerCall:  # it says what the first call is
+                self._feed(self._before[-1:])
+        return self._feed(events)
+
+    def _feed(self, events: list[Event]) -> list[Event]:
+        events = self._arguments.feed(events)
+        return self._sequence.feed(events) if events else events

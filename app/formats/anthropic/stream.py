@@ -26,7 +26,7 @@ from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.seal import Seal, write_seal
-from app.formats.sse import encode_json, escape_line_separators
+from app.formats.sse import encode_json, escape_line_separators, write_named
 
 Json = dict[str, Any]
 _PING = b'event: ping\ndata: {"type":"ping"}\n\n'
@@ -66,8 +66,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._written_details: dict[int, int] = {}
         """How many items of `reasoning_details` of each message were written before its block."""
         self._sealed_calls: set[int] = set()
-        self._passes: bool | None = None
-        """Whether the server's own events are sent; None before the first one."""
+        self._passes: bool | None = None if info.options.passed else False
+        """Whether the server's own events are sent; None before the first one, if they may be."""
         self._last = '{"type":"message_stop"}'
         self._sealed_texts: set[int] = set()
 
@@ -81,8 +81,6 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     @override
     def feed(self, events: list[Event]) -> bytes:
-        if not self._info.options.passed:
-            return super().feed(events)
         if self._passes is None and events:
             self._passes = type(events[0]) is Passed
             if not self._passes:
@@ -101,7 +99,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     def _write_last(self, warnings: list[str]) -> bytes:
         """Write the end of the message, which is the server's own if it has sent one."""
-        data = self._last.encode("utf-8", "surrogatepass")
+        data = self._last.encode()
         if warnings:
             data = encode_json({**msgspec.json.decode(data), **write_said(warnings)})
         return b"event: message_stop\ndata: %b\n\n" % escape_line_separators(data)
@@ -109,13 +107,11 @@ class AnthropicStreamEncoder(DeltaEncoder):
     def _write_passed(self, event: Event) -> bytes:
         """Write an event of the server as it is. What the gateway has to say of the reply is in the last one."""
         if type(event) is Passed:
-            if event.name == "message_stop":
-                self._last = event.data
+            name, text = event.name, event.data
+            if name == "message_stop":
+                self._last = text
                 return b""
-            data = event.data.encode("utf-8", "surrogatepass")
-            if event.name == "message_start":
-                data = rename_model(data, self._info.model)
-            return b"event: %b\ndata: %b\n\n" % (event.name.encode(), escape_line_separators(data))
+            return write_named(name, rename_model(text, self._info.model) if name == "message_start" else text)
         if type(event) is Finish:
             return self._write_last(self._info.warnings_with(event))
         if type(event) is Failed:
@@ -275,12 +271,12 @@ class AnthropicWholeEncoder(WholeEncoder):
         return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish)
 
 
-def rename_model(data: bytes, model: str) -> bytes:
+def rename_model(text: str, model: str) -> str:
     """Return the start of a message with the name of the model that the client asked for."""
-    event = msgspec.json.decode(data)
+    event = msgspec.json.decode(text)
     if not isinstance(event.get("message"), dict):
-        return data
-    return encode_json({**event, "message": {**event["message"], "model": model}})
+        return text
+    return encode_json({**event, "message": {**event["message"], "model": model}}).decode()
 
 
 def write_said(warnings: Sequence[str]) -> Json:

@@ -11,9 +11,9 @@ from typing import Any
 
 from typing_extensions import override
 
-from app.formats.sse import encode_json, escape_line_separators
+from app.formats.sse import encode_json, escape_line_separators, write_named
 
-_SEQUENCE_NUMBER = re.compile(rb'"sequence_number"\s*:\s*(\d{1,9})\s*[,}]')
+_SEQUENCE_NUMBER = re.compile(r'"sequence_number"\s*:\s*(\d{1,9})\s*[,}]', re.ASCII)
 
 
 def write_event(body: dict[str, Any]) -> bytes:
@@ -28,7 +28,7 @@ class EventWriter:
         """The next sequence number; those before it are of the events that begin a reply."""
         self._is_numbered = True
         """Whether the last event has a sequence number: that of a server may have none."""
-        self._passed = b""
+        self._passed = ""
         """The server's last event, from which the next sequence number follows; empty if it is known."""
         self.output: list[dict[str, Any]] = []
         """The items that have ended."""
@@ -88,15 +88,15 @@ class EventWriter:
             self._number += 1
         return out
 
-    def write_passed(self, name: str, data: bytes) -> bytes:
+    def write_passed(self, name: str, text: str) -> bytes:
         """Write an event of a server, whose number it keeps."""
-        self._number, self._passed = self._number + 1, data
-        return b"event: %b\ndata: %b\n\n" % (name.encode(), escape_line_separators(data))
+        self._number, self._passed = self._number + 1, text
+        return write_named(name, text)
 
     def continue_from(self, number: Any) -> None:
         """Let the next event have this number, or none if the server's event in its place has none."""
         if type(number) is int:
-            self._number, self._passed = number, b""
+            self._number, self._passed = number, ""
         else:
             self._is_numbered = False
 
@@ -105,7 +105,7 @@ class EventWriter:
         found = _SEQUENCE_NUMBER.search(self._passed) if self._passed else None
         if found:
             self._number = int(found[1]) + 1
-        self._passed = b""
+        self._passed = ""
         return self._number
 
 

@@ -31,23 +31,23 @@ class PassedEvents:
         """What else the server's last event has (GitHub Copilot's `copilot_usage`)."""
 
     def write(self, event: Passed) -> bytes:
-        data, name = event.data.encode("utf-8", "surrogatepass"), event.name
+        text, name = event.data, event.name
         if name.endswith(".delta"):
-            return self._events.write_passed(name, data)
+            return self._events.write_passed(name, text)
         if name in _ENDS:
-            value = msgspec.json.decode(data)
+            value = msgspec.json.decode(text)
             self._end = value if name == "response" else value.get("response") or {}
             if name != "response":
                 self.beside_end = {key: value[key] for key in value if key not in _END_FIELDS}
             self._events.continue_from(value.get("sequence_number"))
             return b""
         if name == "response.output_item.done":
-            self._events.output.append(msgspec.json.decode(data).get("item"))
+            self._events.output.append(msgspec.json.decode(text).get("item"))
         if name in _BEGINNINGS:
-            value = msgspec.json.decode(data)
+            value = msgspec.json.decode(text)
             if isinstance(value.get("response"), dict):
-                data = encode_json(value | {"response": self._name_response(value["response"])})
-        return self._events.write_passed(name, data)
+                text = encode_json(value | {"response": self._name_response(value["response"])}).decode()
+        return self._events.write_passed(name, text)
 
     def make_response(self, finish: Finish) -> Json:
         """Return the Response with which the reply ends."""

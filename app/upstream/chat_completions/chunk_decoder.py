@@ -7,7 +7,7 @@ again by the lenient one.
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -103,8 +103,14 @@ class ChunkDecoder(UsualDecoder[Chunk | None, ChunkText]):
         return get_text(other) == make(PROBE)
 
     @override
-    def _make(self, text: str, frame: bytes, end: int) -> ChunkText:
-        return self._make_text(text)
+    def decode_event(self, event: bytes) -> ChunkText | None:
+        text = self._read_text(event)
+        return self._make_text(text) if text else None
+
+    @override
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[ChunkText], int]:
+        texts, size = self._read_texts(frames, start)
+        return list(map(self._make_text, texts)), size
 
 
 def _make_fragment(index: int | None, arguments: str) -> ToolCallFragment:

@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, UsualDecoder
+from app.upstream.reply.surrogates import write_line
+from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEventDecoder
 
 TEXT_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
 _CHANGES = re.compile(
@@ -23,7 +24,7 @@ _CHANGES = re.compile(
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class ObjectDecoder(UsualDecoder[dict[str, Any], RepeatedEvent]):
+class ObjectDecoder(RepeatedEventDecoder[dict[str, Any]]):
     """Decodes the events of one reply."""
 
     def __init__(self, decode: Callable[[bytes], dict[str, Any]]) -> None:
@@ -34,10 +35,6 @@ class ObjectDecoder(UsualDecoder[dict[str, Any], RepeatedEvent]):
         delta = value.get("delta")
         name = TEXT_OF_DELTA.get(str(delta.get("type"))) if isinstance(delta, dict) else None
         return name is not None and decode(data) == {**value, "delta": {**value["delta"], name: PROBE}}
-
-    @override
-    def _make(self, text: str, frame: bytes, end: int) -> RepeatedEvent:
-        return RepeatedEvent(self._earlier, text, frame, self._start, end)
 
 
 def decode(data: bytes) -> dict[str, Any]:
@@ -63,9 +60,3 @@ def decode_kept(data: bytes) -> KeptObject:
     kept = KeptObject(decode(data))
     kept.text = write_line(data)
     return kept
-
-
-def write_line(data: bytes) -> str:
-    """Return JSON as one line."""
-    text = data.decode("utf-8", "replace").strip()
-    return json.dumps(json.loads(text), ensure_ascii=False) if "\n" in text or "\r" in text else text

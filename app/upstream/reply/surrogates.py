@@ -1,5 +1,7 @@
 """Join surrogate pairs whose halves arrive in two chunks. No half may remain: UTF-8 cannot encode it."""
 
+import json
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -69,3 +71,13 @@ def split_half(text: str) -> tuple[str, str]:
     if text.isascii():
         return text, half
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"), half
+
+
+def write_line(data: bytes) -> str:
+    """Return JSON as one line that UTF-8 can encode."""
+    text = data.decode("utf-8", "replace").strip()
+    if "\n" not in text and "\r" not in text:
+        return text
+    value = json.loads(text)
+    line = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if re.search("[\ud800-\udfff]", line) else line

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from typing_extensions import override
 
 MIN_WAIT, MAX_WAIT = 6, 4096
 """After how many events the bytes around the changes are searched for. That takes as long as decoding three events, and
@@ -29,9 +30,6 @@ _PROBES = {_TEXT: PROBE.encode(), _NUMBER: b"7", _STRING: b"another", _SPACES: b
 """The kinds of what changes, each with another value. Strings are without their quotes."""
 _MOST_SPACES = b" " * 256
 _PREFIX, _SUFFIX = b"data: ", b"\n\n"
-_QUOTE: Final = ord('"')
-_BACKSLASH: Final = ord("\\")
-_ZERO: Final = ord("0")
 
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
@@ -43,14 +41,12 @@ T_co = TypeVar("T_co", covariant=True)
 class _Change:
     """A place at which the remembered event differs from others."""
 
-    __slots__ = ("after", "kind", "mark")
+    __slots__ = ("after", "kind")
 
     def __init__(self, kind: str, after: bytes) -> None:
         self.kind = kind
         self.after = after
         """The bytes between this change and the next one."""
-        self.mark = after[:1]
-        """The byte that ends a value of this kind."""
 
 
 class RepeatedEvent:
@@ -87,6 +83,8 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         """All changes but the last one."""
         self._last = _TEXT
         """The kind of the last change."""
+        self._begin = self._end = 0
+        """Where the JSON of a text begins and ends in a whole event, if nothing else changes; the end counts back."""
         self._start = 0
         """Where the JSON begins in a remembered event."""
         self._earlier: object = None
@@ -98,31 +96,21 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         self._wait = MIN_WAIT
 
     @abstractmethod
-    def _is_like(self, value: V, data: bytes) -> bool:
-        """Whether an event of this JSON, whose text is `PROBE`, differs from the given one in nothing else."""
-
-    @abstractmethod
-    def _make(self, text: str, frame: bytes, end: int) -> T_co:
-        """Make what is returned of an event like the last one for which `_is_like` was true."""
-
     def decode_event(self, event: bytes) -> T_co | None:
         """Decode a whole event with its blank line, if it has the remembered bytes. None: it has not.
 
         Its JSON is one line then: no JSON value that changes has a line break.
         """
-        if not self._before:
-            return None
-        string = self._find_text(event, self._after)
-        if not string:
-            return None
-        try:
-            text = _decode_text(string)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            return None
-        if not text:
-            return None
-        self._wait = MIN_WAIT
-        return self._make(text, event, len(event) - len(_SUFFIX))
+
+    @abstractmethod
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[Sequence[T_co], int]:
+        """Decode the events from `start` on that have the remembered bytes. Each has no blank line.
+
+        Returns the values and how many events are alike; no values if they cannot be decoded together."""
+
+    @abstractmethod
+    def _is_like(self, value: V, data: bytes) -> bool:
+        """Whether an event of this JSON, whose text is `PROBE`, differs from the given one in nothing else."""
 
     def decode(self, data: bytes) -> V | T_co:
         """Decode the JSON of an event. Raises what `decode` of the constructor does."""
@@ -137,17 +125,34 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         self._previous = data if len(data) <= MAX_PATTERN_BYTES else b""
         return value
 
-    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[T_co], int]:
-        """Decode the events from `start` on that have the remembered bytes. Each has no blank line.
+    def _read_text(self, event: bytes) -> str:
+        """Return the text of a whole event, if it has the remembered bytes; else an empty one."""
+        if not self._before or not event.startswith(self._before) or not event.endswith(self._after):
+            return ""
+        if self._inner or self._last != _TEXT:
+            string = self._find_text(event, len(event) - len(self._after))
+        else:
+            string = event[self._begin : self._end]
+        try:
+            text = _decode_text(string)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return ""
+        self._wait = MIN_WAIT
+        return text
 
-        Returns the values and how many events are alike; no values if they cannot be decoded together. JSON allows no
-        line break in a string, so where the list has as many strings as there are events, each is the text of one.
-        """
-        if not self._before:
+    def _read_texts(self, frames: Sequence[bytes], start: int) -> tuple[list[str], int]:
+        """Return the texts for `decode_run`. JSON allows no line break in a string, so where the list has as many
+        strings as there are events, each is the text of one."""
+        before, after = self._before, self._after_frame
+        if not before:
             return [], 0
+        begin, end, last = self._begin, self._end + len(_SUFFIX), -len(after)
+        has_more = len(self._inner) > 0 or self._last != _TEXT
         strings: list[bytes] = []
         for frame in islice(frames, start, None):
-            string = self._find_text(frame, self._after_frame)
+            if frame[: begin + 1] != before or frame[last:] != after:
+                break
+            string = self._find_text(frame, len(frame) + last) if has_more else frame[begin:end]
             if not string:
                 break
             strings.append(string)
@@ -160,36 +165,27 @@ class UsualDecoder(ABC, Generic[V, T_co]):
                 return [], size
             if len(texts) == size and joined.count(b"\n") == size - 1 and "" not in texts:
                 self._wait = MIN_WAIT
-                found = zip(texts, islice(frames, start, None), strict=False)
-                return [self._make(text, frame, len(frame)) for text, frame in found], size
+                return texts, size
         return [], size
 
-    def _find_text(self, frame: bytes, after: bytes) -> bytes:
-        """Return the JSON string of the text of an event with the remembered bytes, which ends with `after`; empty if
-        it has others."""
-        if not frame.startswith(self._before) or not frame.endswith(after):
-            return b""
+    def _find_text(self, frame: bytes, last: int) -> bytes:
+        """Return the JSON string of the text of an event that begins and ends with the remembered bytes, where also
+        others lie between changes; empty if it does not have these. `last` is the end of the last change."""
         place = len(self._before)
         text = b""
         for change in self._inner:
-            end = frame.find(change.mark, place)
-            if change.mark == b'"':
-                while end > 0 and frame[end - 1] == _BACKSLASH:
-                    end = frame.find(b'"', end + 1)
-            following = end + len(change.after)
-            if end < 0 or frame[end:following] != change.after:
+            is_text = change.kind == _TEXT  # which may have the same bytes
+            end = frame.rfind(change.after, place, last) if is_text else frame.find(change.after, place, last)
+            if end < 0:
                 return b""
-            if change.kind == _TEXT:
+            if is_text:
                 text = frame[place - 1 : end + 1]
             elif not _fits(frame[place:end], change.kind):
                 return b""
-            place = following
-        end = len(frame) - len(after)
-        if end < place:
-            return b""
+            place = end + len(change.after)
         if self._last == _TEXT:
-            return frame[place - 1 : end + 1]
-        return text if _fits(frame[place:end], self._last) else b""
+            return frame[place - 1 : last + 1]
+        return text if _fits(frame[place:last], self._last) else b""
 
     def _remember(self, data: bytes, value: V) -> None:
         """Remember the bytes of an event around what changes, if it is like the previous one."""
@@ -208,6 +204,7 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         self._before, self._start = self.head + parts[0], len(self.head)
         self._inner = [_Change(kind, part) for kind, part in zip(kinds[:-1], parts[1:-1], strict=True)]
         self._last, self._after_frame, self._after = kinds[-1], parts[-1], parts[-1] + _SUFFIX
+        self._begin, self._end = len(self._before) - 1, 1 - len(self._after)
         self._earlier = value
 
     def _find_changes(self, data: bytes) -> list[tuple[str, int, int]]:
@@ -223,10 +220,27 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         ]
 
 
+class RepeatedEventDecoder(UsualDecoder[V, RepeatedEvent]):
+    """Decodes events like an earlier one into a `RepeatedEvent`."""
+
+    @override
+    def decode_event(self, event: bytes) -> RepeatedEvent | None:
+        text = self._read_text(event)
+        if not text:
+            return None
+        return RepeatedEvent(self._earlier, text, event, self._start, len(event) - len(_SUFFIX))
+
+    @override
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[RepeatedEvent], int]:
+        texts, size = self._read_texts(frames, start)
+        found = zip(texts, islice(frames, start, None), strict=False)
+        return [RepeatedEvent(self._earlier, text, frame, self._start, len(frame)) for text, frame in found], size
+
+
 def _fits(value: bytes, kind: str) -> bool:
-    """Whether bytes are a JSON value of this kind."""
+    """Whether bytes are a JSON value of this kind. Numbers are digits."""
     if kind == _NUMBER:
-        return value.isdigit() and (value[0] != _ZERO or len(value) == 1)
+        return value.isdigit() and (value[:1] != b"0" or len(value) == 1)
     if kind == _SPACES:
         return _MOST_SPACES.startswith(value)
     return not value or value.isalnum() or _is_string(b'"%b"' % value)

@@ -13,7 +13,8 @@ import msgspec
 from typing_extensions import override
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, UsualDecoder
+from app.upstream.reply.surrogates import write_line
+from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, RepeatedEventDecoder
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
@@ -38,7 +39,7 @@ _strict = msgspec.json.Decoder(ResponseEvent).decode
 _decode_any = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-class EventDecoder(UsualDecoder[ResponseEvent | KeptEvent | None, RepeatedEvent]):
+class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
     """Decodes the events of one reply."""
 
     def __init__(self, decode: Callable[[bytes], ResponseEvent | KeptEvent | None]) -> None:
@@ -68,18 +69,10 @@ class EventDecoder(UsualDecoder[ResponseEvent | KeptEvent | None, RepeatedEvent]
             other.item_id = event.item_id  # nothing depends on it
         return other == msgspec.structs.replace(event, delta=PROBE)
 
-    @override
-    def _make(self, text: str, frame: bytes, end: int) -> RepeatedEvent:
-        return RepeatedEvent(self._earlier, text, frame, self._start, end)
-
 
 def decode_kept(data: bytes) -> KeptEvent:
     """Decode an event and keep its text, as one line. Raises ValueError as `decode` does."""
-    event = decode(data)
-    text = data.decode("utf-8", "replace").strip()
-    if "\n" in text or "\r" in text:
-        text = json.dumps(json.loads(text), ensure_ascii=False)
-    return KeptEvent(event, text)
+    return KeptEvent(decode(data), write_line(data))
 
 
 def decode(data: bytes) -> ResponseEvent | None:

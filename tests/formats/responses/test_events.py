@@ -55,12 +55,13 @@ def test_a_heartbeat_takes_a_number_that_every_writer_of_the_reply_leaves_to_it(
 
 def test_the_number_after_events_of_a_server_follows_its_last_one() -> None:
     events = EventWriter([])
-    assert events.write_passed("response.created", b'{"sequence_number": 0}') == (
+    assert events.write_passed("response.created", '{"sequence_number": 0}') == (
         b'event: response.created\ndata: {"sequence_number": 0}\n\n'
     )
-    events.write_passed("response.in_progress", b'{"type": "x", "sequence_number" : 41}')
+    assert "é\\u2028".encode() in events.write_passed("x", '"é\u2028"'), "no line reader may split it"
+    events.write_passed("response.in_progress", '{"type": "x", "sequence_number" : 41}')
     assert events.find_number() == events.find_number() == 42
-    events.write_passed("response.in_progress", b"{}")
+    events.write_passed("response.in_progress", "{}")
     assert events.find_number() == 43, "where the server's event has none, it counts on"
     events.continue_from(7)
     assert read(events.write("response.completed"))[0]["sequence_number"] == 7

@@ -133,3 +133,4 @@ def test_what_is_no_object_or_too_deep_is_refused(data: bytes) -> None:
 def test_an_object_is_kept_as_one_line() -> None:
     kept = decode_kept(b'{"a":\n "\xc3\xa9"}')
     assert kept.text == '{"a": "é"}'
+    assert decode_kept(b'{"a":\n "\\ud83d"}').text.encode() == b'{"a": "\\ud83d"}'

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +13,6 @@ from app.upstream.reply.usual_decoder import (
     MIN_WAIT,
     PROBE,
     STRING,
-    RepeatedEvent,
     UsualDecoder,
 )
 from hypothesis import given
@@ -46,9 +46,13 @@ class Decoder(UsualDecoder[Json, tuple[Json, str]]):
         unread: Json = {key: other[key] for key in ("n", "s") if key in other}
         return "text" in value and other == value | {"text": PROBE} | unread
 
-    def _make(self, text: str, frame: bytes, end: int) -> tuple[Json, str]:
-        assert load(RepeatedEvent(None, text, frame, frame.index(b"{"), end).get_json())["text"] == text
-        return (self.known[0], text)
+    def decode_event(self, event: bytes) -> tuple[Json, str] | None:
+        text = self._read_text(event)
+        return (self.known[0], text) if text else None
+
+    def decode_run(self, frames: Sequence[bytes], start: int) -> tuple[list[tuple[Json, str]], int]:
+        texts, size = self._read_texts(frames, start)
+        return [(self.known[0], text) for text in texts], size
 
 
 def write(text: str, form: str = '{"x":1,"text":%s}') -> bytes:

@@ -53,6 +53,12 @@ def test_json_that_is_no_object_is_nothing_and_too_deep_json_is_an_error() -> No
         decode(b'{"type":"t","item":' + b'{"a":' * 300 + b"1" + b"}" * 301)
 
 
+def test_an_event_is_kept_as_one_line_that_can_be_encoded() -> None:
+    kept = decode_kept(b' {"type":\r\n"t","delta":"\\ud83d"} ')
+    assert kept.text.encode() == b'{"type": "t", "delta": "\\ud83d"}'
+    assert decode_kept(b' {"type":"\xc3\xa9"}\n').text == '{"type":"é"}'
+
+
 Json = dict[str, Any]
 NAMES = ("output_text", "refusal", "reasoning_summary_text", "reasoning_text", "function_call_arguments", "other")
 ITEMS: tuple[Json, ...] = (
