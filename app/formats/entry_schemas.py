@@ -27,13 +27,13 @@ def validate_rest(entries: Sequence[Any], known: int, schema: EntrySchema) -> li
 
     Raises ValidationError, the same as for the list as a whole.
     """
-    if not entries or not (known or schema.plain):
-        return schema.whole.validate_python(entries)  # type: ignore[no-any-return]  # the schema is that of a list
-    try:
-        return [_validate(entry, schema) for entry in entries[known:]]
-    except ValidationError:
-        valid: list[Any] = schema.whole.validate_python(entries)  # it raises: its places are those in the list
-        return valid[known:]
+    if entries and (known or schema.plain):
+        try:
+            return [_validate(entry, schema) for entry in entries[known:]]
+        except ValidationError:
+            pass  # its places are those in an entry
+    valid: list[Any] = schema.whole.validate_python(entries)
+    return valid[known:]
 
 
 def _validate(entry: Any, schema: EntrySchema) -> Any:

@@ -13,6 +13,7 @@ from app.formats.entry_schemas import EntrySchema, validate_rest
 from app.formats.openai import OPENAI
 from app.formats.openai import plain as openai_plain
 from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
+from app.formats.request_memory import validate_entries
 from app.formats.responses.parse import parse_items
 from app.formats.responses.plain import PLAIN_ITEMS, PlainCall
 from app.formats.responses.schema import FunctionCallItem, Item, ResponsesItems
@@ -100,6 +101,8 @@ def test_entries_after_the_known_ones_are_validated_and_their_places_are_those_i
     assert raised.value.error_count() == 1
     with pytest.raises(ValidationError):
         validate_rest([], 0, SCHEMA)
+    with pytest.raises(ValidationError):
+        validate_entries("text", SCHEMA)
 
 
 def test_without_plain_forms_the_schema_reads_all() -> None:

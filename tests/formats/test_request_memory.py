@@ -235,6 +235,8 @@ def test_a_state_counts_only_after_the_same_entries() -> None:
     keep([*entries, "more"], 4, "what", "after a text")
     assert resume([*entries, "more"], "what") == (4, "after a text")
     assert resume([*entries, "else"], "what") == (3, "state")
+    keep(entries, 3, "what", "the same again")
+    assert resume(entries, "what") == (3, "state")
     keep(["text", *entries], 4, "what", "after a text")
     assert resume(["text", *entries], "what") == (0, None)
 
@@ -331,6 +333,22 @@ def test_a_body_whose_conversation_cannot_be_found_is_read_as_a_whole() -> None:
         assert opened is not None
         assert opened.compare(written) == 0
         assert opened.read_object(written) == LONG
+
+
+def test_a_request_whose_marks_were_found_takes_as_much_memory_as_any_other() -> None:
+    raw = json.dumps({**LONG, "tools": ["a", {"name": "b"}]}).encode()
+    sizes = []
+    for finds_marks in (False, True):
+        memory = RequestMemory(MAX_BYTES)
+        opened = memory.open("a")
+        assert opened is not None
+        if finds_marks:
+            assert len(opened.find_marks(raw)) == sum(map(raw.count, (b",", b"{", b"[")))
+        assert opened.read_object(raw) == json.loads(raw)
+        found, _ = memory.find("a", raw)
+        assert found is not None
+        sizes.append(found.size)
+    assert sizes[0] == sizes[1] > HELD_FOR_BYTE * len(raw)
 
 
 def test_the_values_of_a_continued_request_are_bounded() -> None:
