@@ -83,6 +83,8 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         """All changes but the last one."""
         self._last = _TEXT
         """The kind of the last change."""
+        self._is_simple = True
+        """Nothing changes but the text."""
         self._begin = self._end = 0
         """Where the JSON of a text begins and ends in a whole event, if nothing else changes; the end counts back."""
         self._start = 0
@@ -129,10 +131,10 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         """Return the text of a whole event, if it has the remembered bytes; else an empty one."""
         if not self._before or not event.startswith(self._before) or not event.endswith(self._after):
             return ""
-        if self._inner or self._last != _TEXT:
-            string = self._find_text(event, len(event) - len(self._after))
-        else:
+        if self._is_simple:
             string = event[self._begin : self._end]
+        else:
+            string = self._find_text(event, len(event) - len(self._after))
         try:
             text = _decode_text(string)
         except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -147,12 +149,12 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         if not before:
             return [], 0
         begin, end, last = self._begin, self._end + len(_SUFFIX), -len(after)
-        has_more = len(self._inner) > 0 or self._last != _TEXT
+        size, is_simple = len(before), self._is_simple
         strings: list[bytes] = []
         for frame in islice(frames, start, None):
-            if frame[: begin + 1] != before or frame[last:] != after:
+            if frame[:size] != before or frame[last:] != after:
                 break
-            string = self._find_text(frame, len(frame) + last) if has_more else frame[begin:end]
+            string = frame[begin:end] if is_simple else self._find_text(frame, len(frame) + last)
             if not string:
                 break
             strings.append(string)
@@ -192,32 +194,30 @@ class UsualDecoder(ABC, Generic[V, T_co]):
         self._count, self._wait = 0, min(self._wait * 2, MAX_WAIT)
         if len(data) > MAX_PATTERN_BYTES or b"\n" in data:
             return
-        found = self._find_changes(data)
-        if [kind for kind, _, _ in found].count(_TEXT) != 1:
-            return
-        kinds = [kind for kind, _, _ in found]
-        places = [0, *[place for _, start, end in found for place in (start, end)], len(data)]
-        parts = [data[start:end] for start, end in zip(places[::2], places[1::2], strict=True)]
-        probe = b"".join([part + _PROBES[kind] for part, kind in zip(parts, kinds, strict=False)]) + parts[-1]
-        if not parts[-1] or not self._is_like(value, probe):
-            return
-        self._before, self._start = self.head + parts[0], len(self.head)
-        self._inner = [_Change(kind, part) for kind, part in zip(kinds[:-1], parts[1:-1], strict=True)]
-        self._last, self._after_frame, self._after = kinds[-1], parts[-1], parts[-1] + _SUFFIX
-        self._begin, self._end = len(self._before) - 1, 1 - len(self._after)
-        self._earlier = value
-
-    def _find_changes(self, data: bytes) -> list[tuple[str, int, int]]:
-        """Return the kinds and places of what differs between JSON and that of the previous event; nothing if that has
-        other fields."""
         own, other = list(self._changes.finditer(data)), list(self._changes.finditer(self._previous))
         if len(own) != len(other):
-            return []
-        return [
-            (one.lastgroup, *one.span(one.lastgroup))
-            for one, before in zip(own, other, strict=True)
-            if one.lastgroup is not None and one[one.lastgroup] != before[one.lastgroup]
-        ]
+            return
+        kinds: list[str] = []
+        parts: list[bytes] = []
+        probe, place = b"", 0
+        for one, before in zip(own, other, strict=True):
+            kind = one.lastgroup
+            assert kind is not None
+            if one[kind] != before[kind]:
+                start, end = one.span(kind)
+                kinds.append(kind)
+                parts.append(data[place:start])
+                probe += data[place:start] + _PROBES[kind]
+                place = end
+        rest = data[place:]
+        if kinds.count(_TEXT) != 1 or not rest or not self._is_like(value, probe + rest):
+            return
+        self._before, self._start = self.head + parts[0], len(self.head)
+        self._inner = [_Change(kind, part) for kind, part in zip(kinds, parts[1:], strict=False)]
+        self._last, self._after_frame, self._after = kinds[-1], rest, rest + _SUFFIX
+        self._begin, self._end = len(self._before) - 1, 1 - len(self._after)
+        self._is_simple = len(kinds) == 1
+        self._earlier = value
 
 
 class RepeatedEventDecoder(UsualDecoder[V, RepeatedEvent]):
