@@ -99,8 +99,10 @@ class ChunkDecoder(UsualDecoder[Chunk | None, ChunkText]):
                 return False  # it has more than arguments
         else:
             make = TextDelta if type(text) is TextDelta else ReasoningDelta
+        if get_text(other) != make(PROBE):
+            return False
         self._make_text = make
-        return get_text(other) == make(PROBE)
+        return True
 
     @override
     def decode_event(self, event: bytes) -> ChunkText | None:

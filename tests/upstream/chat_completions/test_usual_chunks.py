@@ -12,7 +12,7 @@ from app.upstream.reply import usage as reply_usage
 from app.upstream.reply.chunk import Chunk, ChunkText
 from app.upstream.reply.sse import EventReader
 from app.upstream.reply.usual_decoder import MIN_WAIT
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 texts = st.sampled_from(["", " ", "a", '"', "{", '{"a":', "1}", "{}", "\n", "é", "\ud83d", "\ude00"])
@@ -186,6 +186,11 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
+THOUGHT = '{"id":"a","choices":[{"index":0,"delta":{"reasoning_content":%s,"content":null}}]}'
+OTHER_TEXT = '{"x":{"content":%s},"choices":[{"delta":{"c\\u006fntent":"b"}}]}'
+
+
+@example([(head, [*WORDS, *WORDS]) for head in (THOUGHT, OTHER_TEXT, THOUGHT)], None, "\n\n")
 @given(
     st.lists(st.tuples(heads, st.lists(strings, min_size=1, max_size=9)), max_size=6),
     st.none() | st.lists(st.integers(0, 1000), max_size=5),
