@@ -412,7 +412,8 @@ class SkipFrames:
     """
 
     def __init__(self, encoder: Encoder, after: int, *, keep_last: bool = True) -> None:
-        """`keep_last`: the last frame is always sent, because the client has not read it."""
+        """`keep_last`: the last frame is sent, because the client has not read it, unless it has read just as many
+        frames as there are."""
         self.encoder = encoder
         self._after = after
         self._keep_last = keep_last
@@ -426,9 +427,11 @@ class SkipFrames:
 
     def feed(self, events: list[Event]) -> bytes:
         data = self.encoder.feed(events)
-        if is_end(events):
-            return self._skip_end(data, unread=self._keep_last or is_lost(events[-1]))
-        return self._skip_read(data)
+        if not is_end(events):
+            return self._skip_read(data)
+        # A client that has read as many frames as there are has read the end, which this gateway learns of later.
+        has_all = type(events[-1]) is Finish and self._after == data.count(b"\n\n")
+        return self._skip_end(data, unread=(self._keep_last and not has_all) or is_lost(events[-1]))
 
     def fail(self, error: dict[str, Any]) -> bytes:
         return self._skip_end(self.encoder.fail(error), unread=self._keep_last)
