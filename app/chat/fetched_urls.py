@@ -7,7 +7,7 @@ the results of a search is only text to the server.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.chat.known_conversation import KnownConversation, gather
+from app.chat.known_conversation import KnownConversation, gather, make_once
 
 _URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url"))
 """Fields whose text or whose `url` is fetched."""
@@ -20,7 +20,7 @@ _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metada
 
 
 def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> tuple[tuple[str, str], ...]:
-    """Return `find_fetched_urls` of a body; those of the beginning of its conversation may be known."""
+    """Return `find_fetched_urls` of a body; those of its tools and of the beginning of its messages may be known."""
     conversation = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
     if known is None or conversation is None:
         return tuple(find_fetched_urls(body))
@@ -30,8 +30,12 @@ def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> 
         found = (find_fetched_urls(entries[place], f"{conversation}[{place}]") for place in range(start, end))
         return tuple([url for urls in found for url in urls])
 
-    others = find_fetched_urls({name: value for name, value in body.items() if name != conversation})
-    return tuple(sorted((*others, *gather(find_body_urls, read, entries, known, ()))))
+    tools: Any = body.get("tools")
+    apart = (conversation, "tools") if isinstance(tools, list) else (conversation,)
+    found = find_fetched_urls({name: value for name, value in body.items() if name not in apart})
+    if isinstance(tools, list):
+        found += make_once(find_fetched_urls, lambda: find_fetched_urls(tools, "tools"), tools, known)
+    return tuple(sorted((*found, *gather(find_body_urls, read, entries, known, ()))))
 
 
 def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:

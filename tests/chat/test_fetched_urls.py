@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from app.chat.fetched_urls import find_fetched_urls
+from app.chat.fetched_urls import find_body_urls, find_fetched_urls
+from app.chat.known_conversation import KnownConversation
 
 URL = "http://10.0.0.1/a"
 
@@ -61,3 +62,21 @@ def test_deep_nesting_is_no_problem() -> None:
     for _ in range(20_000):
         value = [value]
     assert [url for _, url in find_fetched_urls(value)] == [URL]
+
+
+def test_what_is_known_of_a_conversation_changes_no_url_of_its_body() -> None:
+    image = {"type": "image", "source": {"type": "url", "url": "https://a.test/i.png"}}
+    server = {"type": "mcp", "server_url": "https://a.test/mcp"}
+    entries: list[Any] = [{"role": "user", "content": [image]}, *[{"role": "user", "content": "u"}] * 20]
+    for name in ("messages", "input"):
+        known = KnownConversation()
+        for tools in ([server], [server], [], [{**server, "server_url": "https://b.test/mcp"}], "odd", None):
+            for length in (21, 21, 15):
+                body = {
+                    "model": "m",
+                    name: entries[:length],
+                    "tools": tools,
+                    "mcp_servers": [{"url": "https://c.test"}],
+                }
+                assert find_body_urls(body, known) == find_body_urls(body, None)
+                assert len(find_body_urls(body, known)) == 2 + (tools not in ([], "odd", None))
