@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from app.chat.known_conversation import KnownConversation
+from app.chat.known_conversation import KnownConversation, make_once
 
 
 class KeyPart(Struct, frozen=True):
@@ -116,14 +116,11 @@ _is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|nu
 
 
 def _canonical(name: str, raw: bytes, known: KnownConversation | None) -> bytes:
-    what = ("canonical", name)
-    written: bytes | None = None if known is None else known.find_whole(what, raw)
-    if written is None:
+    def write() -> bytes:
         value = msgspec.json.decode(raw)
-        written = _encode(_mark_order(value) if b'"properties"' in raw else value)
-        if known is not None and len(raw) >= MIN_REMEMBERED_BYTES:
-            known.keep(what, raw, written)
-    return written
+        return _encode(_mark_order(value) if b'"properties"' in raw else value)
+
+    return make_once(("canonical", name), write, raw, known if len(raw) >= MIN_REMEMBERED_BYTES else None)
 
 
 MIN_REMEMBERED_BYTES = 2048

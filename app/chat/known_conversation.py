@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 Made = TypeVar("Made")
 T = TypeVar("T", int, tuple[Any, ...])
 
-MAX_KEPT = 16
-"""How many things are kept of a conversation: several servers may be sent it."""
+MAX_KEPT = 32
+"""How many things are kept of a conversation: up to 10 of one that is sent to one server, and 3 more for each other."""
 CHANGED_MESSAGES = 8
 """How many messages at the end the next request may change: clients move marks of the prompt cache."""
 
@@ -71,10 +71,16 @@ def gather(
     if known is None:
         return read(0, len(given))
     total, number = known.find(what, given) or (nothing, 0)
-    end = max(number, len(given) - CHANGED_MESSAGES)
-    while divides is not None and end > number and not divides(end):
-        end -= 1
+    end = find_end(number, len(given), divides)
     if end > number:
         total += read(number, end)
         known.keep(what, given[:end], (total, end))
     return total + read(end, len(given))
+
+
+def find_end(start: int, length: int, divides: Callable[[int], bool] | None = None) -> int:
+    """Return where the kept part of a list ends: at a place after `start` at which it may be divided, or `start`."""
+    end = max(start, length - CHANGED_MESSAGES)
+    while divides is not None and end > start and not divides(end):
+        end -= 1
+    return end

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation, gather
+from app.chat.known_conversation import KnownConversation, find_end, gather
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import group_messages
 from app.openai_messages.groups import MessageGroup
@@ -168,14 +168,11 @@ def restore_reasoning(
     """Return the request with what was found, by the keys of calls, and a warning for each turn. `found` need not have
     what belongs to the beginning (`find_restored`)."""
     messages, before = request.messages, find_restored(request, wanted)
-    start, last = len(before.messages), len(messages)
     if request.known is not None:
-        last = max(start, last - CHANGED_MESSAGES)
-        while last > start and not _divides(messages, last):
-            last -= 1
-        if last > start:
-            before = _restore_part(before, messages, last, dropped, found)
-            request.known.keep((restore_reasoning, wanted), messages[:last], before)
+        end = find_end(len(before.messages), len(messages), partial(_divides, messages))
+        if end > len(before.messages):
+            before = _restore_part(before, messages, end, dropped, found)
+            request.known.keep((restore_reasoning, wanted), messages[:end], before)
     restored = _restore_part(before, messages, len(messages), dropped, found)
     return (replace(request, messages=restored.messages), [*restored.warnings]) if restored.warnings else (request, [])
 
