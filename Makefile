@@ -46,6 +46,7 @@ check: ## formatting, lint, types, words, import contracts, coverage of the pure
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 	@set -e; for script in scripts/check-*; do "$$script"; done
+	@scripts/measure-code --check
 
 format: ## format the code
 	@scripts/bootstrap dev

@@ -1,8 +1,9 @@
-"""Which files of `app/` a request, a chunk and a cache hit enter, traced in one thread over real sockets.
+"""Which functions of `app/` a request, a continued turn, a chunk and a cache hit call, traced over real sockets.
 
-`python -P code_paths.py CACHE_URL` in the folder of a checkout, which is in PYTHONPATH, prints the files of each path
-as JSON: those that it enters each time, for a timer of the server may run beside it. The first time, which also loads
-and connects, does not count.
+`python -P code_paths.py` in the folder of a checkout, which is in PYTHONPATH, prints as JSON the files of the
+functions that each path calls, in order, with the cache in memory. Calls of comprehensions and lambdas do not count:
+newer versions of Python do not make them. A path is traced several times, and the shortest trace counts, because a
+timer of the server may run beside it. The first time, which also loads and connects, does not count.
 """
 
 import asyncio
@@ -38,14 +39,33 @@ def streamed(path: str, text: str) -> Body:
     return body | {"max_tokens": 100} if path == "/v1/messages" else body
 
 
+def next_turn(path: str, body: Body, text: str) -> Body:
+    """The next request of a session: the conversation of this one, a reply, and this text."""
+    field = "input" if path == "/v1/responses" else "messages"
+    earlier = body[field]
+    if isinstance(earlier, str):
+        earlier = [{"role": "user", "content": earlier}]
+    replied = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": text}]
+    return body | {field: [*earlier, *replied]}
+
+
+def long_session(path: str, text: str) -> Body:
+    """A request of a session whose conversation is long enough to be remembered."""
+    body = streamed(path, text + " long" * 8000)
+    for turn in range(20):
+        body = next_turn(path, body, f"Question {turn}")
+    return body
+
+
 @contextmanager
-def entered_files() -> Iterator[set[str]]:
-    """The files of `app/` of which a function is called in this thread."""
-    files: set[str] = set()
+def called_files() -> Iterator[list[str]]:
+    """The file of `app/` of each function that is called in this thread, in order."""
+    files: list[str] = []
 
     def on_call(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(FOLDER):
-            files.add(frame.f_code.co_filename)
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(FOLDER) and not code.co_name.startswith("<"):
+            files.append(code.co_filename)
 
     sys.setprofile(on_call)
     try:
@@ -99,30 +119,34 @@ class Tracer:
         self._upstream, self._gates = upstream, gates
         self._reader, self._writer = reader, writer
 
-    async def list_all(self, number: int) -> dict[str, set[str]]:
-        files: dict[str, set[str]] = {}
+    async def trace_all(self, number: int) -> dict[str, list[str]]:
+        files: dict[str, list[str]] = {}
         for path in ENDPOINTS:
-            files |= await self.list_files(path, f"Question {number} to {path}")
+            text = f"Question {number} to {path}"
+            files |= await self.trace(path, request_bytes(path, streamed(path, text)))
+            session = long_session(path, text)
+            await self.trace(path, request_bytes(path, session))
+            continued = await self.trace(path, request_bytes(path, next_turn(path, session, "Go on")))
+            files[f"continued turn of {path}"] = continued[f"request of {path}"]
         return files
 
-    async def list_files(self, path: str, text: str) -> dict[str, set[str]]:
-        """The files that a request enters until it is sent, those of one chunk, and those of a hit."""
-        raw = request_bytes(path, streamed(path, text))
+    async def trace(self, path: str, raw: bytes) -> dict[str, list[str]]:
+        """The calls of a request until it is sent, those of one chunk, and those of a hit."""
         expected = len(self._upstream.requests) + 1
         self._gates.close()
-        with entered_files() as request:
+        with called_files() as request:
             self._writer.write(raw)
             await self._upstream.request(expected)
         await read_head(self._reader)
         await asyncio.sleep(CHUNK_SECONDS)
-        with entered_files() as chunk:
+        with called_files() as chunk:
             self._gates.second_chunk.set()
             await self._reader.readuntil(b"two")
             await asyncio.sleep(CHUNK_SECONDS)
         self._gates.end.set()
         await read_end(self._reader)
         await asyncio.sleep(QUIET_SECONDS)
-        with entered_files() as hit:
+        with called_files() as hit:
             self._writer.write(raw)
             await read_head(self._reader)
             await read_end(self._reader)
@@ -135,23 +159,23 @@ class Tracer:
         }
 
 
-async def trace_paths(cache_url: str) -> dict[str, list[str]]:
+async def trace_paths() -> dict[str, list[str]]:
     gates = Gates()
     script = Reply([say("One"), gates.second_chunk, say(" two"), gates.end, end(), DONE], chunked=True)
     async with (
         ScriptedServer(script) as upstream,
-        caching(upstream, cache_url, apply="always") as gateway,
+        caching(upstream, "memory:", apply="always") as gateway,
         connected(gateway.address) as (reader, writer),
     ):
         tracer = Tracer(upstream, gates, reader, writer)
-        rounds = [await tracer.list_all(number) for number in range(1 + ROUNDS)]
-    found = {name: set.intersection(*(files[name] for files in rounds[1:])) for name in rounds[0]}
-    return {name: sorted(file.removeprefix(FOLDER) for file in files) for name, files in found.items()}
+        rounds = [await tracer.trace_all(number) for number in range(1 + ROUNDS)]
+    found = {name: min((calls[name] for calls in rounds[1:]), key=len) for name in rounds[0]}
+    return {name: [file.removeprefix(FOLDER) for file in files] for name, files in found.items()}
 
 
-def main(cache_url: str) -> None:
-    print(json.dumps(asyncio.run(trace_paths(cache_url))))
+def main() -> None:
+    print(json.dumps(asyncio.run(trace_paths())))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

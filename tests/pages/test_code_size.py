@@ -14,7 +14,7 @@ from tests.pages.code_size import (
     measure_structure,
     read_modules,
 )
-from tests.pages.measure_code import list_excesses, table
+from tests.pages.measure_code import count_switches, list_excesses, table
 
 
 def module(text: str, name: str = "app.one") -> Module:
@@ -136,9 +136,15 @@ def test_the_structure_names_the_file_with_the_most_imports() -> None:
     assert figures["classes that implement Reply"] == 0
 
 
-def test_a_figure_above_its_bound_is_named_and_so_is_one_without_a_bound() -> None:
-    figures = {"files": 5, "lines": 10, "new": 0, "functions": 99}
-    assert list_excesses(figures, {"files": 4, "lines": 10}) == ["files: 5, at most 4", "new: 0, without a bound"]
+def test_a_figure_far_above_its_bound_is_named_and_so_is_one_without_a_bound() -> None:
+    figures = {"files": 106, "calls": 105, "lines": 10, "new": 0, "functions": 99}
+    bounds = {"files": 100, "calls": 100, "lines": 10}
+    assert list_excesses(figures, bounds) == ["files: 106, at most 105", "new: 0, without a bound"]
+
+
+def test_a_switch_is_a_call_of_another_file_than_the_call_before() -> None:
+    assert count_switches(["a", "a", "b", "a", "a"]) == 2
+    assert count_switches([]) == 0
 
 
 def test_the_table_has_a_column_for_each_checkout() -> None:
