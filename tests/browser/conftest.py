@@ -23,7 +23,8 @@ def browser() -> Iterator[Any]:
     """Playwright runs an event loop in this thread, so it must end before other modules run theirs."""
     playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
     if CHROMIUM is None:
-        pytest.skip("chromium is not installed")
+        reason = "chromium is not installed (apt-get install chromium)"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
     playwright.expect.set_options(timeout=TIMEOUT_MS)
     with playwright.sync_playwright() as engine:
         # As root, which CI containers often are, Chromium does not start with its sandbox.

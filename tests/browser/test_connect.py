@@ -51,6 +51,7 @@ def test_a_server_is_tested_and_its_lines_are_written(
     page.get_by_label("Model of the server").select_option("professor")
     page.get_by_label("Name for callers").fill("maths")
     lines = page.get_by_role("region", name="parley.toml")
+    expect(lines).to_contain_text("[models.maths]")  # the page is drawn after the field has changed
     assert tomllib.loads(lines.inner_text()) == {
         "default_model": "maths",
         "upstreams": {"local": {"base_url": f"{server.url}/v1"}},
