@@ -43,6 +43,18 @@ PARSERS: dict[str, Callable[..., Any]] = {
 MAX_BYTES = 64 * 1024 * 1024
 
 
+def parse_and_remember(path: str, raw: bytes, memory: RequestMemory, limits: RequestLimits = LIMITS) -> Any:
+    """Parse a body as an endpoint does, which remembers it if it is accepted."""
+    opened = memory.open("a")
+    parsed = PARSERS[path](raw, limits, opened)
+    assert opened is not None
+    if isinstance(parsed, RejectedRequest):
+        opened.refuse()
+    else:
+        opened.remember()
+    return parsed
+
+
 def describe(parsed: Any) -> Any:
     """Return all that was read, or every word of the error."""
     if isinstance(parsed, RejectedRequest):
@@ -57,12 +69,12 @@ def describe(parsed: Any) -> Any:
 @examples(30)
 @given(edits=st.lists(EDITS, min_size=1, max_size=4))
 def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(path: str, edits: list[list[Edit]]) -> None:
-    parse, body, whole = PARSERS[path], write_body(path, 4, 3), write_body(path, 8, 3)
+    body, whole = write_body(path, 4, 3), write_body(path, 8, 3)
     memory = RequestMemory(MAX_BYTES)
     for number, each in enumerate(edits):
         raw = json.dumps(body).encode()
         for _ in range(2):
-            assert describe(parse(raw, LIMITS, memory.open("a"))) == describe(parse(raw, LIMITS, None))
+            assert describe(parse_and_remember(path, raw, memory)) == describe(PARSERS[path](raw, LIMITS, None))
         for kind, first, second in each:
             edit(body, whole, kind, first, second + number)
 
@@ -75,7 +87,7 @@ def test_a_continued_session_is_remembered_but_for_its_end(path: str) -> None:
     conversation = make_conversation(21, 10)
     bodies = [write(conversation.until(rounds), "m") for rounds in (20, 21)]
     for raw in bodies:
-        PARSERS[path](raw, LIMITS_OF_LONG, memory.open("a"))
+        parse_and_remember(path, raw, memory, LIMITS_OF_LONG)
 
     assert counted[0] == (0, len(bodies[0]))
     remembered, new = counted[1]
@@ -91,6 +103,7 @@ def read(memory: RequestMemory, scope: str, body: dict[str, Any]) -> dict[str, A
     assert isinstance(opened, CallerMemory)
     found = opened.read_object(json.dumps(body).encode())
     assert found is not None
+    opened.remember()
     return found
 
 
@@ -166,6 +179,7 @@ def test_entries_are_found_however_the_body_is_written(write: Callable[[Any], st
         assert opened is not None
         known = opened.compare(raw)
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
         assert known == 0 if last == 10 else known > len(json.dumps(FILL))
 
 
@@ -187,6 +201,7 @@ def test_a_conversation_that_another_one_replaces_is_not_continued(after: str) -
         assert opened is not None
         expected = json.loads(raw)
         found = opened.read_object(raw)
+        opened.remember()
         assert found == expected if expected["messages"] not in ("no list", []) else found in (None, expected)
 
 
@@ -198,6 +213,7 @@ def test_a_list_of_the_same_text_elsewhere_is_not_taken_for_the_conversation() -
         opened = memory.open("a")
         assert opened is not None
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
 
 
 def test_tools_are_remembered_as_long_as_they_stay_the_same() -> None:
@@ -277,6 +293,7 @@ def test_marks_that_move_on_leave_the_rest_of_the_conversation_known() -> None:
         raw = WRITERS["/v1/messages"](make_conversation(rounds, 0), "m")
         known.append(opened.compare(raw) / len(raw))
         assert isinstance(parse_messages_body(raw, LIMITS_OF_LONG, opened), ParsedRequest)
+        opened.remember()
     assert known[0] == 0
     assert min(known[1:]) > 0.6
 
@@ -333,6 +350,7 @@ def test_a_body_whose_conversation_cannot_be_found_is_read_as_a_whole() -> None:
         assert opened is not None
         assert opened.compare(written) == 0
         assert opened.read_object(written) == LONG
+        opened.remember()
 
 
 def test_a_request_whose_marks_were_found_takes_as_much_memory_as_any_other() -> None:
@@ -345,6 +363,7 @@ def test_a_request_whose_marks_were_found_takes_as_much_memory_as_any_other() ->
         if finds_marks:
             assert len(opened.find_marks(raw)) == sum(map(raw.count, (b",", b"{", b"[")))
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
         found, _ = memory.find("a", raw)
         assert found is not None
         sizes.append(found.size)
@@ -367,7 +386,8 @@ def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() ->
     valid: dict[str, Any] = {"model": "m", "messages": [FILL, *[{"role": "user", "content": "x"}] * 20]}
     for body in (valid, {**valid, "messages": [*valid["messages"], {"role": "nobody", "content": 7}]}):
         raw = json.dumps(body).encode()
-        with_memory, without = (parse_completions_body(raw, LIMITS, one) for one in (memory.open("a"), None))
+        with_memory = parse_and_remember("/v1/chat/completions", raw, memory)
+        without = parse_completions_body(raw, LIMITS)
         assert describe(with_memory) == describe(without)
     assert isinstance(with_memory, RejectedRequest)
 
