@@ -1,5 +1,6 @@
 """What is remembered of requests changes nothing of how they are read, and no caller finds what another one sent."""
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 from agent_bodies import WRITERS, make_conversation
 from app.chat.known_conversation import CHANGED_MESSAGES
+from app.errors import ParleyError
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
+from app.formats.json_object import parse_object
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import (
@@ -19,6 +22,7 @@ from app.formats.request_memory import (
     MIN_BYTES,
     CallerMemory,
     FirstEntry,
+    RememberedRequest,
     RequestMemory,
     count_common,
     keep,
@@ -395,6 +399,141 @@ def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() ->
 def test_a_request_that_is_not_remembered_has_plain_objects() -> None:
     memory = RequestMemory(8 * 1024 * 1024)
     dense = {"role": "user", "content": [{}] * MIN_BYTES}
-    body = read(memory, "a", {"messages": [dense], "model": "m", "tools": [{"name": "a"}]})
-    assert {type(one) for one in (*body["messages"], *body["tools"])} == {dict}
-    assert body["model"] == "m"
+    given = {
+        "messages": [dense, {"role": "user", "content": "x"}, "y"],
+        "model": "m",
+        "tools": [{"name": "a"}, {"b": 1}],
+    }
+    body = read(memory, "a", given)
+    assert body == given
+    assert {type(one) for one in (*body["messages"][:2], *body["tools"])} == {dict}
+
+
+def test_a_refused_request_leaves_nothing_behind() -> None:
+    memory, entries = RequestMemory(MAX_BYTES), [FILL, *[{"role": "user", "content": "x"}] * 20]
+    raw = json.dumps({"model": "m", "messages": entries, "temperature": "hot"}).encode()
+    for _ in range(2):
+        assert isinstance(parse_and_remember("/v1/chat/completions", raw, memory), RejectedRequest)
+        assert memory.find("a", raw) == (None, 0)
+
+
+def test_what_was_known_before_a_refused_request_is_known_after_it() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    entries = [FILL, *[{"role": "user", "content": f"{number}"} for number in range(20)]]
+    parse_and_remember("/v1/messages", json.dumps(write_messages(entries)).encode(), memory)
+    known = read_first_states(memory)
+    for number in range(3 * MAX_STATES):
+        more = [{"role": "user", "content": f"more {number}"}] * (number + 1)
+        raw = json.dumps(write_messages([*entries, *more], temperature="hot")).encode()
+        assert isinstance(parse_and_remember("/v1/messages", raw, memory), RejectedRequest)
+    assert known and read_first_states(memory) == known
+
+
+def write_messages(entries: list[Any], **fields: Any) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 9, "messages": entries, **fields}
+
+
+def read_first_states(memory: RequestMemory) -> dict[Any, list[int]]:
+    """Return the states of the only request of a caller, by what they were kept for, as the ids of the objects."""
+    [request] = memory._requests["a"].values()
+    return {what: [id(kept) for kept in states] for what, states in request.entries[0].found.items()}
+
+
+def test_a_refused_request_is_freed_without_the_garbage_collector() -> None:
+    memory, entries = RequestMemory(MAX_BYTES), [FILL, *[{"role": "user", "content": "x"}] * 20]
+    raw = json.dumps(write_messages(entries, temperature="hot")).encode()
+    parse_and_remember("/v1/messages", raw, memory)
+    gc.collect()
+    gc.disable()
+    try:
+        parse_and_remember("/v1/messages", raw, memory)
+        assert gc.collect() < 20  # it has more messages than that
+    finally:
+        gc.enable()
+
+
+class Broken(RememberedRequest):
+    """What is remembered is of no use."""
+
+    def __init__(self, request: RememberedRequest, method: str) -> None:
+        super().__init__(request.raw, request.field, {request.field: request.entries})
+        self.method = method
+
+    def find_places(self) -> Any:
+        return self._fail("find_places") or super().find_places()
+
+    def read_after(self, count: int, raw: bytes) -> Any:
+        return self._fail("read_after") or super().read_after(count, raw)
+
+    def _fail(self, method: str) -> None:
+        if method == self.method:
+            raise KeyError(f"content of the body in {method}")
+
+
+@pytest.mark.parametrize("method", ["find_places", "read_after"])
+def test_a_body_is_read_as_a_whole_where_what_is_remembered_cannot_be_used(method: str) -> None:
+    failures: list[Exception] = []
+    memory = RequestMemory(MAX_BYTES, report=failures.append)
+    read(memory, "a", LONG)
+    [request] = memory._requests["a"].values()
+    memory.remove("a", request)
+    memory.add("a", Broken(request, method))
+    longer = {"messages": [*LONG["messages"], {"role": "user", "content": "y"}]}
+
+    assert read(memory, "a", longer) == longer
+    assert [type(error) for error in failures] == [KeyError]
+    [other] = memory._requests["a"].values()
+    assert type(other) is RememberedRequest
+    assert read(memory, "a", longer)["messages"][1] is other.entries[1]
+    assert len(failures) == 1
+
+
+MUTATED = st.lists(
+    st.tuples(
+        st.integers(0, 400),
+        st.integers(0, 3),
+        st.sampled_from(
+            [
+                *(b"NaN", b"-Infinity", b"1e999", b"-0", b"9" * 30, b"9" * 5000, b"01", b"1.", b"\\ud800", b"\\udc00"),
+                *(
+                    b"\xff",
+                    b"\xed\xa0\x80",
+                    b"\xef\xbb\xbf",
+                    b"\x00",
+                    b"\x01",
+                    b"\\x",
+                    b"\\u12",
+                    b"[",
+                    b"]",
+                    b"{",
+                    b"}",
+                ),
+                *(b",", b":", b'"', b'"a":1,', b'"messages":[],', b"[" * 210 + b"]" * 210, b"\n ", b"\xc2\xa0", b""),
+            ]
+        ),
+    ),
+    max_size=3,
+)
+"""Where something is put, how many bytes it replaces, and what it is."""
+
+
+@examples(60)
+@given(changes=MUTATED)
+def test_a_body_that_goes_on_is_read_or_refused_as_a_whole_one(changes: list[tuple[int, int, bytes]]) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    tools = [{"name": "f", "parameters": {"x": 1.5}}]
+    read(memory, "a", {**LONG, "tools": tools})
+    raw = json.dumps({"messages": [*LONG["messages"], {"content": ["y", {"z": None}]}], "tools": tools}).encode()
+    start = raw.index(b'"x"}')
+    for place, size, text in changes:
+        at = start + place % (len(raw) - start)
+        raw = raw[:at] + text + raw[at + size :]
+
+    assert read_or_refuse(raw, memory.open("a")) == read_or_refuse(raw, None)
+
+
+def read_or_refuse(raw: bytes, opened: CallerMemory | None) -> str:
+    try:
+        return repr(parse_object(raw, opened))
+    except ParleyError as error:
+        return repr(error.to_dict("r"))
