@@ -1,6 +1,6 @@
 """`KnownConversation`: what was made of the beginning of a conversation that a client sends again with each request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import is_not
 from typing import Any, TypeVar
@@ -31,13 +31,22 @@ def is_same(first: Any, second: Any) -> bool:
         return bool(first == second)
     if kind is float:
         return bool(first.hex() == second.hex())
-    if issubclass(kind, list | tuple):
-        return len(first) == len(second) and all(map(is_same, first, second))
+    if issubclass(kind, _LISTS):
+        return len(first) == len(second) and _are_same(first, second)
     if issubclass(kind, dict):
-        return is_same([*first], [*second]) and is_same([*first.values()], [*second.values()])
+        return len(first) == len(second) and _are_same(first, second) and _are_same(first.values(), second.values())
     if issubclass(kind, Struct):
-        return all([is_same(getattr(first, name), getattr(second, name)) for name in kind.__struct_fields__])
+        names = kind.__struct_fields__
+        return _are_same([getattr(first, name) for name in names], [getattr(second, name) for name in names])
     return False
+
+
+def _are_same(first: Iterable[Any], second: Iterable[Any]) -> bool:
+    """Whether each of the first ones is the same as the second one at its place; there are as many of both."""
+    return all([one is other or is_same(one, other) for one, other in zip(first, second, strict=True)])
+
+
+_LISTS = (list, tuple)
 
 
 def begins_with(given: Sequence[Any], beginning: Sequence[Any]) -> bool:
