@@ -460,10 +460,12 @@ class Broken(RememberedRequest):
         self.method = method
 
     def find_places(self) -> Any:
-        return self._fail("find_places") or super().find_places()
+        self._fail("find_places")
+        return super().find_places()
 
     def read_after(self, count: int, raw: bytes) -> Any:
-        return self._fail("read_after") or super().read_after(count, raw)
+        self._fail("read_after")
+        return super().read_after(count, raw)
 
     def _fail(self, method: str) -> None:
         if method == self.method:
@@ -537,3 +539,18 @@ def read_or_refuse(raw: bytes, opened: CallerMemory | None) -> str:
         return repr(parse_object(raw, opened))
     except ParleyError as error:
         return repr(error.to_dict("r"))
+
+
+@pytest.mark.parametrize("place", ["messages", "tools", "x"])
+def test_an_entry_may_be_nested_as_deeply_as_in_a_whole_body(place: str) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    read(memory, "a", LONG)
+    found = set()
+    for depth in range(190, 205):
+        nested = b"[" * depth + b"]" * depth
+        entry = b',{"x":%b}' % nested if place == "messages" else b""
+        other = b',"%b":%b' % (place.encode(), nested) if place != "messages" else b""
+        raw = json.dumps(LONG).encode()[:-2] + entry + b"]" + other + b"}"
+        assert read_or_refuse(raw, memory.open("a")) == read_or_refuse(raw, None)
+        found.add("nested too deeply" in read_or_refuse(raw, None))
+    assert found == {True, False}

@@ -75,7 +75,7 @@ def test_a_refused_signature_is_sent_once_more_without_it_and_a_warning(message:
 def test_a_body_from_which_nothing_can_be_taken_is_not_sent_again() -> None:
     error = {"type": "error", "error": {"type": "invalid_request_error", "message": REFUSALS[0]}}
     server = ModelServer(lambda _: httpx.Response(400, json=error))
-    asked = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CALL]}, RESULT]
+    asked: list[Json] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CALL]}, RESULT]
     tools = [{"name": "f", "input_schema": {"type": "object"}}]
     with Running(SETTINGS, server) as gateway:
         answered = gateway.post("/v1/messages", body(*asked, model="anthropic", max_tokens=9, tools=tools))
