@@ -146,7 +146,7 @@ PAIRS = count()
 
 @pytest.mark.parametrize("path", PATHS)
 @given(model=st.integers(0, len(MODELS) - 1), form=FORM, steps=STEPS, without_memory=st.booleans())
-@settings(max_examples=1200 if LONG else 20, deadline=None)
+@settings(max_examples=1300 if LONG else 20, deadline=None)
 def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
     gateways: tuple[Observed, Observed],
     path: str,
