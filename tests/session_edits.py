@@ -46,11 +46,28 @@ FILL: Json = {"role": "user", "content": "word " * (MIN_BYTES // 5), "type": "me
 KINDS = (
     *("drop", "swap", "repeat", "insert", "plain", "mark", "unmark", "move marks", "word", "cut", "grow"),
     *("begin", "model", "tool", "drop tool", "swap tools", "mark tool", "system", "parameter"),
+    *("value", "entry value", "tool value", "reverse", "reverse entry", "reverse tool", "no number"),
 )
 EDITS: st.SearchStrategy[list[Edit]] = st.lists(
     st.tuples(st.sampled_from(KINDS), st.integers(0, 30), st.integers(0, 30)), max_size=4
 )
 MARK = {"type": "ephemeral"}
+EQUAL: list[Any] = [
+    1,
+    True,
+    1.0,
+    0,
+    False,
+    0.0,
+    -0.0,
+    {"a": 1, "b": 0},
+    {"b": 0, "a": 1},
+    {"a": True, "b": 0.0},
+    [1],
+    [1.0],
+]
+"""Many of them are equal for Python, and no two are the same JSON."""
+NO_NUMBERS = (float("nan"), float("inf"), float("-inf"))
 
 
 def _double(body: Json) -> bytes:
@@ -74,6 +91,11 @@ def _list_name(body: Json) -> bytes:
     return b"messages" if "messages" in body else b"input"
 
 
+def _splice(body: Json, value: bytes) -> bytes:
+    """With a value that Python could not write."""
+    return msgspec.json.encode(body)[:-1] + b',"x":%b}' % value
+
+
 FORMS: dict[str, Callable[[Json], bytes]] = {
     "compact": msgspec.json.encode,
     "spaced": lambda body: json.dumps(body).encode(),
@@ -86,6 +108,16 @@ FORMS: dict[str, Callable[[Json], bytes]] = {
     "escaped name": _escape_name,
     "cut": lambda body: msgspec.json.encode(body)[:-7],
     "too long": lambda body: msgspec.json.encode(body) + b"x",
+    "beyond a double": lambda body: _splice(body, b"1e999"),
+    "beyond 64 bits": lambda body: _splice(body, b"9" * 30),
+    "too many digits": lambda body: _splice(body, b"9" * 5000),
+    "deep": lambda body: _splice(body, b"[" * 70 + b"]" * 70),
+    "too deep": lambda body: _splice(body, b"[" * 250 + b"]" * 250),
+    "minus zero": lambda body: _splice(body, b"-0"),
+    "half a pair": lambda body: _splice(body, b'"\\udc00"'),
+    "half a pair in a key": lambda body: _splice(body, b'{"\\ud800":1}'),
+    "byte order mark": lambda body: b"\xef\xbb\xbf" + msgspec.json.encode(body),
+    "two keys": lambda body: _splice(body, b'1,"temperature":0.25,"temperature":0.75,"x":true'),
     "surrogate": lambda body: msgspec.json.encode(body).replace(b"word", b"\\ud800", 1),
     "not UTF-8": lambda body: msgspec.json.encode(body).replace(b"word", b"\xff", 1),
 }
@@ -130,8 +162,32 @@ def edit(body: Json, whole: Json, kind: str, first: int, second: int) -> None:
         entries[:] = copy.deepcopy(find_entries(whole)[: 2 + first])
     elif kind in ("mark", "unmark", "move marks"):
         _mark(entries, kind, at)
+    elif kind == "entry value" and isinstance(entries[at], dict):
+        _set_value(entries[at], EQUAL[second % len(EQUAL)])
+    elif kind == "reverse entry" and isinstance(entries[at], dict):
+        entries[at] = _reverse(entries[at])
     else:
         _edit_fields(body, kind, first, second)
+
+
+def _set_value(entry: Json, value: Any) -> None:
+    """Put a value into the calls of an entry, however they are written, or else into the entry."""
+    calls = [one["function"] for one in entry.get("tool_calls", [])]
+    calls += [one for one in (entry, entry.get("function_call")) if isinstance(one, dict) and "arguments" in one]
+    for call in calls:
+        call["arguments"] = json.dumps({"value": value})
+    blocks = [block for block in _find_blocks(entry) if block.get("type") == "tool_use"]
+    for block in blocks:
+        block["input"] = {"value": value}
+    if not calls and not blocks:
+        entry["extra"] = {"value": value}
+
+
+def _reverse(value: Any) -> Any:
+    """Return a value whose objects have their members in the other order."""
+    if isinstance(value, list):
+        return [_reverse(each) for each in value]
+    return {name: _reverse(each) for name, each in reversed(value.items())} if isinstance(value, dict) else value
 
 
 def _mark(entries: list[Any], kind: str, at: int) -> None:
@@ -161,6 +217,18 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
         del tools[at]
     elif kind == "swap tools" and tools:
         tools[at], tools[other] = tools[other], tools[at]
+    elif kind == "value":
+        body[("x", "response_format", "metadata", "chat_template_kwargs")[first % 4]] = EQUAL[second % len(EQUAL)]
+    elif kind == "tool value" and tools:
+        _find_schema(tools[at])["default"] = EQUAL[second % len(EQUAL)]
+    elif kind == "reverse":
+        for name in list(body):
+            body[name] = _reverse(body.pop(name)) if isinstance(body[name], dict) or second % 2 else body[name]
+    elif kind == "reverse tool" and tools:
+        tools[at] = _reverse(tools[at])
+    elif kind == "no number":
+        holder = body if first % 2 or not tools else _find_schema(tools[at])
+        holder["x"] = NO_NUMBERS[second % len(NO_NUMBERS)]
     elif kind == "mark tool" and tools:
         tools[at]["cache_control"] = dict(MARK)
     elif kind == "system" and "system" in body:
@@ -169,3 +237,10 @@ def _edit_fields(body: Json, kind: str, first: int, second: int) -> None:
         body["instructions"] = f"You are {second}."
     elif kind == "parameter":
         body["temperature"] = second / 10
+
+
+def _find_schema(tool: Json) -> Json:
+    """Return the schema of a tool, however it is written."""
+    function = tool.get("function", tool)
+    found: Json = function.get("parameters") or function.get("input_schema") or function
+    return found

@@ -39,6 +39,7 @@ from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.request_memory import CallerMemory
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id
 from app.limits import Limiter, Reservation
@@ -245,7 +246,7 @@ class ChatEndpoint(Generic[Parsed]):
         A request is admitted once its body has arrived. The body is freed before the reply begins.
         """
         context, live, scope = self._context, request.live, request.scope
-        server, gateway = live.settings.server, live.gateway
+        server = live.settings.server
         with request.lease as lease:
             raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
             if raw is None:
@@ -259,36 +260,61 @@ class ChatEndpoint(Generic[Parsed]):
                 is_long = len(raw) > LARGE_BYTES
                 if is_long and not request.is_large:
                     await asyncio.sleep(0)  # chunks of other replies pass between comparing, reading and preparing
-                parsing = call_in_thread(self._parse, raw, live.request_limits, memory) if request.is_large else None
-                parsed = self._parse(raw, live.request_limits, memory) if parsing is None else await parsing
-                if is_long:
-                    await asyncio.sleep(0)
-                if memory is not None and memory.conversation is not None and isinstance(parsed, ParsedRequest):
-                    parsed = replace(parsed, request=replace(parsed.request, known=memory.conversation))
-                del raw, parsing, memory
-                if isinstance(parsed, UnresolvedRequest):
-                    parsed = await self._resolve(request, parsed)
-                if isinstance(parsed, RejectedRequest):
-                    passed = _find_passed(gateway, request, parsed)
-                    if passed is None:
-                        return parsed
-                    parsed = passed
-                record, settings = request.record, parsed.settings
-                record.record_settings(settings.stream, settings.metadata)
                 try:
-                    model = settings.model or await gateway.resolve_model(None)
-                    record.record_model(model)
-                    route = find_route(gateway, model, request.caller)
-                    record.record_model(model, route.model)
-                    request.caller.check_params(parsed.request.params, parsed.request.paths.extra_body)
-                    if context.limiter is not None:
-                        await self._reserve(context.limiter, request, parsed, route)
-                    answering = self._answer(self, request, parsed, route)
-                except ParleyError as error:
-                    return RejectedRequest(error, parsed.reply_format.error)
-                del parsed, settings
+                    parsed = await self._read(request, raw, memory)
+                    del raw
+                    if is_long:
+                        await asyncio.sleep(0)
+                    if isinstance(parsed, RejectedRequest):
+                        return parsed
+                    answering = await self._accept(request, parsed)
+                    if isinstance(answering, RejectedRequest):
+                        return answering
+                    if memory is not None:
+                        memory.remember()
+                finally:
+                    if memory is not None:
+                        memory.refuse()
+                del parsed, memory
                 await answering
                 return None
+
+    async def _read(
+        self, request: RequestInProgress, raw: bytes | bytearray, memory: CallerMemory | None
+    ) -> Parsed | RejectedRequest:
+        """Parse a body, with what it refers to. Raises ParleyError."""
+        limits = request.live.request_limits
+        parsing = call_in_thread(self._parse, raw, limits, memory) if request.is_large else None
+        parsed = self._parse(raw, limits, memory) if parsing is None else await parsing
+        if memory is not None and memory.conversation is not None and isinstance(parsed, ParsedRequest):
+            parsed = replace(parsed, request=replace(parsed.request, known=memory.conversation))
+        if isinstance(parsed, UnresolvedRequest):
+            parsed = await self._resolve(request, parsed)
+        if isinstance(parsed, RejectedRequest):
+            passed: Parsed | None = _find_passed(request.live.gateway, request, parsed)
+            return parsed if passed is None else passed
+        return parsed
+
+    async def _accept(self, request: RequestInProgress, parsed: Parsed) -> Coroutine[Any, Any, None] | RejectedRequest:
+        """Return the coroutine that answers a valid request, or the error that rejects it."""
+        gateway, limiter, record, settings = (
+            request.live.gateway,
+            self._context.limiter,
+            request.record,
+            parsed.settings,
+        )
+        record.record_settings(settings.stream, settings.metadata)
+        try:
+            model = settings.model or await gateway.resolve_model(None)
+            record.record_model(model)
+            route = find_route(gateway, model, request.caller)
+            record.record_model(model, route.model)
+            request.caller.check_params(parsed.request.params, parsed.request.paths.extra_body)
+            if limiter is not None:
+                await self._reserve(limiter, request, parsed, route)
+            return self._answer(self, request, parsed, route)
+        except ParleyError as error:
+            return RejectedRequest(error, parsed.reply_format.error)
 
     async def _resolve(
         self, request: RequestInProgress, unresolved: UnresolvedRequest[Parsed]

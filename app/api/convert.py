@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from app.api.application import get_context
 from app.api.asgi import Receive, read_body, wait_for_parse_memory
@@ -20,7 +19,7 @@ from app.errors import InvalidInput, Violation
 from app.formats import FORMATS
 from app.formats.base import Format, Options
 from app.formats.detect import detect
-from app.formats.json_object import invalid_json
+from app.formats.json_object import parse_json
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
 from app.formats.served_calls import add_notes
 from app.validation.violations import to_violations
@@ -64,13 +63,10 @@ async def convert_messages(request: Request) -> Response:
 
 def convert(raw: bytes | bytearray, limits: RequestLimits | None = None) -> dict[str, Any]:
     """Return the response to a body of `POST /v1/convert`. Raises BadRequest or InvalidInput."""
+    body = parse_json(raw)
     try:
-        conversion = Conversion.model_validate_json(raw)
+        conversion = Conversion.model_validate(body)
     except ValidationError as error:
-        try:
-            body = from_json(bytes(raw))
-        except ValueError as json_error:
-            raise invalid_json(raw, json_error) from None
         raise InvalidInput(to_violations(error, body, schema=Conversion)) from None
     messages = conversion.messages
     violations = find_long_lists({"messages": messages}, limits) if limits else []

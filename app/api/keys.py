@@ -20,7 +20,8 @@ from app.api.key_watcher import KeyWatcher
 from app.config.mistakes import find_mistakes
 from app.config.tables.callers import Key, KeyName
 from app.config.tables.limits import LimitSettings
-from app.errors import BadRequest, Forbidden, InvalidInput, NotFound, StoreDown, Violation
+from app.errors import Forbidden, InvalidInput, NotFound, StoreDown, Violation
+from app.formats.json_object import parse_object
 from app.formats.openapi import Described, describe, give_examples, json_content
 from app.state import StateError
 from app.validation.violations import to_violations
@@ -293,12 +294,7 @@ B = TypeVar("B", bound=BaseModel)
 async def _read(request: Request, model: type[B]) -> B:
     """Read the body; an empty one is an empty object. Raises BadRequest and InvalidInput."""
     raw = await request.body()
-    try:
-        given = await request.json() if raw.strip() else {}
-    except (ValueError, RecursionError):
-        raise BadRequest("the body is not JSON") from None
-    if not isinstance(given, dict):
-        raise BadRequest("the body must be a JSON object")
+    given = parse_object(raw) if raw.strip() else {}
     try:
         return model.model_validate(given)
     except ValidationError as error:

@@ -1,7 +1,9 @@
 """Makes what all requests of a process share from its settings, and changes it at a reload of the configuration."""
 
 import asyncio
+import logging
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,7 @@ from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
 from app.config.storage import keeps_state, make_usage_ledger
+from app.config.tables.server import Server
 from app.formats.request_memory import RequestMemory
 from app.limits.admission import Admission
 from app.limits.past_spending import read_spending
@@ -38,6 +41,7 @@ from app.observe.metrics import Metrics
 from app.observe.request_record import RequestObserver
 from app.routing import HealthCheck
 from app.runtime.memory_budget import MemoryBudget
+from app.runtime.throttled_log import ThrottledLog
 
 if TYPE_CHECKING:
     from app.observe.tracing import SpanWriter, TracedUpstream
@@ -87,7 +91,7 @@ def make_context(
         replies,
         cache,
         MemoryBudget(server.max_request_memory_bytes),
-        RequestMemory(server.remembered_request_bytes, None if metrics is None else metrics.count_request_bytes),
+        _make_request_memory(server, metrics),
         state,
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
@@ -123,6 +127,22 @@ async def read_past_spending(context: AppContext) -> None:
         await context.limiter.set_spent(
             await _read_spending(context, [*list_spending_rules(context.settings).values()])
         )
+
+
+def _make_request_memory(server: Server, metrics: Metrics | None) -> RequestMemory:
+    log = ThrottledLog(logging.getLogger("parley.memory"))
+
+    def report(error: Exception) -> None:
+        if metrics is not None:
+            metrics.count_memory_failure(type(error).__name__)
+        # Its message may hold a part of the body.
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        cause = f"{type(error).__name__} in {place.name}, line {place.lineno}"
+        log.warn("what is remembered of a request could not be used, and its body was read as a whole", cause)
+
+    if metrics is None:
+        return RequestMemory(server.remembered_request_bytes, report=report)
+    return RequestMemory(server.remembered_request_bytes, metrics.count_request_bytes, report)
 
 
 async def _apply(settings: Settings, context: AppContext, resources: Resources, spans: "SpanWriter | None") -> None:

@@ -67,19 +67,25 @@ class TokenCountEndpoint(Generic[Parsed]):
                 large = is_large(raw, memory)
                 if large or not has_few_values(raw, memory, server.max_json_values):
                     await wait_for_parse_memory(raw, lease, server.max_json_values, memory)
-                parsed = await _call(large, self._parse, raw, live.request_limits, memory)
-                if isinstance(parsed, UnresolvedRequest):
-                    assert self._find_stored is not None
-                    stored = await self._find_stored(scope, lease, parsed)
-                    large = large or stored.size > LARGE_BYTES
-                    parsed = await _call(large, parsed.resolve, stored)
-                found: ParsedRequest | None = parsed.passed if isinstance(parsed, RejectedRequest) else parsed
-                if isinstance(parsed, RejectedRequest) and (found is None or self._asks_api is None):
-                    try:
-                        raise parsed.error
-                    finally:  # the error's traceback holds this frame, which must not hold the error
-                        del parsed, found
-                assert found is not None
+                try:
+                    parsed = await _call(large, self._parse, raw, live.request_limits, memory)
+                    if isinstance(parsed, UnresolvedRequest):
+                        assert self._find_stored is not None
+                        stored = await self._find_stored(scope, lease, parsed)
+                        large = large or stored.size > LARGE_BYTES
+                        parsed = await _call(large, parsed.resolve, stored)
+                    found: ParsedRequest | None = parsed.passed if isinstance(parsed, RejectedRequest) else parsed
+                    if isinstance(parsed, RejectedRequest) and (found is None or self._asks_api is None):
+                        try:
+                            raise parsed.error
+                        finally:  # the error's traceback holds this frame, which must not hold the error
+                            del parsed, found
+                    assert found is not None
+                    if memory is not None:
+                        memory.remember()
+                finally:
+                    if memory is not None:
+                        memory.refuse()
                 model = await gateway.resolve_model(found.settings.model)
                 caller = scope["state"]["caller"]
                 route = find_route(gateway, model, caller)

@@ -10,7 +10,6 @@ from typing import cast
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from app.api.admin import check_admin
 from app.api.application import get_context
@@ -20,7 +19,7 @@ from app.config.registry import targets
 from app.config.settings import Settings
 from app.config.tables.upstreams import Upstream
 from app.errors import Forbidden, InvalidInput, Violation
-from app.formats.json_object import invalid_json
+from app.formats.json_object import parse_json
 from app.formats.openapi import Described, describe, give_examples, json_content
 from app.upstream.check import Result, check_upstream
 from app.validation.violations import to_violations
@@ -108,10 +107,7 @@ async def _read_small_body(request: Request, context: AppContext) -> bytes | byt
 
 def _parse_upstream(raw: bytes | bytearray) -> Upstream:
     """Raises BadRequest and InvalidInput."""
-    try:
-        body = from_json(bytes(raw))
-    except ValueError as error:
-        raise invalid_json(raw, error) from None
+    body = parse_json(raw)
     try:
         given = UpstreamCheck.model_validate(body, strict=True)
         if given.base_url.startswith("unix:"):

@@ -3,21 +3,20 @@
 The key is a hash of the body that each deployment of the route would be sent, and of how its reply would be read. What
 is not sent does not count, whatever format the conversation came in.
 
-Messages are compared byte for byte as they are sent; the gateway fixes the order of their keys. In everything else the
-order of keys does not count, except in the `properties` of JSON schemas, because constrained models write in that
-order. Numbers are compared as sent: the gateway sends 1 and 1.0 alike for a parameter that it knows, but where it
-passes values on unread (`extra_body`, schemas) they differ. Streaming does not count: the reply is the same.
+The value of each field is compared byte for byte as it is sent. So 1, 1.0 and true differ in what the gateway passes on
+unread (`extra_body`, schemas), and the order of keys counts: models read it in the tools of their prompt, and write in
+the order of a schema. The order of the fields themselves does not count. Streaming does not count: the reply is the
+same.
 """
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from app.chat.known_conversation import KnownConversation, make_once
+from app.chat.known_conversation import KnownConversation
 
 
 class KeyPart(Struct, frozen=True):
@@ -43,7 +42,7 @@ class KeyPart(Struct, frozen=True):
     """Remembers hashes for the next request of the conversation; None: nothing is remembered."""
 
 
-VERSION = 4
+VERSION = 5
 """Increased whenever the form of the key changes."""
 PREPROCESSING = 4
 """Increased whenever the processing changes what an identical request sends, or what an identical reply becomes."""
@@ -67,7 +66,7 @@ def cache_key(parts: Sequence[KeyPart], scope: str) -> str:
 
 
 def _digest(part: KeyPart, server: str) -> str:
-    """Hash the canonical form of a body. The messages may be very large, so they are neither decoded nor copied. Of
+    """Hash a body. The messages may be very large, so they are neither decoded nor copied. Of
     those at the beginning, only the ones that are not known for this server are hashed."""
     body, beginning, known = part.body, part.beginning, part.known
     start = _find_list(body, part.conversation) if beginning else -1
@@ -80,9 +79,6 @@ def _digest(part: KeyPart, server: str) -> str:
         messages.update(b"," + bytes(fields.pop(part.conversation))[1:])
     for name in _UNHASHED_FIELDS:
         fields.pop(name, None)
-    for name, value in fields.items():
-        if _is_canonical(value) is None:
-            fields[name] = msgspec.Raw(_canonical(name, bytes(value), known))
     hashed = _hash(_encode([part.conversation, fields]))
     hashed.update(messages.digest())
     return hashed.hexdigest()
@@ -109,36 +105,6 @@ def _find_list(body: bytes, name: str) -> int:
     except msgspec.DecodeError:
         return -1  # not a field of the body itself
     return place + len(start)
-
-
-_is_canonical = re.compile(rb'"[ !#-\[\]-~]*"|0|-?[1-9][0-9]{0,15}|true|false|null').fullmatch
-"""Whether a value is hashed as it was sent: `_canonical` would return the same bytes."""
-
-
-def _canonical(name: str, raw: bytes, known: KnownConversation | None) -> bytes:
-    def write() -> bytes:
-        value = msgspec.json.decode(raw)
-        return _encode(_mark_order(value) if b'"properties"' in raw else value)
-
-    return make_once(("canonical", name), write, raw, known if len(raw) >= MIN_REMEMBERED_BYTES else None)
-
-
-MIN_REMEMBERED_BYTES = 2048
-"""Of the fields whose canonical form is remembered."""
-
-
-def _mark_order(value: Any) -> Any:
-    """Replace objects called `properties` by `{"ordered": pairs}`, so that sorting keys keeps their order."""
-    if isinstance(value, list):
-        return [_mark_order(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: {"ordered": [[name, _mark_order(inner)] for name, inner in item.items()]}
-        if key == "properties" and isinstance(item, dict)
-        else _mark_order(item)
-        for key, item in value.items()
-    }
 
 
 def _hash(data: bytes = b"") -> "hashlib.blake2b":

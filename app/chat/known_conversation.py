@@ -1,7 +1,11 @@
 """`KnownConversation`: what was made of the beginning of a conversation that a client sends again with each request."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
+from operator import is_not
 from typing import Any, TypeVar
+
+from msgspec import Struct
 
 Made = TypeVar("Made")
 T = TypeVar("T", int, tuple[Any, ...])
@@ -10,6 +14,48 @@ MAX_KEPT = 32
 """How many things are kept of a conversation: up to 10 of one that is sent to one server, and 3 more for each other."""
 CHANGED_MESSAGES = 8
 """How many messages at the end the next request may change: clients move marks of the prompt cache."""
+
+
+def is_same(first: Any, second: Any) -> bool:
+    """Whether one value may stand in for the other: whatever is made of them is the same to the byte.
+
+    Equality is not enough. In JSON 1, 1.0 and true differ, and 0.0 and -0.0, and objects whose members have another
+    order; two parts of messages may be equal although they have other paths. What is not known to be the same is not.
+    """
+    if first is second:
+        return True
+    kind = type(first)
+    if kind is not type(second):
+        return False
+    if kind is str or kind is bytes or kind is int:
+        return bool(first == second)
+    if kind is float:
+        return bool(first.hex() == second.hex())
+    if issubclass(kind, _LISTS):
+        return len(first) == len(second) and _are_same(first, second)
+    if issubclass(kind, dict):
+        return len(first) == len(second) and _are_same(first, second) and _are_same(first.values(), second.values())
+    if issubclass(kind, Struct):
+        names = kind.__struct_fields__
+        return _are_same([getattr(first, name) for name in names], [getattr(second, name) for name in names])
+    return False
+
+
+def _are_same(first: Iterable[Any], second: Iterable[Any]) -> bool:
+    """Whether each of the first ones is the same as the second one at its place; there are as many of both."""
+    return all([one is other or is_same(one, other) for one, other in zip(first, second, strict=True)])
+
+
+_LISTS = (list, tuple)
+
+
+def begins_with(given: Sequence[Any], beginning: Sequence[Any]) -> bool:
+    """Whether the first of those given are the same as these. Nearly all are the same objects, or all are bytes."""
+    if isinstance(beginning, bytes) or isinstance(given, bytes):
+        return isinstance(beginning, bytes) and isinstance(given, bytes) and given.startswith(beginning)
+    size = len(beginning)
+    others = compress(range(size), map(is_not, beginning, given))
+    return size <= len(given) and all(is_same(beginning[place], given[place]) for place in others)
 
 
 class KnownConversation:
@@ -21,14 +67,16 @@ class KnownConversation:
         self._kept: dict[Any, tuple[Sequence[Any], Any]] = {}
 
     def find(self, what: Any, given: Sequence[Any]) -> Any:
-        """Return what was kept for `what`, if it was made of the first ones of those given; else None."""
+        """Return what was kept for `what`, if it was made of the first ones of those given; else None. `what` holds
+        nothing that a client has sent: keys of a dict are found by equality."""
         kept = self._kept.get(what)
-        return None if kept is None or kept[0] != given[: len(kept[0])] else kept[1]
+        return kept[1] if kept is not None and begins_with(given, kept[0]) else None
 
     def find_whole(self, what: Any, given: Sequence[Any]) -> Any:
         """Return what was kept for `what`, if it was made of all of those given; else None."""
         kept = self._kept.get(what)
-        return None if kept is None or kept[0] != given else kept[1]
+        is_whole = kept is not None and len(kept[0]) == len(given) and begins_with(given, kept[0])
+        return kept[1] if kept is not None and is_whole else None
 
     def keep(self, what: Any, given: Sequence[Any], value: Any) -> None:
         """Keep what was made of a beginning, which must not be changed. It replaces what was kept for the same."""

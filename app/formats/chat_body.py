@@ -5,16 +5,15 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field, ValidationError
-from pydantic_core import from_json
 
 from app.chat.messages import CHAT_PATHS, FormatName
-from app.errors import InvalidInput, Violation
+from app.errors import InvalidInput, ParleyError, Violation
 from app.formats import FORMATS
 from app.formats.base import DEFAULT_OPTIONS, Format, Options
 from app.formats.body import CacheControl, ParsedRequest, RejectedRequest, ReplySettings
 from app.formats.conversation import SharedFields, find_list_violations, parse_conversation
 from app.formats.detect import detect
-from app.formats.json_object import invalid_json, not_an_object
+from app.formats.json_object import parse_object
 from app.formats.other_fields import find_misspelt
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import CallerMemory
@@ -105,10 +104,13 @@ def parse_chat_body(
     """Parse a request. It is rejected with BadRequest if it is not JSON, else with InvalidInput, which lists every
     violation."""
     try:
-        given = None if memory is None else memory.read_object(raw)
-        body = ChatRequestBody.model_validate_json(raw) if given is None else ChatRequestBody.model_validate(given)
+        given = parse_object(raw, memory)
+    except ParleyError as error:
+        return RejectedRequest(error, None)
+    try:
+        body = ChatRequestBody.model_validate(given)
     except ValidationError as error:
-        return _reject_body(error, raw, limits)
+        return _reject_body(error, given, limits)
     try:
         return parse_messages(body, limits)
     except InvalidInput as error:
@@ -131,13 +133,7 @@ def _find_format(body: ChatRequestBody) -> tuple[str, list[Violation]]:
     return (body.format, []) if body.format != "auto" else detect(body.messages)
 
 
-def _reject_body(error: ValidationError, raw: bytes | bytearray, limits: RequestLimits) -> RejectedRequest:
-    try:
-        body = from_json(bytes(raw))
-    except ValueError as json_error:
-        return RejectedRequest(invalid_json(raw, json_error), None)
-    if not isinstance(body, dict):
-        return RejectedRequest(not_an_object(body), None)
+def _reject_body(error: ValidationError, body: dict[str, Any], limits: RequestLimits) -> RejectedRequest:
     violations = to_violations(
         error, body, schema=ChatRequestBody, hints={**_find_misspelt_params_beside(body), **_HINTS}
     )

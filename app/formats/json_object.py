@@ -1,11 +1,14 @@
 """Reads the JSON object of a body, and says what is wrong with a body that is none."""
 
 import re
+from itertools import islice
 from typing import Any
 
 from pydantic_core import from_json
 
 from app.errors import BadRequest, InvalidInput, Violation
+from app.formats.json_reader import read_json
+from app.formats.request_limits import MAX_WARNINGS, find_invalid_values
 from app.formats.request_memory import CallerMemory
 
 
@@ -14,13 +17,18 @@ def parse_object(raw: bytes | bytearray, memory: CallerMemory | None = None) -> 
     deeply."""
     if memory is not None and (remembered := memory.read_object(raw)) is not None:
         return remembered
-    try:
-        body = from_json(bytes(raw), cache_strings="keys")
-    except ValueError as error:
-        raise invalid_json(raw, error) from None
+    body = parse_json(raw)
     if not isinstance(body, dict):
         raise not_an_object(body)
     return body
+
+
+def parse_json(raw: bytes | bytearray) -> Any:
+    """Return the value of a body. Raises as `parse_object`."""
+    try:
+        return read_json(raw)
+    except ValueError as error:
+        raise invalid_json(raw, error) from None
 
 
 def not_an_object(body: Any) -> BadRequest:
@@ -33,7 +41,8 @@ def not_an_object(body: Any) -> BadRequest:
 
 
 def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | InvalidInput:
-    """Return the error for a body that `from_json` refused. One that is nested too deeply may be valid JSON."""
+    """Return the error for a body that `read_json` refused. One that is nested too deeply may be valid JSON; of
+    `NaN` and `Infinity` it says where they are."""
     if not raw.strip():
         return BadRequest("the request body is empty: send a JSON object")
     for mark, text in _BYTE_ORDER_MARKS.items():
@@ -41,6 +50,8 @@ def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | Inva
             return BadRequest(f"the request body is not valid JSON: it {text}")
     if _FORM.match(raw):
         return BadRequest("the request body is a form (name=value), not JSON: send a JSON object")
+    if found := _find_no_numbers(raw):
+        return InvalidInput(found)
     match = _JSON_ERROR.fullmatch(str(error))
     if match is None:
         return BadRequest(f"the request body is not valid JSON: {error}")
@@ -49,21 +60,38 @@ def invalid_json(raw: bytes | bytearray, error: ValueError) -> BadRequest | Inva
         return InvalidInput([Violation("", f"is nested too deeply at line {line}, column {column}")])
     problem = _JSON_PROBLEMS.get(match[1], match[1])
     if match[1] != _WRONG_KEY:
-        begin = column - 1 if match[1] == _WRONG_WORD else column
+        begin = column - 1 if match[1] in (_WRONG_WORD, _WRONG_NUMBER) else column
         problem = _find_other_language(raw, line, begin) or problem
     return BadRequest(f"the request body is not valid JSON: {problem} at line {line}, column {column}")
 
 
+def _find_no_numbers(raw: bytes | bytearray) -> list[Violation]:
+    """Return the first of the places with `NaN` or `Infinity`, if the body would be JSON otherwise."""
+    if b"NaN" not in raw and b"Infinity" not in raw:
+        return []
+    try:
+        body = from_json(bytes(raw))
+    except ValueError:
+        return []
+    return [*islice(find_invalid_values(body, "", _MAX_NESTING), MAX_WARNINGS)]
+
+
+_MAX_NESTING = 200
+"""That of the JSON parser."""
 _BYTE_ORDER_MARKS = {
     b"\xef\xbb\xbf": "begins with a byte order mark (BOM): send UTF-8 without it",
     b"\xff\xfe": "is UTF-16: send UTF-8",
     b"\xfe\xff": "is UTF-16: send UTF-8",
 }
 _FORM = re.compile(rb"[\w.%\[\]-]{1,200}=")
+_NO_NUMBER = "JSON has no `%s`: write a number or null (Python: json.dumps with allow_nan=False)"
 _NOT_JSON = {
     b"True": "`True` is Python: write true (json.dumps writes JSON)",
     b"False": "`False` is Python: write false (json.dumps writes JSON)",
     b"None": "`None` is Python: write null (json.dumps writes JSON)",
+    b"NaN": _NO_NUMBER % "NaN",
+    b"Infinity": _NO_NUMBER % "Infinity",
+    b"-Infinity": _NO_NUMBER % "-Infinity",
     b"undefined": "`undefined` is JavaScript: leave the key out, or write null",
     b"'": "a text must be in double quotes",
     b"//": "JSON has no comments",
@@ -85,8 +113,8 @@ def _find_other_language(raw: bytes | bytearray, line: int, column: int) -> str 
 _JSON_ERROR = re.compile(r"(.*) at line (\d+) column (\d+)", re.DOTALL)
 _TOO_DEEP = "recursion limit exceeded"
 _WRONG_KEY = "key must be a string"
-_WRONG_WORD = "expected ident"
-"""The parser reports this one character late: the first one can begin NaN, null, true or false."""
+_WRONG_WORD, _WRONG_NUMBER = "expected ident", "invalid number"
+"""The parser reports these one character late: the first one can begin null, true, false or a number."""
 _JSON_PROBLEMS = {
     "EOF while parsing a value": "it ends where a value must follow",
     "EOF while parsing an object": "it ends inside an object",

@@ -1,7 +1,7 @@
 """Check the limits of one request that no type can express: the length of lists, the nesting, and numbers."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from msgspec import Struct
@@ -61,6 +61,17 @@ def find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Vio
     for place in list_places(value, known):
         keep(value, place, (are_valid, max_nesting), True)
     return iter(())
+
+
+def find_invalid_fields(
+    body: Mapping[str, Any], names: Mapping[str, str], typed: Set[str], max_nesting: int
+) -> Iterator[Violation]:
+    """Yield the violations of `find_invalid_values` in all fields of a body, also in those that nothing reads: a server
+    of the client's own API may be sent them. `names` has the caller's names of fields; the types of `typed` fields say
+    already what is wrong with a single value."""
+    for field, value in body.items():
+        if isinstance(value, dict | list) or field not in typed:
+            yield from find_invalid_values(value, json_path([names.get(field, field)]), max_nesting)
 
 
 def _find_invalid_values(value: Any, path: str, max_nesting: int) -> Iterator[Violation]:

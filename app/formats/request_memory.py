@@ -2,7 +2,9 @@
 
 A request mostly repeats an earlier one of its caller, up to a place near the end of the conversation. The bytes of both
 are compared from their beginning, and the entries of the conversation before the first difference are not read again:
-they are the objects of the earlier request.
+they are the objects of the earlier request. `read_json` alone decides what a value is; msgspec only finds where the
+values of a body begin and end. What is refused is not remembered, and a body that cannot be read with what is
+remembered is read as a whole.
 """
 
 import re
@@ -10,14 +12,14 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
-from pydantic_core import from_json
 
 from app.chat.known_conversation import CHANGED_MESSAGES, KnownConversation
 from app.formats.entry_schemas import EntrySchema, validate_rest
+from app.formats.json_reader import read_json
 from app.runtime.value_count import find_marks, max_values
 
 T = TypeVar("T")
@@ -159,9 +161,8 @@ class RememberedRequest:
             count -= 1
         return count
 
-    def read_after(self, count: int, raw: bytes) -> "tuple[dict[str, Any], RememberedRequest, int]":
-        """Read a request that has the same bytes up to the end of this one's first `count` entries. Return (its body,
-        what is to be remembered, how many bytes were not read).
+    def read_after(self, count: int, raw: bytes) -> "_Read":
+        """Read a request that has the same bytes up to the end of this one's first `count` entries.
 
         The body is read without these entries. A word that it does not have is in their place, which shows whether the
         list is the conversation. Raises ValueError or msgspec.DecodeError if it is not, or if the body is not valid.
@@ -184,7 +185,7 @@ class RememberedRequest:
                 body[name] = self.lists[name]
                 remembered += len(text)
             else:
-                value = from_json(b"[%b]" % text, cache_strings="keys")[0]
+                value = read_json(b"[%b]" % text)[0]
                 body[name] = _make_entries(value) if name in _OTHER_LISTS else value
         if not new or bytes(new[0]) != word:
             raise ValueError("the list is not the conversation")
@@ -195,10 +196,20 @@ class RememberedRequest:
         return body, request, remembered
 
 
+_Read: TypeAlias = tuple[dict[str, Any], RememberedRequest, int]
+"""A body, what is to be remembered of it, and how many of its bytes were not read."""
+
+
 class RequestMemory:
-    def __init__(self, max_bytes: int, count: Callable[[int, int], None] | None = None) -> None:
+    def __init__(
+        self,
+        max_bytes: int,
+        count: Callable[[int, int], None] = lambda _remembered, _new: None,
+        report: Callable[[Exception], None] = lambda _error: None,
+    ) -> None:
         """`max_bytes` bounds the estimated size of what is remembered of all callers; 0: nothing is. `count` is called
-        for each body, in any thread, with how many bytes of it were remembered, and how many were not."""
+        for each body, in any thread, with how many bytes of it were remembered, and how many were not; `report` with
+        what went wrong in the memory when a body was read as a whole for it."""
         self._max_bytes = max_bytes
         self._bytes = 0
         self._requests: dict[str, dict[int, RememberedRequest]] = {}
@@ -207,7 +218,8 @@ class RequestMemory:
         """The caller of each request, the most recent request last."""
         self._added = 0
         self._lock = Lock()
-        self._count = count
+        self.count = count
+        self.report = report
 
     def open(self, scope: str) -> "CallerMemory | None":
         """Return the memory of one caller, for one request; None if nothing is remembered."""
@@ -234,7 +246,7 @@ class RequestMemory:
         """Remember a request of a caller, `instead_of` another one that it repeats."""
         with self._lock:
             held = self._requests.get(scope, {})
-            for number in [number for number, other in held.items() if other is instead_of]:
+            for number in _find_numbers(held, instead_of):
                 self._drop(number, request)
             self._added += 1
             self._requests.setdefault(scope, {})[self._added] = request
@@ -242,6 +254,12 @@ class RequestMemory:
             self._bytes += request.size
             while self._bytes > self._max_bytes:
                 self._drop(next(iter(self._callers)))
+
+    def remove(self, scope: str, request: RememberedRequest) -> None:
+        """Remember a request no more."""
+        with self._lock:
+            for number in _find_numbers(self._requests.get(scope, {}), request):
+                self._drop(number)
 
     def _drop(self, number: int, successor: RememberedRequest | None = None) -> None:
         scope = self._callers.pop(number)
@@ -254,9 +272,9 @@ class RequestMemory:
         if not requests:
             del self._requests[scope]
 
-    def count(self, remembered: int, new: int) -> None:
-        if self._count is not None:
-            self._count(remembered, new)
+
+def _find_numbers(held: Mapping[int, RememberedRequest], request: RememberedRequest | None) -> list[int]:
+    return [number for number, other in held.items() if other is request]
 
 
 class CallerMemory:
@@ -274,19 +292,38 @@ class CallerMemory:
         """Those of the request, once they were found."""
         self.conversation: KnownConversation | None = None
         """What was made of the conversation of the request, once it was read."""
+        self._read: RememberedRequest | None = None
+        """The request, once it was read, until it is remembered or refused."""
+        self._found: list[tuple[FirstEntry, dict[Any, Any]]] = []
+        """What was found out about its lists before it was read."""
 
     def compare(self, raw: bytes | bytearray) -> int:
         """Compare a request with the earlier ones; return how many bytes of it need not be read."""
         if self._compared is not raw:
             self._compared, self._earlier = raw, None
-            found, common = self._memory.find(self._scope, bytes(raw)) if self._is_compared(raw) else (None, 0)
-            if found is not None and common * _LEAST_PART > len(raw):
-                self._known = found.count_common_entries(common)
-                self._earlier = found if self._known else None
+            if self._is_compared(raw):
+                self._find_earlier(bytes(raw))
         if self._earlier is None:
             return 0
         places = self._earlier.find_places()
         return places.ends[self._known - 1] - places.start
+
+    def _find_earlier(self, raw: bytes) -> None:
+        found, common = self._memory.find(self._scope, raw)
+        if found is None or common * _LEAST_PART <= len(raw):
+            return
+        try:
+            self._known = found.count_common_entries(common)
+        except Exception as error:  # whatever it is, the body can be read without
+            self._forget(found, error)
+        else:
+            self._earlier = found if self._known else None
+
+    def _forget(self, earlier: RememberedRequest, error: Exception) -> None:
+        """Read a body as a whole, and no other one with this earlier request, which cannot be read with it."""
+        self._earlier = None
+        self._memory.remove(self._scope, earlier)
+        self._memory.report(error)
 
     def _is_compared(self, raw: bytes | bytearray) -> bool:
         """Whether a body is compared: it is not short, and of a large one a copy would be made."""
@@ -304,38 +341,66 @@ class CallerMemory:
         return self._marks
 
     def read_object(self, raw: bytes | bytearray) -> dict[str, Any] | None:
-        """Return the object that a body is, in whose lists the first object is a `FirstEntry`.
+        """Return the object that a body is, in whose lists the first object is a `FirstEntry`. It is remembered only
+        once it is accepted: `remember` or `refuse` follows.
 
         None if it must be read as a whole: it is short or large, is not valid JSON, or has no conversation.
         """
         if not self._is_compared(raw):
             return None
         self.compare(raw)
-        earlier, data = self._earlier, bytes(raw)
-        if earlier is not None:
-            try:
-                body, request, remembered = earlier.read_after(self._known, data)
-            except (ValueError, msgspec.DecodeError, RecursionError):
-                self._earlier = earlier = None
-        if earlier is None:
-            remembered = 0
-            try:
-                body = from_json(data, cache_strings="keys")
-            except ValueError:
-                return None
-            field = _find_conversation(body)
-            if field is None:
-                return None
-            body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
-            request = RememberedRequest(data, field, body, marks=self._marks)
+        data = bytes(raw)
+        found = self._read_after(data) or self._read_whole(data)
+        if found is None:
+            return None
+        body, request, remembered = found
         if self._memory.is_too_large(request.size):
             self._memory.count(0, len(raw))
+            self._earlier = None
             return {name: _make_plain(value) for name, value in body.items()}
-        repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_MESSAGES
-        self._memory.add(self._scope, request, earlier if repeated else None)
         self._memory.count(remembered, len(raw) - remembered)
-        self.conversation = request.conversation
+        self.conversation, self._read = request.conversation, request
+        self._found = [(first, first.found.copy()) for first in request.list_first()]
         return body
+
+    def _read_after(self, data: bytes) -> _Read | None:
+        """Read a body that goes on with an earlier request; None if it does not."""
+        earlier = self._earlier
+        if earlier is None:
+            return None
+        try:
+            return earlier.read_after(self._known, data)
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            self._earlier = None  # it is not valid, or the beginning of both is not that of the conversation
+        except Exception as error:  # whatever it is, the body can be read without
+            self._forget(earlier, error)
+        return None
+
+    def _read_whole(self, data: bytes) -> _Read | None:
+        try:
+            body = read_json(data)
+        except ValueError:
+            return None
+        field = _find_conversation(body)
+        if field is None:
+            return None
+        body |= {name: _make_entries(body[name]) for name in (field, *_OTHER_LISTS) if name in body}
+        return body, RememberedRequest(data, field, body, marks=self._marks), 0
+
+    def remember(self) -> None:
+        """Remember the request that was read: it is accepted."""
+        request, earlier = self._read, self._earlier
+        self._read, self._found, self._compared, self._earlier = None, [], None, None
+        if request is not None:
+            repeated = earlier is not None and self._known >= len(earlier.entries) - CHANGED_MESSAGES
+            self._memory.add(self._scope, request, earlier if repeated else None)
+
+    def refuse(self) -> None:
+        """Leave nothing of the request that was read, if it is not remembered: what was found out about its lists goes,
+        and what had been known of them comes back."""
+        found, self._read, self._found, self._compared, self._earlier = self._found, None, [], None, None
+        for first, before in found:
+            first.found = before
 
 
 def _find_conversation(body: Any) -> str | None:
@@ -373,7 +438,7 @@ def _count_held(size: int, marks: bytes | bytearray) -> int:
 
 def _read_entry(raw: bytes) -> Any:
     """Read an entry of a list of the body. The brackets count for the depth, which is limited from the outside."""
-    return from_json(b"[[%b]]" % raw, cache_strings="keys")[0][0]
+    return read_json(b"[[%b]]" % raw)[0][0]
 
 
 def _make_entries(value: Any) -> Any:

@@ -154,6 +154,11 @@ class _Requests:
             "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
             ("remembered",),
         )
+        self.memory_failures = registry.add_counter(
+            "parley_request_memory_failures_total",
+            "Request bodies that were read as a whole because what was remembered for them could not be used.",
+            ("error",),
+        )
 
 
 class _Replies:
@@ -369,6 +374,10 @@ class Metrics:
         """Count the bytes of a request body. It may be called in any thread."""
         self._requests.bytes["true",].inc(remembered)
         self._requests.bytes["false",].inc(new)
+
+    def count_memory_failure(self, error: str) -> None:
+        """Count a request body that was read as a whole after this error. It may be called in any thread."""
+        self._requests.memory_failures[error,].inc()
 
     def count_tool_server_start(self, server: str) -> None:
         self._tools.server_starts[server,].inc()

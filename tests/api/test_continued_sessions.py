@@ -15,11 +15,11 @@ import httpx
 import pytest
 from agent_bodies import WRITERS, make_conversation
 from app.formats.request_memory import RequestMemory
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.each_case import each_case
-from tests.effort import examples
+from tests.effort import LONG
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 from tests.session_edits import EDITS, FORMS, Edit, Json, edit, find_entries, write_body
 from tests.upstream.messages.replies import start, stop, text, write_stream
@@ -136,14 +136,17 @@ def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Observe
     with ExitStack() as stack:
         continued = Observed(stack, None, folder / "continued")
         yield continued, Observed(stack, continued.running.loop, folder / "fresh")
+        if LONG:
+            print(f"{next(PAIRS)} pairs of answers were compared")
 
 
 NUMBERS = count()
+PAIRS = count()
 
 
 @pytest.mark.parametrize("path", PATHS)
 @given(model=st.integers(0, len(MODELS) - 1), form=FORM, steps=STEPS, without_memory=st.booleans())
-@examples(20)
+@settings(max_examples=1300 if LONG else 20, deadline=None)
 def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
     gateways: tuple[Observed, Observed],
     path: str,
@@ -167,6 +170,7 @@ def test_a_continued_session_is_sent_and_answered_as_by_a_fresh_gateway(
             fresh.remember_nothing()
         else:
             fresh.forget()
+        next(PAIRS)
         assert continued.send(path, raw, headers) == fresh.send(path, raw, headers)
     assert continued.read_keys() == fresh.read_keys()
 

@@ -1,9 +1,26 @@
 """What was made of a conversation is found again by what it was made of."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
-from app.chat.known_conversation import MAX_KEPT, KnownConversation, add_up
+import pytest
+from app.chat.known_conversation import MAX_KEPT, KnownConversation, add_up, begins_with, is_same, make_once
+from app.chat.messages import Message, Reasoning, Text, Tool, ToolCall
+
+from tests.each_case import each_case
+
+CALL = ToolCall("f", "{}", "c", path="a")
+DIFFERENT: list[Any] = [
+    *(1, 1.0, True, "1", b"1", 0, 0.0, -0.0, False, None, "", b"", (), [], {}),
+    *([1], [1.0], [True], (1,), [1, 2], [[1]], [[True]], [{"a": 0.0}], [{"a": -0.0}]),
+    *({"a": 1}, {"a": True}, {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": {"b": 1, "c": 2}}, {"a": {"c": 2, "b": 1}}),
+    *(Text("a"), Reasoning("a"), Message("user", (Text("a"),)), Message("user", (Reasoning("a"),))),
+    *(CALL, ToolCall("f", "{}", "c", path="b"), ToolCall("f", "{}", "c", path="a", awaits_approval=True)),
+    *(Tool("f", {"x": 1}), Tool("f", {"x": True}), Tool("f", {"x": 1}, custom=True)),
+    *(object(), float("inf"), 2**70),
+]
+"""Many of them are equal for Python."""
 
 
 def test_what_was_kept_is_found_by_all_that_begin_alike() -> None:
@@ -15,6 +32,51 @@ def test_what_was_kept_is_found_by_all_that_begin_alike() -> None:
     assert known.find("what", (1, 3, 3)) is None
     assert known.find("what", (1,)) is None
     assert known.find("else", (1, 2)) is None
+
+
+@each_case("place", range(len(DIFFERENT)), ids=lambda place: repr(DIFFERENT[place]))
+def test_only_the_same_value_is_the_same(place: int) -> None:
+    assert [is_same(DIFFERENT[place], other) for other in DIFFERENT] == [
+        other == place for other in range(len(DIFFERENT))
+    ]
+
+
+def test_a_copy_is_the_same() -> None:
+    for value in DIFFERENT:
+        if type(value) is not object:
+            assert is_same(copy.deepcopy(value), value)
+    assert not is_same(object(), object())
+
+
+@each_case(
+    ("given", "beginning", "begins"),
+    [
+        ((1, 2), (), True),
+        ((), (1,), False),
+        ((1, 2), (1, 2, 3), False),
+        ((1, 2, 3), (1, 2), True),
+        ((1, True, 3), (1, 1), False),
+        ((1, [2]), (1, [2]), True),
+        ((True, 2), (1, 2), False),
+        (b"ab", b"a", True),
+        (b"ab", b"b", False),
+        ((97, 98), b"a", False),
+        (b"ab", (97,), False),
+    ],
+)
+def test_a_list_begins_with_another_one_if_its_first_entries_are_the_same(
+    given: Sequence[Any], beginning: Sequence[Any], begins: bool
+) -> None:
+    assert begins_with(given, beginning) is begins
+
+
+@pytest.mark.parametrize("changed", [{"x": True}, {"x": 1.0}, {"x": 1, "y": 2}])
+def test_what_was_made_of_an_equal_list_is_made_again(changed: dict[str, Any]) -> None:
+    known, given = KnownConversation(), [{"x": 1}] if len(changed) == 1 else [{"y": 2, "x": 1}]
+    assert make_once("what", lambda: "first", given, known) == "first"
+    assert make_once("what", lambda: "again", copy.deepcopy(given), known) == "first"
+    assert make_once("what", lambda: "second", [changed], known) == "second"
+    assert known.find_whole("what", [changed, 1]) is None
 
 
 def test_the_last_of_a_kind_is_kept() -> None:

@@ -3,6 +3,7 @@
 import pytest
 from app.errors import BadRequest, InvalidInput
 from app.formats.json_object import invalid_json, parse_object
+from app.formats.request_limits import MAX_WARNINGS
 
 from tests.each_case import each_case
 
@@ -34,7 +35,7 @@ def test_the_object_of_a_body_is_read() -> None:
         (b'{"a": 1', f"{NOT_JSON}it ends inside an object at line 1, column 7"),
         (b"{a: 1}", f"{NOT_JSON}a key must be a string in double quotes at line 1, column 2"),
         (b'{"a": True}', f"{NOT_JSON}`True` is Python: write true (json.dumps writes JSON) at line 1, column 7"),
-        (b'{"a":\n None}', f"{NOT_JSON}`None` is Python: write null (json.dumps writes JSON) at line 2, column 3"),
+        (b'{"a":\n None}', f"{NOT_JSON}`None` is Python: write null (json.dumps writes JSON) at line 2, column 2"),
         (b'{"a": nope}', f"{NOT_JSON}expected true, false or null at line 1, column 8"),
         (b"{\"a\": 'b'}", f"{NOT_JSON}a text must be in double quotes at line 1, column 7"),
         (b'{"a": // b\n1}', f"{NOT_JSON}JSON has no comments at line 1, column 7"),
@@ -46,6 +47,45 @@ def test_a_body_that_is_no_object_gives_the_reason_and_its_place(raw: bytes, mes
     with pytest.raises(BadRequest) as refused:
         parse_object(raw)
     assert str(refused.value) == message
+
+
+@each_case(
+    ("raw", "paths"),
+    [
+        (b'{"a": NaN}', ["a"]),
+        (b'{"a": {"b c": [1, -Infinity, {"d": Infinity}]}, "e": NaN}', ['a["b c"][1]', 'a["b c"][2].d', "e"]),
+        (b"[NaN]", ["[0]"]),
+        (b"NaN", [""]),
+    ],
+)
+def test_a_number_that_json_does_not_have_is_refused_with_its_place(raw: bytes, paths: list[str]) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_object(raw)
+    assert [violation.path for violation in refused.value.violations] == paths
+    assert {violation.message for violation in refused.value.violations} == {"must be a finite number"}
+
+
+def test_not_all_of_many_numbers_that_json_does_not_have_are_listed() -> None:
+    with pytest.raises(InvalidInput) as refused:
+        parse_object(b'{"a": [%b1]}' % (b"NaN, " * 10_000))
+    assert len(refused.value.violations) == MAX_WARNINGS
+
+
+@each_case(
+    ("raw", "problem"),
+    [
+        (b'{"a": NaN, b}', "JSON has no `NaN`: write a number or null (Python: json.dumps with allow_nan=False)"),
+        (
+            b'{"a": -Infinity',
+            "JSON has no `-Infinity`: write a number or null (Python: json.dumps with allow_nan=False)",
+        ),
+        (b'{"a": "NaN", "b": -x}', "invalid number"),
+    ],
+)
+def test_a_body_that_is_no_json_for_another_reason_too_says_what_comes_first(raw: bytes, problem: str) -> None:
+    with pytest.raises(BadRequest, match="not valid JSON") as refused:
+        parse_object(raw)
+    assert problem in refused.value.message
 
 
 def test_a_body_that_is_nested_too_deeply_may_be_valid() -> None:

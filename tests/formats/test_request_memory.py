@@ -1,5 +1,6 @@
 """What is remembered of requests changes nothing of how they are read, and no caller finds what another one sent."""
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 from agent_bodies import WRITERS, make_conversation
 from app.chat.known_conversation import CHANGED_MESSAGES
+from app.errors import ParleyError
 from app.formats.anthropic.body import parse_count_tokens_body, parse_messages_body
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
+from app.formats.json_object import parse_object
 from app.formats.openai.body import parse_completions_body
 from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import (
@@ -19,6 +22,7 @@ from app.formats.request_memory import (
     MIN_BYTES,
     CallerMemory,
     FirstEntry,
+    RememberedRequest,
     RequestMemory,
     count_common,
     keep,
@@ -43,6 +47,18 @@ PARSERS: dict[str, Callable[..., Any]] = {
 MAX_BYTES = 64 * 1024 * 1024
 
 
+def parse_and_remember(path: str, raw: bytes, memory: RequestMemory, limits: RequestLimits = LIMITS) -> Any:
+    """Parse a body as an endpoint does, which remembers it if it is accepted."""
+    opened = memory.open("a")
+    parsed = PARSERS[path](raw, limits, opened)
+    assert opened is not None
+    if isinstance(parsed, RejectedRequest):
+        opened.refuse()
+    else:
+        opened.remember()
+    return parsed
+
+
 def describe(parsed: Any) -> Any:
     """Return all that was read, or every word of the error."""
     if isinstance(parsed, RejectedRequest):
@@ -57,12 +73,12 @@ def describe(parsed: Any) -> Any:
 @examples(30)
 @given(edits=st.lists(EDITS, min_size=1, max_size=4))
 def test_a_session_is_read_as_by_a_gateway_that_remembers_nothing(path: str, edits: list[list[Edit]]) -> None:
-    parse, body, whole = PARSERS[path], write_body(path, 4, 3), write_body(path, 8, 3)
+    body, whole = write_body(path, 4, 3), write_body(path, 8, 3)
     memory = RequestMemory(MAX_BYTES)
     for number, each in enumerate(edits):
         raw = json.dumps(body).encode()
         for _ in range(2):
-            assert describe(parse(raw, LIMITS, memory.open("a"))) == describe(parse(raw, LIMITS, None))
+            assert describe(parse_and_remember(path, raw, memory)) == describe(PARSERS[path](raw, LIMITS, None))
         for kind, first, second in each:
             edit(body, whole, kind, first, second + number)
 
@@ -75,7 +91,7 @@ def test_a_continued_session_is_remembered_but_for_its_end(path: str) -> None:
     conversation = make_conversation(21, 10)
     bodies = [write(conversation.until(rounds), "m") for rounds in (20, 21)]
     for raw in bodies:
-        PARSERS[path](raw, LIMITS_OF_LONG, memory.open("a"))
+        parse_and_remember(path, raw, memory, LIMITS_OF_LONG)
 
     assert counted[0] == (0, len(bodies[0]))
     remembered, new = counted[1]
@@ -91,6 +107,7 @@ def read(memory: RequestMemory, scope: str, body: dict[str, Any]) -> dict[str, A
     assert isinstance(opened, CallerMemory)
     found = opened.read_object(json.dumps(body).encode())
     assert found is not None
+    opened.remember()
     return found
 
 
@@ -166,6 +183,7 @@ def test_entries_are_found_however_the_body_is_written(write: Callable[[Any], st
         assert opened is not None
         known = opened.compare(raw)
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
         assert known == 0 if last == 10 else known > len(json.dumps(FILL))
 
 
@@ -187,6 +205,7 @@ def test_a_conversation_that_another_one_replaces_is_not_continued(after: str) -
         assert opened is not None
         expected = json.loads(raw)
         found = opened.read_object(raw)
+        opened.remember()
         assert found == expected if expected["messages"] not in ("no list", []) else found in (None, expected)
 
 
@@ -198,6 +217,7 @@ def test_a_list_of_the_same_text_elsewhere_is_not_taken_for_the_conversation() -
         opened = memory.open("a")
         assert opened is not None
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
 
 
 def test_tools_are_remembered_as_long_as_they_stay_the_same() -> None:
@@ -277,6 +297,7 @@ def test_marks_that_move_on_leave_the_rest_of_the_conversation_known() -> None:
         raw = WRITERS["/v1/messages"](make_conversation(rounds, 0), "m")
         known.append(opened.compare(raw) / len(raw))
         assert isinstance(parse_messages_body(raw, LIMITS_OF_LONG, opened), ParsedRequest)
+        opened.remember()
     assert known[0] == 0
     assert min(known[1:]) > 0.6
 
@@ -333,6 +354,7 @@ def test_a_body_whose_conversation_cannot_be_found_is_read_as_a_whole() -> None:
         assert opened is not None
         assert opened.compare(written) == 0
         assert opened.read_object(written) == LONG
+        opened.remember()
 
 
 def test_a_request_whose_marks_were_found_takes_as_much_memory_as_any_other() -> None:
@@ -345,6 +367,7 @@ def test_a_request_whose_marks_were_found_takes_as_much_memory_as_any_other() ->
         if finds_marks:
             assert len(opened.find_marks(raw)) == sum(map(raw.count, (b",", b"{", b"[")))
         assert opened.read_object(raw) == json.loads(raw)
+        opened.remember()
         found, _ = memory.find("a", raw)
         assert found is not None
         sizes.append(found.size)
@@ -367,7 +390,8 @@ def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() ->
     valid: dict[str, Any] = {"model": "m", "messages": [FILL, *[{"role": "user", "content": "x"}] * 20]}
     for body in (valid, {**valid, "messages": [*valid["messages"], {"role": "nobody", "content": 7}]}):
         raw = json.dumps(body).encode()
-        with_memory, without = (parse_completions_body(raw, LIMITS, one) for one in (memory.open("a"), None))
+        with_memory = parse_and_remember("/v1/chat/completions", raw, memory)
+        without = parse_completions_body(raw, LIMITS)
         assert describe(with_memory) == describe(without)
     assert isinstance(with_memory, RejectedRequest)
 
@@ -375,6 +399,158 @@ def test_what_is_invalid_after_a_known_beginning_is_refused_as_in_the_whole() ->
 def test_a_request_that_is_not_remembered_has_plain_objects() -> None:
     memory = RequestMemory(8 * 1024 * 1024)
     dense = {"role": "user", "content": [{}] * MIN_BYTES}
-    body = read(memory, "a", {"messages": [dense], "model": "m", "tools": [{"name": "a"}]})
-    assert {type(one) for one in (*body["messages"], *body["tools"])} == {dict}
-    assert body["model"] == "m"
+    given = {
+        "messages": [dense, {"role": "user", "content": "x"}, "y"],
+        "model": "m",
+        "tools": [{"name": "a"}, {"b": 1}],
+    }
+    body = read(memory, "a", given)
+    assert body == given
+    assert {type(one) for one in (*body["messages"][:2], *body["tools"])} == {dict}
+
+
+def test_a_refused_request_leaves_nothing_behind() -> None:
+    memory, entries = RequestMemory(MAX_BYTES), [FILL, *[{"role": "user", "content": "x"}] * 20]
+    raw = json.dumps({"model": "m", "messages": entries, "temperature": "hot"}).encode()
+    for _ in range(2):
+        assert isinstance(parse_and_remember("/v1/chat/completions", raw, memory), RejectedRequest)
+        assert memory.find("a", raw) == (None, 0)
+
+
+def test_what_was_known_before_a_refused_request_is_known_after_it() -> None:
+    memory = RequestMemory(MAX_BYTES)
+    entries = [FILL, *[{"role": "user", "content": f"{number}"} for number in range(20)]]
+    parse_and_remember("/v1/messages", json.dumps(write_messages(entries)).encode(), memory)
+    known = read_first_states(memory)
+    for number in range(3 * MAX_STATES):
+        more = [{"role": "user", "content": f"more {number}"}] * (number + 1)
+        raw = json.dumps(write_messages([*entries, *more], temperature="hot")).encode()
+        assert isinstance(parse_and_remember("/v1/messages", raw, memory), RejectedRequest)
+    assert known and read_first_states(memory) == known
+
+
+def write_messages(entries: list[Any], **fields: Any) -> dict[str, Any]:
+    return {"model": "m", "max_tokens": 9, "messages": entries, **fields}
+
+
+def read_first_states(memory: RequestMemory) -> dict[Any, list[int]]:
+    """Return the states of the only request of a caller, by what they were kept for, as the ids of the objects."""
+    [request] = memory._requests["a"].values()
+    return {what: [id(kept) for kept in states] for what, states in request.entries[0].found.items()}
+
+
+def test_a_refused_request_is_freed_without_the_garbage_collector() -> None:
+    memory, entries = RequestMemory(MAX_BYTES), [FILL, *[{"role": "user", "content": "x"}] * 20]
+    raw = json.dumps(write_messages(entries, temperature="hot")).encode()
+    parse_and_remember("/v1/messages", raw, memory)
+    gc.collect()
+    gc.disable()
+    try:
+        parse_and_remember("/v1/messages", raw, memory)
+        assert gc.collect() < 20  # it has more messages than that
+    finally:
+        gc.enable()
+
+
+class Broken(RememberedRequest):
+    """What is remembered is of no use."""
+
+    def __init__(self, request: RememberedRequest, method: str) -> None:
+        super().__init__(request.raw, request.field, {request.field: request.entries})
+        self.method = method
+
+    def find_places(self) -> Any:
+        self._fail("find_places")
+        return super().find_places()
+
+    def read_after(self, count: int, raw: bytes) -> Any:
+        self._fail("read_after")
+        return super().read_after(count, raw)
+
+    def _fail(self, method: str) -> None:
+        if method == self.method:
+            raise KeyError(f"content of the body in {method}")
+
+
+@pytest.mark.parametrize("method", ["find_places", "read_after"])
+def test_a_body_is_read_as_a_whole_where_what_is_remembered_cannot_be_used(method: str) -> None:
+    failures: list[Exception] = []
+    memory = RequestMemory(MAX_BYTES, report=failures.append)
+    read(memory, "a", LONG)
+    [request] = memory._requests["a"].values()
+    memory.remove("a", request)
+    memory.add("a", Broken(request, method))
+    longer = {"messages": [*LONG["messages"], {"role": "user", "content": "y"}]}
+
+    assert read(memory, "a", longer) == longer
+    assert [type(error) for error in failures] == [KeyError]
+    [other] = memory._requests["a"].values()
+    assert type(other) is RememberedRequest
+    assert read(memory, "a", longer)["messages"][1] is other.entries[1]
+    assert len(failures) == 1
+
+
+MUTATED = st.lists(
+    st.tuples(
+        st.integers(0, 400),
+        st.integers(0, 3),
+        st.sampled_from(
+            [
+                *(b"NaN", b"-Infinity", b"1e999", b"-0", b"9" * 30, b"9" * 5000, b"01", b"1.", b"\\ud800", b"\\udc00"),
+                *(
+                    b"\xff",
+                    b"\xed\xa0\x80",
+                    b"\xef\xbb\xbf",
+                    b"\x00",
+                    b"\x01",
+                    b"\\x",
+                    b"\\u12",
+                    b"[",
+                    b"]",
+                    b"{",
+                    b"}",
+                ),
+                *(b",", b":", b'"', b'"a":1,', b'"messages":[],', b"[" * 210 + b"]" * 210, b"\n ", b"\xc2\xa0", b""),
+            ]
+        ),
+    ),
+    max_size=3,
+)
+"""Where something is put, how many bytes it replaces, and what it is."""
+
+
+@examples(60)
+@given(changes=MUTATED)
+def test_a_body_that_goes_on_is_read_or_refused_as_a_whole_one(changes: list[tuple[int, int, bytes]]) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    tools = [{"name": "f", "parameters": {"x": 1.5}}]
+    read(memory, "a", {**LONG, "tools": tools})
+    raw = json.dumps({"messages": [*LONG["messages"], {"content": ["y", {"z": None}]}], "tools": tools}).encode()
+    start = raw.index(b'"x"}')
+    for place, size, text in changes:
+        at = start + place % (len(raw) - start)
+        raw = raw[:at] + text + raw[at + size :]
+
+    assert read_or_refuse(raw, memory.open("a")) == read_or_refuse(raw, None)
+
+
+def read_or_refuse(raw: bytes, opened: CallerMemory | None) -> str:
+    try:
+        return repr(parse_object(raw, opened))
+    except ParleyError as error:
+        return repr(error.to_dict("r"))
+
+
+@pytest.mark.parametrize("place", ["messages", "tools", "x"])
+def test_an_entry_may_be_nested_as_deeply_as_in_a_whole_body(place: str) -> None:
+    memory = RequestMemory(MAX_BYTES)
+    read(memory, "a", LONG)
+    found = set()
+    for depth in range(190, 205):
+        nested = b"[" * depth + b"]" * depth
+        entry = b',{"x":%b}' % nested if place == "messages" else b""
+        other = b',"%b":%b' % (place.encode(), nested) if place != "messages" else b""
+        raw = json.dumps(LONG).encode()[:-2] + entry + b"]" + other + b"}"
+        assert read_or_refuse(raw, memory.open("a")) == read_or_refuse(raw, None)
+        found.add("nested too deeply" in read_or_refuse(raw, None))
+    assert found == {True, False}

@@ -29,6 +29,7 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     metrics.observe_tool_call(ToolCallSummary("c", "wx", "now", "ok", 3, 5))
     metrics.count_tool_server_start("wx")
     metrics.count_request_bytes(1, 1)
+    metrics.count_memory_failure("KeyError")
     metrics.observe_plain_request("/healthz", 200, None)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (

@@ -32,7 +32,7 @@ from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplyS
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
-from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory, map_entries
 from app.formats.server_asks import make_server_tools
 from app.openai_messages.grouping import find_call_violations
@@ -116,6 +116,7 @@ _NOT_PASSED = {
 }
 _PASSED = frozenset(set(GenerateCfg.model_fields) - _NOT_PASSED)
 """Parameters of `generate_cfg` that clients put at the top level of the body (`extra_body` of the SDKs)."""
+_TYPED = MessagesRequest.model_fields.keys() | _PASSED
 _KNOWN = frozenset(MessagesRequest.model_fields) | _DROPPED | _PASSED | {"chat_template_kwargs", "response_format"}
 _OTHER_NAMES = {
     "max_completion_tokens": "max_tokens",
@@ -238,16 +239,7 @@ def _parse_request(
     tools, tool_violations, warnings = parse_tools(functions)
     warnings += asks.warnings
     violations += [*system.violations, *parsed.violations, *tool_violations, *asks.violations]
-    for field in (
-        "messages",
-        "system",
-        "tools",
-        "mcp_servers",
-        "output_config",
-        "output_format",
-        "chat_template_kwargs",
-    ):
-        violations += find_invalid_values(body.get(field), names.get(field, field), limits.max_nesting)
+    violations += find_invalid_fields(body, names, _TYPED, limits.max_nesting)
     if head is None:
         raise InvalidInput(violations)
     violations += check_tool_choice(head.tool_choice, tools, asks.asks)

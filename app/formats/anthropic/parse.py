@@ -27,7 +27,7 @@ from app.formats.anthropic.plain import (
 )
 from app.formats.base import Options, ParsedMessages, make_summary
 from app.formats.entry_schemas import EntrySchema, validate_rest
-from app.formats.request_memory import keep, list_places, resume
+from app.formats.request_memory import keep, list_places, recall, resume
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -79,6 +79,10 @@ def parse_system(value: str | list[Any] | None, path: str) -> ParsedMessages:
         return ParsedMessages(())
     if isinstance(value, str):
         return ParsedMessages((Message("system", (Text(value),), path=path),))
+    return recall(value, (parse_system, path), lambda: _parse_system_blocks(value, path))
+
+
+def _parse_system_blocks(value: list[Any], path: str) -> ParsedMessages:
     try:
         blocks = _system_adapter.validate_python(value)
     except ValidationError as error:

@@ -33,7 +33,7 @@ from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
-from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
+from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
@@ -110,8 +110,6 @@ _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
 _LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
-_OPEN_FIELDS = ("input", "tools", "tool_choice", "text", "response_format", "chat_template_kwargs", "logit_bias")
-"""The fields whose values no type describes."""
 
 
 _QUESTION = {"type": "message", "role": "user", "content": _SUMMARIZE}
@@ -149,6 +147,7 @@ class ResponsesBody(BaseModel):
     """An extension of Parley: how to use the cache."""
 
 
+_TYPED = ResponsesBody.model_fields.keys() | _PASSED | {"max_output_tokens"}
 _CALLER_FIELDS = ("prompt_cache_key", "safety_identifier", "user")
 
 
@@ -236,10 +235,7 @@ class _BodyReader:
         params = self._read_params(settings, tools, compacts)
         self._find_unknown_fields()
         parsed = self._parse_conversation(context, [*items[:-1], _QUESTION] if compacts else items, tools)
-        for field in _OPEN_FIELDS:
-            self._violations += find_invalid_values(
-                self._body.get(field), self._names.get(field, field), self._limits.max_nesting
-            )
+        self._violations += find_invalid_fields(self._body, self._names, _TYPED, self._limits.max_nesting)
         if self._violations or head is None:
             if tools.tools and not parsed.violations:
                 self._violations += find_call_violations(parsed.messages)

@@ -205,6 +205,8 @@ class UsualDecoder(ABC, Generic[V, T_co]):
             kind = one.lastgroup
             assert kind is not None
             if one[kind] != before[kind]:
+                if kind != _TEXT and one[kind] == _PROBES[kind]:
+                    return  # the probe would be the same event, whether or not this value is read
                 start, end = one.span(kind)
                 kinds.append(kind)
                 parts.append(data[place:start])

@@ -29,6 +29,12 @@ MESSAGES = [{"role": "user", "content": "Hi"}]
             {"max_tokens": 5, "thinking": {"type": "adaptive"}, "output_config": {"effort": "low", "format": 1}},
             0,
         ),
+        (
+            {"max_tokens": 5, "output_config": {"effort": "max"}},
+            {"reasoning_effort": "low"},
+            {"max_tokens": 5, "thinking": {"type": "adaptive"}, "output_config": {"effort": "max"}},
+            0,
+        ),
         ({"max_tokens": 5}, {"thinking_budget": 2000}, {"max_tokens": 5}, 1),
         ({"max_tokens": 5, "thinking": 1}, {"enable_thinking": True}, {"max_tokens": 5, "thinking": 1}, 0),
         ({"max_tokens": 5, "cache": "off", "seed": 1, "future": 2}, {}, {"max_tokens": 5, "future": 2}, 1),

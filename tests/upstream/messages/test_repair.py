@@ -27,7 +27,7 @@ HISTORY = [
 
 
 def body(*messages: Json, **fields: Any) -> Json:
-    return {"model": "m", "messages": list(messages), **fields}
+    return {"model": "m", "messages": list(messages)} | fields
 
 
 def test_thinking_goes_and_a_message_that_is_only_a_thought_with_it() -> None:
@@ -42,6 +42,8 @@ def test_thinking_with_a_budget_goes_where_the_server_demands_a_thought() -> Non
 
 def test_a_body_without_thoughts_or_whose_caller_wants_the_refusal_is_left_alone() -> None:
     assert strip_reasoning(body({"role": "user", "content": "x"})) is None
+    assert strip_reasoning(body({"role": "assistant", "content": "x"}, {"role": "assistant", "content": []})) is None
+    assert strip_reasoning(body({"role": "assistant", "content": [CALL]}, RESULT, thinking={"type": "enabled"})) is None
     binding = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "error"}}
     assert strip_reasoning(body({"role": "assistant", "content": [THOUGHT]}, thinking=binding)) is None
 
@@ -68,6 +70,16 @@ def test_a_refused_signature_is_sent_once_more_without_it_and_a_warning(message:
     assert answered.status == 200
     assert [b"thinking" in request.content for request in server.requests] == [True, False]
     assert "cannot verify" in json.dumps(answered.json)
+
+
+def test_a_body_from_which_nothing_can_be_taken_is_not_sent_again() -> None:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": REFUSALS[0]}}
+    server = ModelServer(lambda _: httpx.Response(400, json=error))
+    asked: list[Json] = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CALL]}, RESULT]
+    tools = [{"name": "f", "input_schema": {"type": "object"}}]
+    with Running(SETTINGS, server) as gateway:
+        answered = gateway.post("/v1/messages", body(*asked, model="anthropic", max_tokens=9, tools=tools))
+    assert (answered.status, len(server.requests)) == (400, 1)
 
 
 def test_another_refusal_is_not_repaired() -> None:

@@ -172,6 +172,15 @@ def test_only_a_delta_of_a_known_place_is_found_to_be_like_others(fields: Json, 
         assert not isinstance(found, RepeatedEvent) or found.get_json() == data
 
 
+def test_a_value_that_is_the_probe_itself_says_nothing_of_others() -> None:
+    decoder = EventDecoder(decode)
+    for number in range(2 * MIN_WAIT):
+        place = "another" if number == MIN_WAIT - 1 else f"id{number}"
+        event = {"type": "response.output_text.delta", "item_id": place, "delta": f"t{number}"}
+        found = decoder.decode(json.dumps(event).encode())
+        assert isinstance(found, ResponseEvent) and found.item_id == place
+
+
 def test_json_that_is_no_object_is_like_nothing() -> None:
     decoder = EventDecoder(decode)
     assert [decoder.decode(b'[{"delta":"%d"}]' % number) for number in range(9)] == [None] * 9

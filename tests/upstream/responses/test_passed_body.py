@@ -26,6 +26,10 @@ def build(body: dict[str, Any], params: dict[str, Any], profile: Any = OTHER) ->
         ({"reasoning": {"summary": "auto"}}, {"enable_thinking": False})
         + ({"reasoning": {"effort": "none", "summary": "auto"}}, 0),
         ({"reasoning": {"effort": "high"}}, {"reasoning_effort": "low"}, {"reasoning": {"effort": "high"}}, 0),
+        ({"reasoning": {"summary": "auto", "effort": "high"}}, {"enable_thinking": False})
+        + ({"reasoning": {"summary": "auto", "effort": "high"}}, 0),
+        ({"reasoning": {"effort": None}}, {"reasoning_effort": "low"}, {"reasoning": {"effort": None}}, 0),
+        ({"reasoning": "odd"}, {"reasoning_effort": "low"}, {"reasoning": "odd"}, 0),
         ({"cache": "off", "lang": "en", "future": 1}, {}, {"future": 1}, 1),
     ],
 )

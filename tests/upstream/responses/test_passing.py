@@ -219,6 +219,24 @@ def test_the_summary_that_the_client_asks_for_goes_before_that_of_the_profile(re
     assert json.loads(server.requests[0].content)["reasoning"] == sent
 
 
+@each_case(
+    ("given", "sent"),
+    [
+        ({}, {"effort": "low"}),
+        ({"reasoning": {"effort": "high"}}, {"effort": "high"}),
+        ({"reasoning": {"summary": "auto"}}, {"effort": "low", "summary": "auto"}),
+        ({"reasoning": {"effort": "none"}}, {"effort": "none"}),
+    ],
+)
+def test_the_effort_that_the_client_asks_for_goes_before_that_of_the_model(given: Json, sent: Json) -> None:
+    settings = SETTINGS | {"models": {"m": {"upstreams": ["s"], "defaults": {"reasoning_effort": "low"}}}}
+    server = serve(own_events())
+    with Running(settings, server) as gateway:
+        body = {"model": "m", "input": "Hi", "store": False, "unknown": 1, **given}
+        assert gateway.post("/v1/responses", body).status == 200
+    assert json.loads(server.requests[0].content)["reasoning"] == sent
+
+
 THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "Hm."}]}
 SAID: Json = {"type": "message", "role": "assistant", "content": "A"}
 
