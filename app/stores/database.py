@@ -44,7 +44,7 @@ class DatabaseStore:
         """The store does not close the database."""
         self._limits = limits or StoreLimits()
         self._worker = SqliteWorker[_Op]("state", functools.partial(run_batch, database), lambda: None)
-        self._eraser = Eraser(functools.partial(asyncio.to_thread, database.empty_log))
+        self._eraser = Eraser(lambda: asyncio.to_thread(database.empty_log))
         self._forgotten_at = 0.0
         self._closed = False
 
