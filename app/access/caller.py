@@ -10,6 +10,10 @@ from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
 
+_SEVERAL = (",", "@preset/")
+"""What is in a name by which a server chooses among several models: LiteLLM takes a list (docs.litellm.ai, "Fastest
+Response"), OpenRouter a preset (openrouter.ai/docs, "Presets"). No pattern with `*` allows those."""
+
 
 class ModelGlobs(Struct, frozen=True):
     """The models that a caller may use, as patterns of `fnmatch`: `qwen*`, `gpt-4o`. Case matters."""
@@ -22,8 +26,12 @@ class ModelGlobs(Struct, frozen=True):
 
     def match(self, *names: str) -> bool:
         """Whether a pattern matches one of the names by which the model is known."""
-        own = any(fnmatchcase(name, pattern) for name in names for pattern in self.patterns)
+        own = any(_matches(name, pattern) for name in names for pattern in self.patterns)
         return own and (self.within is None or self.within.match(*names))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) and (name == pattern or not any(part in name for part in _SEVERAL))
 
 
 class Caller(Struct, frozen=True):

@@ -98,9 +98,9 @@ def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
 def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
     fetched = name in _URLS
     if name in _ADDRESSES:
-        for place, one in _list_texts(value, path):
-            if "://" in one[:_MOST_BEFORE_SLASHES] and one[:5].lower() != "data:":
-                yield place, one
+        for where, text in _list_texts(value, path):
+            if "://" in text[:_MOST_BEFORE_SLASHES] and text[:5].lower() != "data:":
+                yield where, text
         return
     if not fetched and name not in _WITH_URLS and name not in _DATA:
         return

@@ -101,7 +101,7 @@ class PostgresDatabase:
             return int(version)
 
     def empty_log(self) -> bool:
-        """Whoever runs the server decides what its log and its dead rows keep."""
+        """Its operator decides how long its log and its dead rows are kept."""
         return True
 
     def close(self) -> None:
