@@ -54,6 +54,8 @@ from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
+from app.upstream.api import find_api
+from app.upstream.body_rights import make_body_check
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
@@ -142,6 +144,9 @@ def _choose_passing(
     if not speaking or (has_tools and conversation.server_tools is not None):
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
+        check = make_body_check(conversation, route.model, has_price=route.price is not None)
+        if check is not None:
+            check.check_choices(find_api(route.deployments[0].target.api))
         return replace(parsed, request=replace(conversation, passed=None)), False
     headers = read_passed_headers(request.scope)
     urls = find_body_urls(passed.body, conversation.known)

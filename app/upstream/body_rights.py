@@ -78,10 +78,8 @@ class BodyCheck(Struct, frozen=True):
         Raises Forbidden for what the caller may not choose; if the model has a price, no caller may choose another one.
         """
         rights = self.rights
-        restricted = rights is not None and rights.restricted
-        if restricted or self.has_price:
-            self._refuse_routes([keys for keys in self._find_routes(api) if keys[0] not in allowed])
-        if restricted:
+        self.check_choices(api, allowed)
+        if rights is not None and rights.restricted:
             sent = self.fields.keys() & body.keys()
             for name in sorted(sent.difference((self.own or api).fields, _PARAMS, allowed)):
                 self._forbid((name,), "is not known to be a field of this API", "it may not use all models", name)
@@ -90,6 +88,11 @@ class BodyCheck(Struct, frozen=True):
                 if name not in allowed and keys[0] not in allowed:
                     what = "names something in the operator's account at the model's server"
                     self._forbid(keys, what, "all callers share that", name)
+
+    def check_choices(self, api: Api, allowed: Sequence[str] = ()) -> None:
+        """Check that no field, sent or not, chooses a model, a provider or an address. Raises Forbidden."""
+        if self.has_price or (self.rights is not None and self.rights.restricted):
+            self._refuse_routes([keys for keys in self._find_routes(api) if keys[0] not in allowed])
 
     def _find_routes(self, api: Api) -> Iterator[_Keys]:
         """Yield what leads to each choice of a model, a provider or an address. A field that is not sent counts too,
