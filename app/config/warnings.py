@@ -54,7 +54,9 @@ def find_warnings(settings: Settings) -> Iterator[str]:
 
 def _may_limit_rates(settings: Settings) -> bool:
     """Whether there are limits that are not of spending, or an administrator can give a key some while workers run."""
-    rows = [settings.limits, *(one.limits for one in (*settings.models.values(), *settings.keys.values()))]
-    rows += [one.limits for one in (*settings.teams.values(), *settings.jwt.values())]
+    rows = [settings.limits, *(model.limits for model in settings.models.values())]
+    rows += [key.limits for key in settings.keys.values()]
+    rows += [team.limits for team in settings.teams.values()]
+    rows += [issuer.limits for issuer in settings.jwt.values()]
     rates = [(row.requests_per_minute, row.tokens_per_minute, row.concurrent_streams) for row in rows]
     return settings.has_admin or any(rate != (None, None, None) for rate in rates)
