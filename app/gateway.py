@@ -28,6 +28,7 @@ from app.errors import (
     BadRequest,
     CacheMiss,
     ContextTooLong,
+    Forbidden,
     InvalidInput,
     ParleyError,
     UnknownModel,
@@ -49,11 +50,12 @@ from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.beginning import divide
-from app.steps.media import MediaRequest, passed_url_requests
+from app.steps.media import MediaRequest, extra_url_requests, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
 from app.upstream.api import Api, find_api, is_deterministic
 from app.upstream.base_urls import BaseUrlCheck, has_no_such_path
+from app.upstream.body_rights import BodyCheck, make_body_check
 from app.upstream.catalog import MAX_AGE_AFTER_REFUSAL_SECONDS, MAX_SHOWN_NAME, Catalog, join_names, suggest_model
 from app.upstream.causes import WRONG_BASE_URL
 from app.upstream.http.client import UpstreamClient
@@ -171,6 +173,11 @@ class Gateway:
             raise UnknownModel(f"there is no model {_shorten_name(model)!r}{hint} (GET /v1/models lists them)", "model")
         return route
 
+    def find_name(self, model: str) -> str:
+        """Return the configured name of a model, which may be named by an alias."""
+        route = self._find_route(model)
+        return model if route is None else route.model
+
     def find_media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
         """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
         passed = request.passed
@@ -178,6 +185,8 @@ class Gateway:
         for deployment in route.deployments if passed is not None and passed.urls else ():
             if passed is not None and deployment.takes_body_of(passed.api):
                 checks |= {one: one for one in passed_url_requests(request, deployment.profile)}
+        if request.params.get("extra_body"):
+            checks |= {one: one for each in route.deployments for one in extra_url_requests(request, each.profile)}
         if not pipeline.has_media(request):
             return self._loader.check_urls(list(checks.values())) if checks else []
         request = _add_defaults(route, request)
@@ -267,14 +276,14 @@ class Gateway:
         if request.server_tools is not None:
             refuse_servers(request.server_tools.asks)
         original = request if route.has_fallbacks else None
+        check = make_body_check(request, route.model, has_price=route.price is not None)
         params = request.params
         if params or route.defaults or route.passages is not None:
-            route.check_params(params, request.paths.extra_body)
             request = _add_defaults(route, request)
             params = request.params
         error: ParleyError | None = None
         try:
-            bodies = self._build_all(route, request, media)
+            bodies = self._build_all(route, request, media, check)
         except ContextTooLong as too_long:
             if not route.fallbacks_on_context_length:
                 raise
@@ -303,21 +312,25 @@ class Gateway:
         )
 
     def _build_all(
-        self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment]
+        self,
+        route: ModelRoute,
+        request: ChatRequest,
+        media: Mapping[MediaRequest, Attachment],
+        check: BodyCheck | None,
     ) -> "list[tuple[Deployment, _BuiltBody]]":
         """Return the deployments that can serve the request, each with its body. Those with the same name of the model,
         the same profile and the same API share one. A deployment that must be sent old media as words is used only if
         all are such. Raises the first error if there are none."""
         deployments, hash_prefix = route.deployments, route.strategy in ("prefix", "session")
         if len(deployments) == 1:
-            return [(deployments[0], self._build(request, deployments[0], media))]
+            return [(deployments[0], self._build(request, deployments[0], media, check))]
         if pipeline.has_media(request):
             deployments = _prefer_accepting(request, deployments)
         built: dict[tuple[str, int, str], _BuiltBody | ParleyError] = {}
         for deployment in deployments:
             key = _make_body_key(deployment)
             if key not in built:
-                built[key] = _result_or_error(self._build, request, deployment, media, hash_prefix=hash_prefix)
+                built[key] = _result_or_error(self._build, request, deployment, media, check, hash_prefix=hash_prefix)
         return _keep_successes([(deployment, built[_make_body_key(deployment)]) for deployment in deployments])
 
     async def find(self, prepared: PreparedRequest, options: ReplyOptions) -> Found:
@@ -358,6 +371,7 @@ class Gateway:
         request: ChatRequest,
         deployment: Deployment,
         media: Mapping[MediaRequest, Attachment],
+        check: BodyCheck | None = None,
         *,
         hash_prefix: bool = False,
     ) -> "_BuiltBody":
@@ -369,13 +383,15 @@ class Gateway:
             if any(isinstance(media.get(one), Unreadable) for one in passed_url_requests(request, profile)):
                 why = "it has a URL that is not passed on to the model server"
             if why is None:
-                return self._build_passed(request, deployment, hash_prefix=hash_prefix)
+                return self._build_passed(request, deployment, check, hash_prefix=hash_prefix)
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
         api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
         rest = request if api.write_beginning is None else divide(request, profile, counter, api.write_beginning)
         prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
         body, option_warnings = api.build(prepared, deployment.model, profile)
+        if check is not None:
+            check.check(body, api, profile.allowed_fields)
         if passed is not None:
             speaks = "reads only a part of its API" if passed.api == deployment.target.api else "speaks another API"
             reason = why or f"the server {speaks}"
@@ -389,11 +405,15 @@ class Gateway:
             beginning=b"" if rest.before is None else rest.before.written,
         )
 
-    def _build_passed(self, request: ChatRequest, deployment: Deployment, *, hash_prefix: bool) -> "_BuiltBody":
+    def _build_passed(
+        self, request: ChatRequest, deployment: Deployment, check: BodyCheck | None, *, hash_prefix: bool
+    ) -> "_BuiltBody":
         """Build the client's own body for a server of the same API."""
         api = find_api(deployment.target.api)
         assert api.build_passed is not None and request.passed is not None
         body, warnings = api.build_passed(request, deployment.model, deployment.profile)
+        if check is not None:
+            check.check(body, api, deployment.profile.allowed_fields)
         return _BuiltBody(
             _encode_json(body),
             tuple(warnings),
@@ -456,8 +476,11 @@ class _BuiltBody:
 
 
 def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":
+    """Return the result or the error. What the caller may not do is refused for all servers alike: raises Forbidden."""
     try:
         return function(*args, **kwargs)
+    except Forbidden:
+        raise
     except ParleyError as error:
         return error
 

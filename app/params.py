@@ -5,6 +5,7 @@ An unknown key is an error that names the key; `extra_body` accepts any key.
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -227,26 +228,43 @@ _ROUTING_WORDS = frozenset(_ROUTING_NAME_WORDS.split())
 """A parameter of `extra_body` whose name has one of these words chooses a model, the server that answers for it, or an
 address: OpenRouter's `models`, `route` and `provider`, LiteLLM's `context_window_fallbacks` and `base_url`, Vercel's
 `providerOptions`, SGLang's `lora_path` and `bootstrap_host`, LM Studio's `draft_model`, TGI's `adapter_id`."""
-_PARAM_CONTAINERS = frozenset({"extra_body", "litellm_metadata", "metadata"})
-"""Objects in which LiteLLM reads such parameters too."""
+ROUTING_CONTAINERS = frozenset({"extra_body", "google", "litellm_metadata", "metadata", "nvext", "options"})
+"""Fields in which some servers read such parameters too: LiteLLM, Gemini, Dynamo, Ollama."""
+_SCHEMAS = frozenset({"input_schema", "json_schema", "parameters", "properties", "schema"})
+"""Fields whose names are the caller's own."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_JOINED_ROUTING_PARAMS = frozenset(name.replace("_", "") for name in _ROUTING_PARAMS) | {
+    *("baseurl", "draftmodel", "fallbackmodel", "fallbackmodels", "lorapath", "modelid", "modelname"),
+}
+"""Names whose words are not divided."""
 
 
+@lru_cache(maxsize=1024)
 def chooses_route(name: str) -> bool:
-    """Whether a parameter of `extra_body` chooses a model, the server that answers for it, or an address."""
-    return name in _ROUTING_PARAMS or any(word.lower() in _ROUTING_WORDS for word in _WORD.findall(name))
+    """Whether a parameter of `extra_body` chooses a model, the server that answers for it, or an address, in whichever
+    spelling: `api_base`, `apiBase`, `API-BASE`."""
+    if any(word.lower() in _ROUTING_WORDS for word in _WORD.findall(name)):
+        return True
+    joined = "".join(filter(str.isalnum, name)).lower()
+    return joined in _JOINED_ROUTING_PARAMS
 
 
-def find_routing_params(extra_body: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """Return the parameters that choose a model, the server that answers for it, or an address: for each the keys that
-    lead to it."""
-    found: list[tuple[str, ...]] = []
-    for name, value in extra_body.items():
-        if chooses_route(name):
-            found.append((name,))
-        elif name in _PARAM_CONTAINERS and isinstance(value, dict):
-            found += [(name, *keys) for keys in find_routing_params(value)]
-    return found
+def find_routing_params(fields: Any) -> list[tuple[str | int, ...]]:
+    """Return what chooses a model, the server that answers for it, or an address in a value of any nesting: for each
+    the keys that lead to it."""
+    found: list[tuple[str | int, ...]] = []
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), fields)]
+    while waiting:
+        keys, value = waiting.pop()
+        if isinstance(value, dict):
+            for name, inner in value.items():
+                if chooses_route(name):
+                    found.append((*keys, name))
+                elif name not in _SCHEMAS:
+                    waiting.append(((*keys, name), inner))
+        elif isinstance(value, list):
+            waiting += (((*keys, place), inner) for place, inner in enumerate(value))
+    return sorted(found, key=lambda path: [str(key) for key in path])
 
 
 _SYNONYMS = (

@@ -166,12 +166,16 @@ def test_of_the_parameters_of_known_servers_these_choose_a_model_or_an_address()
         ({"extra_body": {"models": [], "google": {"thinking_config": {}}}}, [("extra_body", "models")]),
         ({"metadata": {"tags": ["paid"], "session": "1"}}, [("metadata", "tags")]),
         ({"extra_body": {"extra_body": {"route": None}}}, [("extra_body", "extra_body", "route")]),
-        ({"metadata": "model", "guided_json": {"properties": {"model": {}}}, "chat_template_kwargs": {"model": 1}}, []),
+        ({"metadata": "model", "guided_json": {"properties": {"model": {}}}, "x": {"json_schema": {"model": 1}}}, []),
         ({"dry_base": 1.75, "portrait": 1, "remodel": 1, "posthost": 1}, []),
+        (
+            {"a": [{"b": {"Api-Base": 1}}], "apibase": 1, "MODELS": []},
+            [("MODELS",), ("a", 0, "b", "Api-Base"), ("apibase",)],
+        ),
     ],
 )
 def test_a_parameter_that_chooses_a_model_or_an_address_is_known_by_a_word_of_its_name(
-    extra_body: dict[str, Any], found: list[tuple[str, ...]]
+    extra_body: dict[str, Any], found: list[tuple[str | int, ...]]
 ) -> None:
     assert find_routing_params(extra_body) == found
 

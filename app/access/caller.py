@@ -1,17 +1,18 @@
 """`Caller`: who sent a request, and what this caller may do."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Any
 
 from msgspec import Struct
 
-from app.chat.messages import CHAT_PATHS
+from app.chat.messages import CallerRights
 from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
-from app.params import find_routing_params
-from app.validation.violations import json_path
+
+_SEVERAL = (",", "@preset/")
+"""What is in a name by which a server chooses among several models: LiteLLM takes a list (docs.litellm.ai, "Fastest
+Response"), OpenRouter a preset (openrouter.ai/docs, "Presets"). No pattern with `*` allows those."""
 
 
 class ModelGlobs(Struct, frozen=True):
@@ -25,8 +26,12 @@ class ModelGlobs(Struct, frozen=True):
 
     def match(self, *names: str) -> bool:
         """Whether a pattern matches one of the names by which the model is known."""
-        own = any(fnmatchcase(name, pattern) for name in names for pattern in self.patterns)
+        own = any(_matches(name, pattern) for name in names for pattern in self.patterns)
         return own and (self.within is None or self.within.match(*names))
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatchcase(name, pattern) and (name == pattern or not any(part in name for part in _SEVERAL))
 
 
 class Caller(Struct, frozen=True):
@@ -39,6 +44,15 @@ class Caller(Struct, frozen=True):
     """None: all models."""
     limits: Limits = NO_LIMITS
     team: Team | None = None
+    owner: str = ""
+    """Under which its stored responses and replies are kept, if that is not the name: a stored key has one of its own,
+    so that a later key of the same name is another caller."""
+    own_fallbacks: bool = False
+    """Fallbacks that it could not ask for itself do not answer it."""
+
+    @property
+    def identity(self) -> str:
+        return self.owner or self.name
 
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""
@@ -56,19 +70,22 @@ class Caller(Struct, frozen=True):
                 "model",
             )
 
-    def check_params(self, params: Mapping[str, Any], extra_path: str = CHAT_PATHS.extra_body) -> None:
-        """Check that the parameters of a request do not choose another model, or an address, if this caller may not use
-        all models. `extra_path` is that of `extra_body`. Raises Forbidden."""
-        extra = params.get("extra_body") if self.models is not None else None
-        found = find_routing_params(extra) if extra else []
-        if found:
-            path = json_path(found[0], extra_path)
-            more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    def may_use(self, *names: str) -> bool:
+        """Whether this caller may use the model that has these names."""
+        return self.models is None or self.models.match(*names)
+
+    @property
+    def rights(self) -> CallerRights | None:
+        """What requests may choose at a model server; None if the gateway has no keys."""
+        return CallerRights(describe_caller(self.name), self.models is not None) if self.name else None
+
+    def check_embedding_model(self, model: str) -> None:
+        """Check that this caller may have files searched with this model. Raises Forbidden."""
+        if self.models is not None and not self.models.match(model):
             raise Forbidden(
-                f"{path}{more} chooses a model, a provider or an address, which {describe_caller(self.name)} may not "
-                "do, because it may not use all models: leave it out. The gateway's operator can set it in `defaults` "
-                "of the model",
-                path,
+                f"{describe_caller(self.name)} may not use the embedding model {model[:200]!r}; it may use: "
+                f"{', '.join(self.models.patterns)}. The gateway's operator can set it in `rag_cfg` of the model",
+                "rag_cfg.embedding_model",
             )
 
     @property
@@ -81,7 +98,7 @@ class Caller(Struct, frozen=True):
 
     def select_models(self, names: Iterable[str]) -> list[str]:
         """Return those of the names that this caller may use."""
-        return [name for name in names if self.models is None or self.models.match(name)]
+        return [name for name in names if self.may_use(name)]
 
 
 def _describe_bounds(globs: ModelGlobs | None) -> str:

@@ -52,6 +52,8 @@ class Issuer(Struct, frozen=True):
     """The configured teams."""
     limits: Limits
     """Of each caller."""
+    own_fallbacks: bool = False
+    """Fallbacks that a caller could not ask for itself do not answer it."""
 
 
 def make_caller(claims: Mapping[str, Any], issuer: Issuer) -> Caller:
@@ -63,7 +65,8 @@ def make_caller(claims: Mapping[str, Any], issuer: Issuer) -> Caller:
     rights = _find_team(claims, issuer)
     models = _find_models(claims, issuer, None if rights is None else rights.models)
     team = None if rights is None else rights.team
-    return Caller(name, name, _is_admin(claims, issuer), models, issuer.limits, team)
+    admin = _is_admin(claims, issuer)
+    return Caller(name, name, admin, models, issuer.limits, team, own_fallbacks=issuer.own_fallbacks)
 
 
 def find_claim(claims: Mapping[str, Any], name: str) -> Any:

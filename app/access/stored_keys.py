@@ -15,10 +15,11 @@ from app.state import Database, Statements, ValueRefused
 from app.state.base import Row
 
 _COLUMNS = (
-    "name, sha256, settings, note, created_at, created_by, expires_at, previous_sha256, previous_until, last_used_at"
+    "name, sha256, settings, note, created_at, created_by, expires_at, previous_sha256, previous_until, last_used_at, "
+    "identity"
 )
 _READ = f"SELECT {_COLUMNS} FROM api_keys"
-_INSERT = f"INSERT INTO api_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT = f"INSERT INTO api_keys ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _UPDATE = (
     "UPDATE api_keys SET sha256 = ?, settings = ?, note = ?, expires_at = ?, previous_sha256 = ?, previous_until = ? "
     "WHERE name = ?"
@@ -59,6 +60,8 @@ class KeyRow(Struct, frozen=True):
     previous_until: float | None = None
     """Until when the key before is accepted too."""
     last_used_at: float | None = None
+    identity: str = ""
+    """What tells it from a former key of the same name; empty for a key of an older version, which has no other."""
 
 
 class RevokedKey(Struct, frozen=True):
@@ -180,7 +183,7 @@ def _count_change(statements: Statements) -> None:
 def _to_values(row: KeyRow) -> Row:
     return (
         *(row.name, row.sha256, json.dumps(dict(row.settings)), row.note, row.created_at, row.created_by),
-        *(row.expires_at, row.previous_sha256, row.previous_until, row.last_used_at),
+        *(row.expires_at, row.previous_sha256, row.previous_until, row.last_used_at, row.identity),
     )
 
 

@@ -48,11 +48,14 @@ from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
 from app.routing import ModelRoute, PreparedRequest
+from app.routing.reply_bound import find_most_reply_tokens
 from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
 from app.steps.pipeline import find_translating_step, has_media
+from app.upstream.api import find_api
+from app.upstream.body_rights import make_body_check
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
@@ -141,6 +144,9 @@ def _choose_passing(
     if not speaking or (has_tools and conversation.server_tools is not None):
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
+        check = make_body_check(conversation, route.model, has_price=route.price is not None)
+        if check is not None:
+            check.check_choices(find_api(route.deployments[0].target.api))
         return replace(parsed, request=replace(conversation, passed=None)), False
     headers = read_passed_headers(request.scope)
     urls = find_body_urls(passed.body, conversation.known)
@@ -309,7 +315,7 @@ class ChatEndpoint(Generic[Parsed]):
             record.record_model(model)
             route = find_route(gateway, model, request.caller)
             record.record_model(model, route.model)
-            request.caller.check_params(parsed.request.params, parsed.request.paths.extra_body)
+            parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
             if limiter is not None:
                 await self._reserve(limiter, request, parsed, route)
             return self._answer(self, request, parsed, route)
@@ -561,19 +567,39 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
         raise
     if caller.models is not None:
         caller.check_model(model, route.model)
+        if caller.own_fallbacks and route.has_fallbacks:
+            return route.with_fallbacks(lambda name: caller.may_use(name, gateway.find_name(name)))
     return route
+
+
+def apply_rights(request: ChatRequest, caller: Caller) -> ChatRequest:
+    """Return a request with what its caller may choose at a model server. Raises Forbidden for a model with which the
+    caller may not have files searched."""
+    rights = caller.rights
+    if rights is None:
+        return request
+    if request.passages is not None and request.passages.embedding_model is not None:
+        caller.check_embedding_model(request.passages.embedding_model)
+    return replace(request, rights=rights)
 
 
 async def reserve_limits(
     limiter: Limiter, request: RequestInProgress, route: ModelRoute, conversation: ChatRequest
 ) -> Reservation | None:
     """Reserve the limits of one call to a model; None if it has none. Raises RateLimited or QuotaExceeded."""
+    live = request.live
+
+    def find_most_tokens() -> int:
+        routes = [route, *(live.gateway.route(name) for name in route.list_fallbacks())]
+        return find_most_reply_tokens(routes, conversation, live.settings.usage.reserved_reply_tokens)
+
     return await limiter.reserve(
         request.caller,
         route.model,
         lambda: estimate_prompt_tokens(conversation),
         find_max_tokens(route.defaults, conversation.params),
         DEFAULT_REPLY_TOKENS,
+        find_most_tokens,
     )
 
 

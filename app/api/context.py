@@ -116,9 +116,9 @@ class AppContext:
         return scope["state"]["caller"].scope or _hash_authorization(scope)
 
     def caller_id(self, scope: Scope) -> str:
-        """Return the identity of the caller, under which responses and reasoning are stored for later requests: the
-        name of the API key, or without one a hash of the Authorization header. `cache.scope` does not change it."""
-        name: str = scope["state"]["caller"].name
+        """Return the identity of the caller, under which responses and reasoning are stored for later requests: that
+        of the API key, or without one a hash of the Authorization header. `cache.scope` does not change it."""
+        name: str = scope["state"]["caller"].identity
         return f"key {name}" if name else _hash_authorization(scope)
 
     def open_request_memory(self, scope: Scope, body: bytes | bytearray) -> CallerMemory | None:
@@ -132,10 +132,10 @@ class AppContext:
         return f"address {client[0]}" if id_ == _NO_KEY and client else id_
 
     def owner(self, scope: Scope) -> str:
-        """Return the identity of those who may resume and cancel the reply to this request: the name of the API key.
+        """Return the identity of those who may resume and cancel the reply to this request: that of the API key.
         Without a key it is "", which is everyone, or a hash of the Authorization header if `cache.scope` is
         "caller"."""
-        name: str = scope["state"]["caller"].name
+        name: str = scope["state"]["caller"].identity
         if name or not self.live.separate_callers:
             return name
         return _hash_authorization(scope)

@@ -1,6 +1,7 @@
 """`/v1/keys`: API keys made, changed, rotated and revoked while the gateway runs. All need an administrator's key."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import replace
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, ValidationError
 
 from app.access import KEY_PREFIX, hash_key, make_key
 from app.access.stored_keys import KeyExists, KeyExpired, KeyRow, RevokedKey
@@ -18,7 +19,7 @@ from app.api.audit import log_admin_action, name_admin
 from app.api.context import AppContext
 from app.api.key_watcher import KeyWatcher
 from app.config.mistakes import find_mistakes
-from app.config.tables.callers import Key, KeyName
+from app.config.tables.callers import Fallbacks, Key, KeyName
 from app.config.tables.limits import LimitSettings
 from app.errors import Forbidden, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.json_object import parse_object
@@ -30,12 +31,16 @@ T = TypeVar("T")
 router = APIRouter(tags=["keys"], responses=describe(401, 403, 503))
 MAX_OVERLAP_SECONDS = 90 * 86400.0
 _MAX_NOTE = 1000
+_REMOVABLE = frozenset(("expires", "team", "cache_scope"))
+"""The fields of a key that `null` removes."""
+_NULL_LIMIT = "is null: give a number, or leave it out to remove it with the change"
 _ROW: dict[str, Any] = {
     "name": "alice",
     "source": "stored",
     "state": "active",
     "models": ["qwen*"],
     "admin": False,
+    "fallbacks": "all",
     "team": "research",
     "cache_scope": "alice",
     "limits": {"requests_per_minute": 60},
@@ -56,11 +61,13 @@ class NewKey(BaseModel):
     name: KeyName
     models: list[str] = ["*"]
     """Patterns of the models that it may use."""
-    admin: bool = False
+    admin: StrictBool = False
+    fallbacks: Fallbacks = "all"
+    """`own`: only those of a model's fallbacks answer that the key could ask for itself."""
     team: str | None = None
     """The team of the configuration to which it belongs."""
     cache_scope: str | None = None
-    """Keys with the same scope share stored replies. Without it, the name."""
+    """Keys with the same scope share stored replies. Without it, the key shares them with none."""
     limits: LimitSettings = LimitSettings()
     expires: str | None = None
     """A date, or a date and time, from which on it is refused."""
@@ -68,16 +75,20 @@ class NewKey(BaseModel):
 
 
 class ChangedKey(BaseModel):
-    """The fields to change; others stay."""
+    """The fields to change; others stay. `null` changes nothing, but in `expires`, `team` and `cache_scope`, which it
+    removes."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     models: list[str] | None = None
-    admin: bool | None = None
+    admin: StrictBool | None = None
+    fallbacks: Fallbacks | None = None
     team: str | None = None
+    """`null`: it belongs to no team."""
     cache_scope: str | None = None
+    """`null`: it shares stored replies with no other key."""
     limits: LimitSettings | None = None
-    """All limits: those that are not named are removed."""
+    """All limits: those that are not named are removed. None of them can be `null`."""
     expires: str | None = None
     """`null`: it never expires."""
     note: str | None = Field(default=None, max_length=_MAX_NOTE)
@@ -99,6 +110,7 @@ class KeyInfo(Described):
     state: Literal["active", "expired", "revoked"]
     models: list[str]
     admin: bool
+    fallbacks: Fallbacks
     team: str | None
     cache_scope: str
     limits: LimitSettings
@@ -175,7 +187,9 @@ async def create_key(request: Request) -> KeyWithSecret:
     fields, expires = _check_fields(context, given.name, given.model_dump(exclude={"name", "note"}))
     _check_note(given.note)
     key = make_key()
-    row = KeyRow(given.name, hash_key(key), fields, given.note, time.time(), name_admin(request), expires_at=expires)
+    made = (time.time(), name_admin(request))
+    identity = os.urandom(8).hex()
+    row = KeyRow(given.name, hash_key(key), fields, given.note, *made, expires_at=expires, identity=identity)
     try:
         await _do(watcher.keys.add, row)
     except KeyExists:
@@ -208,7 +222,7 @@ async def change_key(name: str, request: Request) -> KeyInfo:
     context, watcher = _get_watcher(request)
     _refuse_file_key(watcher, name)
     given = await _read(request, ChangedKey)
-    changes = given.model_dump(exclude_unset=True)
+    changes = {name: value for name, value in given.model_dump(exclude_unset=True).items() if _is_change(name, value)}
 
     def change(row: KeyRow) -> KeyRow:
         note = changes.get("note", row.note) or ""
@@ -224,6 +238,16 @@ async def change_key(name: str, request: Request) -> KeyInfo:
     log_admin_action(request, "key.change", name, changed=sorted(changes))
     await watcher.refresh()
     return _describe_stored(row)
+
+
+def _is_change(name: str, value: Any) -> bool:
+    """Whether a field of a change changes anything. Raises InvalidInput for a limit that is null: it is not clear
+    whether it should be removed."""
+    if name == "limits" and value is not None:
+        mistakes = [Violation(f"limits.{limit}", _NULL_LIMIT) for limit, most in value.items() if most is None]
+        if mistakes:
+            raise InvalidInput(mistakes)
+    return value is not None or name in _REMOVABLE
 
 
 @router.post(
@@ -375,6 +399,7 @@ def _describe(
         state="revoked" if revoked is not None else "expired" if expired else "active",
         models=[*key.models],
         admin=key.admin,
+        fallbacks=key.fallbacks,
         team=key.team,
         cache_scope=scope,
         limits=key.limits,

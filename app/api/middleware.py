@@ -42,6 +42,7 @@ _OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
 """These need no API key: load balancers have none, and the pages are the same on every gateway."""
 _OPEN_FOLDERS = ("/docs/", "/playground/")
 _ADMIN_PATHS = frozenset(("/metrics",))
+_API_PATHS = ("/v1/", "/metrics")
 """These name all callers and models, so they need a key with `admin = true` as soon as there are keys."""
 _WITHOUT_BODY = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 _ANTHROPIC_PATH = "/v1/messages"
@@ -87,18 +88,23 @@ class RequestRules(Struct, frozen=True):
 
 
 class _HeaderSender:
-    """An ASGI `send` that adds headers to the response, and keeps its status."""
+    """An ASGI `send` that adds headers to the response, and keeps its status. What the API answers is stored by no
+    proxy or browser, unless its endpoint says otherwise: it is for one caller, and changes."""
 
-    def __init__(self, send: Any, headers: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, send: Any, headers: list[tuple[bytes, bytes]], path: str) -> None:
         self._send = send
         self._headers = headers
+        self._is_api = path.startswith(_API_PATHS)
         self.status = 0
         """0 before the response starts."""
 
     def __call__(self, message: dict[str, Any]) -> Any:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = [*message.get("headers", ()), *self._headers]
+            own = [*message.get("headers", ())]
+            if self._is_api and all(name.lower() != b"cache-control" for name, _ in own):
+                own.append((b"cache-control", b"no-store"))
+            message["headers"] = [*own, *self._headers]
         return self._send(message)
 
 
@@ -132,7 +138,7 @@ class RequestMiddleware:
         state["writer"] = writer
         if writer is not None:
             writer.extra_headers = lines
-        sender = _HeaderSender(send, lines)
+        sender = _HeaderSender(send, lines, scope["path"])
         client = ""
         try:
             _check(scope["method"], headers, rules)

@@ -19,7 +19,7 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
-from app.api.chat import FindStored, find_route, read_passed_headers
+from app.api.chat import FindStored, apply_rights, find_route, read_passed_headers
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
@@ -89,6 +89,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 model = await gateway.resolve_model(found.settings.model)
                 caller = scope["state"]["caller"]
                 route = find_route(gateway, model, caller)
+                found = replace(found, request=apply_rights(found.request, caller))
                 request = found.request
                 if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
                     asked = await self._ask(scope, gateway, found, route, lease)

@@ -1,20 +1,32 @@
 """Lists the URLs in a body of the Messages or the Responses API that its server would fetch.
 
-They are the sources of images and documents, and remote MCP servers. A URL in the input of a call, in a schema or in
+They are the sources of images and documents, remote MCP servers, and addresses that only some servers know, such as
+that of a webhook. A URL in the input of a call, in a schema or in
 the results of a search is only text to the server.
 """
 
+import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from app.chat.known_conversation import KnownConversation, gather, make_once
 
 _URLS = frozenset(("image_url", "file_url", "video_url", "audio_url", "server_url"))
 """Fields whose text or whose `url` is fetched."""
+_ADDRESSES = frozenset(("webhook_url", "callback_url", "endpoint", "uri", "href", "urls"))
+"""Fields that no API is known to have; a URL in them may be fetched or called."""
+_ADDRESS_WORDS = frozenset(
+    ("url", "urls", "uri", "uris", "href", "link", "links", "endpoint", "endpoints", "webhook", "webhooks", "callback")
+)
+"""Outside the conversation and the tools, a field whose name has one of these words has an address."""
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WITH_URLS = frozenset(("source", "mcp_servers"))
 """Fields with objects whose `url` is fetched."""
 _DATA = frozenset(("file_data", "input_audio"))
 """Fields with base64, in whose place some servers take a URL."""
+_APART = frozenset(("messages", "input", "tools", "system", "instructions"))
+_MOST_BEFORE_SLASHES = 64
 _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metadata"))
 """Fields in which nothing is fetched."""
 
@@ -22,8 +34,9 @@ _TEXTS = frozenset(("arguments", "input_schema", "parameters", "schema", "metada
 def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> tuple[tuple[str, str], ...]:
     """Return `find_fetched_urls` of a body; those of its tools and of the beginning of its messages may be known."""
     conversation = next((name for name in ("messages", "input") if isinstance(body.get(name), list)), None)
+    addresses = find_addresses({name: value for name, value in body.items() if name not in _APART})
     if known is None or conversation is None:
-        return tuple(find_fetched_urls(body))
+        return tuple(sorted({*find_fetched_urls(body), *addresses}))
     entries: list[Any] = body[conversation]
 
     def read(start: int, end: int) -> tuple[tuple[str, str], ...]:
@@ -35,7 +48,29 @@ def find_body_urls(body: Mapping[str, Any], known: KnownConversation | None) -> 
     found = find_fetched_urls({name: value for name, value in body.items() if name not in apart})
     if isinstance(tools, list):
         found += make_once(find_fetched_urls, lambda: find_fetched_urls(tools, "tools"), tools, known)
-    return tuple(sorted((*found, *gather(find_body_urls, read, entries, known, ()))))
+    return tuple(sorted({*found, *addresses, *gather(find_body_urls, read, entries, known, ())}))
+
+
+def find_addresses(fields: Mapping[str, Any], path: str = "") -> list[tuple[str, str]]:
+    """Return (JSON path, URL) of each address in fields of which the gateway does not know whether a server uses it."""
+    found: list[tuple[str, str]] = []
+    waiting: list[tuple[str, Any, bool]] = [(path, fields, False)]
+    while waiting:
+        place, one, is_address = waiting.pop()
+        if isinstance(one, dict):
+            for name, inner in one.items():
+                if name not in _TEXTS:
+                    waiting.append((f"{place}.{name}" if place else name, inner, is_address or _has_address(name)))
+        elif isinstance(one, list):
+            waiting += ((f"{place}[{index}]", inner, is_address) for index, inner in enumerate(one))
+        elif is_address and isinstance(one, str) and "//" in one[:_MOST_BEFORE_SLASHES]:
+            found.append((place, one))
+    return sorted(found)
+
+
+@lru_cache(maxsize=1024)
+def _has_address(name: str) -> bool:
+    return any(word.lower() in _ADDRESS_WORDS for word in _WORD.findall(name))
 
 
 def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
@@ -62,6 +97,11 @@ def find_fetched_urls(value: Any, path: str = "") -> list[tuple[str, str]]:
 
 def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
     fetched = name in _URLS
+    if name in _ADDRESSES:
+        for where, text in _list_texts(value, path):
+            if "://" in text[:_MOST_BEFORE_SLASHES] and text[:5].lower() != "data:":
+                yield where, text
+        return
     if not fetched and name not in _WITH_URLS and name not in _DATA:
         return
     for place, one in (
@@ -74,3 +114,9 @@ def _read_field(name: str, value: Any, path: str) -> Iterator[tuple[str, str]]:
             continue
         if isinstance(one, str) and one and one[:5].lower() != "data:" and (name not in _DATA or "://" in one[:32]):
             yield place, one
+
+
+def _list_texts(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    for place, one in enumerate(value) if isinstance(value, list) else ((None, value),):
+        if isinstance(one, str):
+            yield path if place is None else f"{path}[{place}]", one

@@ -184,6 +184,19 @@ class PassedBody(Struct, frozen=True):
     """(JSON path, URL) of each URL that the server would fetch."""
 
 
+IDENTITY_SEPARATOR = "#"
+"""Between the name of a stored key and what tells it from a former key of this name. No name of a key has it."""
+
+
+class CallerRights(Struct, frozen=True):
+    """What a caller's request may choose at a model server: `app.upstream.body_rights`."""
+
+    caller: str
+    """As errors name it: `the API key 'alice'`."""
+    restricted: bool
+    """It may not use all models."""
+
+
 class CallState(Struct, frozen=True):
     """What must be known of the calls in the beginning of a conversation, each of which has its result."""
 
@@ -250,6 +263,8 @@ class ChatRequest(Struct, frozen=True):
     """The kind of summary of its reasoning that the caller asks the model for, in the words of the Responses API."""
     passed: PassedBody | None = None
     """The body for servers of the client's own API; None if there are none."""
+    rights: CallerRights | None = None
+    """None: the gateway has no keys, so that there is one caller."""
     refusal: Exception | None = None
     """Why servers of other APIs cannot be sent this request, if it is not translated: a ParleyError."""
     known: KnownConversation | None = None

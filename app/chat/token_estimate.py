@@ -27,6 +27,8 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
             size += sum(_text_size(section.text) for section in attachment.sections)
     size += add_up(_count_messages, request.messages, request.known)
     size += add_up(_count_tools, request.tools, request.known)
+    if not request.messages and request.passed is not None:  # the gateway could not read them
+        size += len(msgspec.json.encode(request.passed.body))
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
 
 

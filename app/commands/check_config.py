@@ -4,6 +4,7 @@ import argparse
 import asyncio
 
 from app.commands.configuration import check_tokenizers, describe_models, load_settings
+from app.config.access import describe_foreign_fallbacks
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
 from app.upstream.check import UpstreamReport, check_all, check_upstream
@@ -14,6 +15,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.file)
     check_tokenizers(settings)
     print(f"the configuration is valid; models: {', '.join(describe_models(settings))}")
+    for line in describe_foreign_fallbacks(settings):
+        print(line)
     return _check_online(settings) if arguments.online else 0
 
 

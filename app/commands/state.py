@@ -55,6 +55,7 @@ def _run(arguments: argparse.Namespace, database: Database) -> int:
             if not confirm(question, confirmed=arguments.yes):
                 return 1
             print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
+            database.empty_log()
         case "release":
             return _release(database, confirmed=arguments.yes)
     return 0

@@ -1,7 +1,7 @@
 """Who may call the gateway and how much each may use, from the settings: API keys and limits."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +9,7 @@ from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.issuer import Issuer, TeamRights
 from app.access.key_ring import StoredKey
 from app.access.stored_keys import KeyRow, StoredKeys
+from app.chat.messages import IDENTITY_SEPARATOR
 from app.config.references import find_answering
 from app.config.settings import Settings
 from app.config.tables.callers import JwtIssuer, Key
@@ -92,6 +93,7 @@ def _make_issuer(name: str, row: JwtIssuer, teams: Mapping[str, TeamRights]) -> 
         row.team,
         teams,
         make_limits(row.limits),
+        own_fallbacks=row.fallbacks == "own",
     )
 
 
@@ -119,7 +121,7 @@ def with_stored_keys(settings: Settings, rows: Sequence[KeyRow]) -> Settings:
 
 
 def _read_key(row: KeyRow) -> Key:
-    return Key.model_validate({**row.settings, **_find_secrets(row)})
+    return Key.model_validate({**row.settings, **_find_secrets(row)}).with_identity(row.identity)
 
 
 def _find_secrets(row: KeyRow) -> dict[str, Any]:
@@ -142,7 +144,9 @@ def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
         models = models if of_team is None else ModelGlobs(key.models, of_team)
     elif key.team is not None:
         models = ModelGlobs((), None, _name_team(key.team))
-    return Caller(name, key.cache_scope or name, key.admin, models, make_limits(key.limits), team)
+    owner = f"{name}{IDENTITY_SEPARATOR}{key.identity}" if key.identity else name
+    scope = key.cache_scope or owner
+    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, key.fallbacks == "own")
 
 
 def _find_team(key: Key, settings: Settings) -> Team | None:
@@ -217,3 +221,21 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
             make_team_rules(Team(name, make_limits(row.limits))) for name, row in settings.teams.items()
         )
     return {rule.counter: rule for rule in rules if rule.is_spending}
+
+
+def describe_foreign_fallbacks(settings: Settings) -> Iterator[str]:
+    """Yield a sentence for each key of the configuration whose requests fallbacks may answer, or may not, that it could
+    not ask for itself."""
+    for name, row in settings.keys.items():
+        caller = _make_caller(name, row, settings)
+        found = [
+            fallback
+            for model, each in settings.models.items()
+            if caller.may_use(model, *each.aliases)
+            for fallback in (*each.fallbacks, *each.fallbacks_on_context_length, *each.fallbacks_on_content_filter)
+            if not caller.may_use(fallback)
+        ]
+        if found:
+            verb = "may not" if caller.own_fallbacks else "may"
+            names = ", ".join(dict.fromkeys(found))
+            yield f"key {name}: {names} {verb} answer as a fallback, which it may not ask for itself"

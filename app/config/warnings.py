@@ -36,6 +36,13 @@ def find_warnings(settings: Settings) -> Iterator[str]:
             f"server.replicas is {settings.server.replicas}, but without Redis each gateway has {alone} of its own: "
             "set cache.url to a Redis" + ("" if counted else " and usage.url to a PostgreSQL")
         )
+    if settings.server.workers > 1 and not shared and _may_limit_rates(settings):
+        number = settings.server.workers
+        yield (
+            f"the limits of requests, tokens and replies at the same time are counted by each of the {number} workers "
+            f"alone, so a caller gets up to {number} times as much: set cache.url to a Redis, or server.workers to 1. "
+            "Limits of spending hold for all workers together"
+        )
     for name, row in settings.jwt.items():
         url = httpx.URL(row.jwks_url or row.issuer)
         if row.jwks_file is None and url.scheme == "http" and not is_loopback(url.host):
@@ -43,3 +50,13 @@ def find_warnings(settings: Settings) -> Iterator[str]:
                 f"the keys of the JWT issuer {name} come over plain HTTP, so who is on the way from {url.host} can "
                 "replace them: use https"
             )
+
+
+def _may_limit_rates(settings: Settings) -> bool:
+    """Whether there are limits that are not of spending, or an administrator can give a key some while workers run."""
+    rows = [settings.limits, *(model.limits for model in settings.models.values())]
+    rows += [key.limits for key in settings.keys.values()]
+    rows += [team.limits for team in settings.teams.values()]
+    rows += [issuer.limits for issuer in settings.jwt.values()]
+    rates = [(row.requests_per_minute, row.tokens_per_minute, row.concurrent_streams) for row in rows]
+    return settings.has_admin or any(rate != (None, None, None) for rate in rates)

@@ -185,13 +185,20 @@ class Limiter:
         return None if self._store is None else not self._down
 
     async def reserve(
-        self, caller: Owner, model: str, prompt_tokens: Callable[[], int], max_tokens: int | None, default_tokens: int
+        self,
+        caller: Owner,
+        model: str,
+        prompt_tokens: Callable[[], int],
+        max_tokens: int | None,
+        default_tokens: int,
+        most_tokens: Callable[[], int] | None = None,
     ) -> Reservation | None:
         """Reserve all limits of a request; None if it has none, and no fallback can have a limit of spending. Raises
         RateLimited, QuotaExceeded, or StoreDown if money is limited and cannot be counted.
 
         `prompt_tokens` is called only if tokens or money are limited. Without `max_tokens`, up to `default_tokens` are
-        reserved for the reply, and fewer if the limit is lower.
+        reserved for the reply, and fewer if the limit is lower. `most_tokens` returns how many the reply may have at
+        most, for limits of spending; it is called only if there are some.
         """
         name = model if model in self._models or model in self._free else ""
         rule_set = self._rule_sets.get((caller.name, name))
@@ -221,7 +228,8 @@ class Limiter:
         if self._spending is not None and rule_set.spending:
             try:
                 price = self._prices.get(model)
-                most = 0 if price is None else _find_most(price, prompt_tokens(), max_tokens or default_tokens)
+                reply = (max_tokens or default_tokens) if most_tokens is None else most_tokens()
+                most = 0 if price is None else _find_most(price, prompt_tokens(), reply)
                 reservation.money = await self._reserve_money(self._spending, rule_set.spending, most, headers)
             except BaseException:
                 reservation.settled = True

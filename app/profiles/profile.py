@@ -244,6 +244,10 @@ class Profile(BaseModel):
     extra_fields: tuple[str, ...] | None = None
     """The fields unknown to the gateway that this server accepts; any other unknown field is refused. None sends all
     unknown fields to the server."""
+    allowed_fields: tuple[str, ...] = ()
+    """Fields that callers with a key may send although they are refused otherwise: those that name something in the
+    account at the server (`conversation`, `vector_store_ids`, `file_id`), which all callers share; and, for callers who
+    may not use all models, those that no API is known to have, or that choose a model or an address."""
     tool_choice_required: Annotated[str | None, AfterValidator(_parse_none)] = "required"
     """The server's value of `tool_choice` for "call at least one tool"; `"none"` if it has no such value."""
     named_tool_choice: bool = True
@@ -405,6 +409,7 @@ SHAPES_REQUESTS = frozenset(
         "renamed",
         "lacks",
         "extra_fields",
+        "allowed_fields",
         "tool_choice_required",
         "named_tool_choice",
         "tool_choice_none",

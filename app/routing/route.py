@@ -1,22 +1,21 @@
 """The model of a request, the upstreams that serve it, and a request that is ready to be sent to each of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import PassageSearch
-from app.chat.messages import CHAT_PATHS, ChatRequest
-from app.errors import InvalidInput, ParleyError, Violation
-from app.params import find_routing_params
+from app.chat.messages import ChatRequest
+from app.errors import ParleyError
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.api import find_api
 from app.upstream.http.client import Target
 from app.usage.meter import Price
-from app.validation.violations import json_path
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
 
@@ -71,20 +70,19 @@ class ModelRoute(Struct, frozen=True):
     def has_fallbacks(self) -> bool:
         return bool(self.fallbacks or self.fallbacks_on_context_length or self.fallbacks_on_content_filter)
 
-    def check_params(self, given: Mapping[str, Any], path: str = CHAT_PATHS.extra_body) -> None:
-        """Check that the parameters that a caller gave do not choose another model or provider, if this model has a
-        price, which would not be theirs. `path` is that of `extra_body`. Raises InvalidInput."""
-        extra = given.get("extra_body") if self.price is not None else None
-        text = (
-            "chooses a model, a provider or an address, but the model {!r} has a price, which holds only for its own: "
-            "leave it out. The gateway's operator can set it in `defaults` of the model"
+    def list_fallbacks(self) -> list[str]:
+        """Return the models that may answer in place of this one."""
+        names = (*self.fallbacks, *self.fallbacks_on_context_length, *self.fallbacks_on_content_filter)
+        return list(dict.fromkeys(names))
+
+    def with_fallbacks(self, allows: Callable[[str], bool]) -> "ModelRoute":
+        """Return the route with those of its fallbacks that are allowed."""
+        return replace(
+            self,
+            fallbacks=tuple(filter(allows, self.fallbacks)),
+            fallbacks_on_context_length=tuple(filter(allows, self.fallbacks_on_context_length)),
+            fallbacks_on_content_filter=tuple(filter(allows, self.fallbacks_on_content_filter)),
         )
-        violations = [
-            Violation(json_path(keys, path), text.format(self.model))
-            for keys in (find_routing_params(extra) if extra else ())
-        ]
-        if violations:
-            raise InvalidInput(violations)
 
     def fallbacks_after(self, error: ParleyError) -> tuple[str, ...]:
         """Return the models to try after this error."""

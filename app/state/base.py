@@ -57,6 +57,9 @@ class Database(Protocol):
     def version(self) -> int:
         """Return the version of the tables, and change nothing. Raises StateError."""
 
+    def empty_log(self) -> bool:
+        """Empty the log of changes, which may hold what was deleted. False: it is in use now. Raises StateError."""
+
     def close(self) -> None:
         """Close all connections. The next use opens them again."""
 

@@ -4,11 +4,12 @@ A backup is an SQLite file with the same tables, whatever the database is, so th
 to the other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from app.chat.messages import IDENTITY_SEPARATOR
 from app.state.base import Database, Row, StateError, Statements
 from app.state.migrations import TABLES, VERSION
 from app.state.sqlite import SqliteDatabase
@@ -18,6 +19,10 @@ _ROWS = 500
 KINDS = ("response", "reasoning", "signature", "details")
 """What the keys of values begin with. The identity of the caller follows, which may have colons, and an id without
 one."""
+
+
+_ISSUER_SEPARATOR = ":"
+"""The identity of a caller with a JWT has it."""
 
 
 class KeptValue(NamedTuple):
@@ -93,7 +98,8 @@ def _to_value(value: Any) -> Any:
 
 
 def read_values(database: Database, caller: str) -> Iterator[KeptValue]:
-    """Yield what a caller stored, by the identity under which it is stored. Raises StateError."""
+    """Yield what a caller stored, by the identity under which it is stored; by the name of a key, also what former keys
+    of this name stored. Raises StateError."""
     with database.snapshot() as statements:
         rows = _select(statements, 'SELECT "key", model, value, stored_at, expires_at', caller)
     for key, model, value, stored_at, expires_at in rows:
@@ -121,7 +127,9 @@ def delete_values(database: Database, caller: str) -> int:
 
 
 def _select(statements: Statements, what: str, caller: str) -> list[Row]:
-    prefixes: Sequence[str] = [f"{kind}:{caller}:" for kind in KINDS]
+    # The name of a key of the state database is followed by an identity; that of no other caller is.
+    ends = ((":", "%:%"), (IDENTITY_SEPARATOR, "%:%:%")) if _ISSUER_SEPARATOR not in caller else ((":", "%:%"),)
+    prefixes = [(f"{kind}:{caller}{end}", longer) for kind in KINDS for end, longer in ends]
     where = " OR ".join('(substr("key", 1, ?) = ? AND substr("key", ?) NOT LIKE ?)' for _ in prefixes)
-    values = [value for prefix in prefixes for value in (len(prefix), prefix, len(prefix) + 1, "%:%")]
+    values = [one for prefix, longer in prefixes for one in (len(prefix), prefix, len(prefix) + 1, longer)]
     return statements.execute(f'{what} FROM kept_values WHERE {where} ORDER BY "key"', values)

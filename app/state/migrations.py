@@ -92,6 +92,12 @@ MIGRATIONS: Sequence[Migration] = (
         ("DROP TABLE revoked_api_keys",),
         ("revoked_api_keys",),
     ),
+    Migration(
+        "identities of api keys",
+        ("ALTER TABLE api_keys ADD COLUMN identity {text} NOT NULL DEFAULT ''",),
+        ("ALTER TABLE api_keys DROP COLUMN identity",),
+        (),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (

@@ -79,6 +79,10 @@ class SqliteDatabase:
         with self._use(current=False) as connection:
             return _read_version(connection)
 
+    def empty_log(self) -> bool:
+        with self._use(current=True) as connection:
+            return empty_wal(connection, _BUSY_SECONDS)
+
     def close(self) -> None:
         with self._lock:
             connection, self._connection = self._connection, None
@@ -150,6 +154,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
         _switch_to_wal(connection)
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
 
 
 def _read_version(connection: sqlite3.Connection) -> int:
@@ -171,6 +176,21 @@ def _migrate(connection: sqlite3.Connection, to: int | None) -> list[str]:
     connection.execute("BEGIN IMMEDIATE")  # other processes wait
     with _committed(connection):
         return migrate(_SqliteStatements(connection), "sqlite", time.time(), to)
+
+
+def empty_wal(connection: sqlite3.Connection, busy_seconds: float) -> bool:
+    """Write the log of a database into its file, and truncate it. False: another connection uses it now, for which this
+    does not wait."""
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        ((busy, _, _),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        return False
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {round(busy_seconds * 1000)}")
+    return not busy
 
 
 def _switch_to_wal(connection: sqlite3.Connection) -> None:

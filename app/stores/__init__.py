@@ -71,7 +71,9 @@ def open_state_store(place: Place, limits: StoreLimits | None = None) -> StateSt
     """
     match place:
         case SqliteUrl(path):
-            return open_store(SqliteUrl(str(find_state_file(SqliteUrl(path)))), limits)
+            from app.stores.sqlite import SqliteStore
+
+            return SqliteStore(str(find_state_file(SqliteUrl(path))), limits, erases=True)
         case MemoryUrl() | NullUrl():
             return open_store(place, limits)
         case redis:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from app.state import Database, StateError, Statements, ValueRefused
 from app.stores.base import CLOSED, NotKept, StoredValue, StoreError, StoreLimits
+from app.stores.eraser import Eraser
 from app.stores.worker import SqliteWorker
 
 T = TypeVar("T")
@@ -43,6 +44,7 @@ class DatabaseStore:
         """The store does not close the database."""
         self._limits = limits or StoreLimits()
         self._worker = SqliteWorker[_Op]("state", functools.partial(run_batch, database), lambda: None)
+        self._eraser = Eraser(lambda: asyncio.to_thread(database.empty_log))
         self._forgotten_at = 0.0
         self._closed = False
 
@@ -63,9 +65,11 @@ class DatabaseStore:
 
     async def delete(self, key: str) -> None:
         await self._do(lambda statements: statements.execute(_DELETE, (key,)))
+        self._eraser.note_deletion()
 
     async def aclose(self) -> None:
         self._closed = True
+        await self._eraser.aclose()
         await asyncio.wait([asyncio.ensure_future(self._worker.aclose())], timeout=_CLOSE_SECONDS)
 
     async def _do(self, op: Callable[[Statements], T]) -> T:

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias, TypeVar
 from app.runtime.throttled_log import ThrottledLog
 from app.stores import sqlite_schema
 from app.stores.base import CLOSED, NotKept, StoredValue, StoreError, StoreLimits, StoreStats
-from app.stores.sqlite_file import SqliteDatabase
+from app.stores.eraser import Eraser
+from app.stores.sqlite_file import SqliteDatabase, empty_file_log
 from app.stores.sqlite_schema import FoundRow, StoredRow
 from app.stores.worker import SqliteWorker
 
@@ -97,14 +98,17 @@ class LoopReader:
 
 
 class SqliteStore:
-    def __init__(self, path: str, limits: StoreLimits | None = None) -> None:
+    def __init__(self, path: str, limits: StoreLimits | None = None, *, erases: bool = False) -> None:
+        """`erases`: what is deleted is in no file soon afterwards."""
         self._limits = limits or StoreLimits()
-        reading, writing = SqliteDatabase(path), SqliteDatabase(path)
+        self._eraser = Eraser(self._empty_log) if erases else None
+        reading, writing = SqliteDatabase(path), SqliteDatabase(path, erases=erases)
         self._reader: SqliteWorker[_Op] = SqliteWorker(
             "cache-reader", functools.partial(_run, reading), lambda: self._close_readers(reading)
         )
         self._loop_reader = LoopReader(path, self._reader)
         self._writer: SqliteWorker[_Op] = SqliteWorker("cache-writer", self._transaction(writing), writing.close)
+        self._path = path
         self._rows: dict[bytes, StoredRow] = {}
         """The rows that the writer does not have yet."""
         self._rows_bytes = self._waiting_bytes = 0
@@ -175,6 +179,11 @@ class SqliteStore:
 
     async def delete(self, key: str) -> None:
         await _wait(self._submit_write(functools.partial(sqlite_schema.delete, key=_key(key))), _WRITE_SECONDS)
+        if self._eraser is not None:
+            self._eraser.note_deletion()
+
+    async def _empty_log(self) -> bool:
+        return await asyncio.to_thread(empty_file_log, self._path)
 
     async def purge(self, model: str | None = None) -> int:
         deleted, until_id = 0, await self._submit_write(sqlite_schema.last_id)
@@ -197,6 +206,8 @@ class SqliteStore:
             return
         self._write_rows()
         self._closed = True
+        if self._eraser is not None:
+            await self._eraser.aclose()
         closing = asyncio.gather(self._reader.aclose(), self._writer.aclose())
         await asyncio.wait([closing], timeout=_CLOSE_SECONDS)
         if closing.done():

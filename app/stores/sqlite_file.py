@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
+from app.state.sqlite import empty_wal
 from app.stores.base import StoreError
 from app.stores.sqlite_schema import SCHEMA, VERSION, CorruptRow
 
@@ -35,7 +36,9 @@ _LOG = logging.getLogger("parley.cache")
 class SqliteDatabase:
     """A connection for one thread, opened with the first use."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, erases: bool = False) -> None:
+        """`erases`: what is deleted is overwritten."""
+        self._erases = erases
         self._path = Path(path)
         self._connection: sqlite3.Connection | None = None
         self._id: _FileId | None = None
@@ -77,6 +80,8 @@ class SqliteDatabase:
                 _touch(self._path)
                 self._id = _file_id(self._path)
                 self._connection = _open(self._path)
+                if self._erases:
+                    self._connection.execute("PRAGMA secure_delete = ON")
         except (OSError, StoreError) as error:
             raise self._to_store_error(error) from error
         return self._connection
@@ -97,6 +102,15 @@ class SqliteDatabase:
         finally:
             # Only after the move: before it, closing would make SQLite delete the -wal and -shm files.
             self.close()
+
+
+def empty_file_log(path: str) -> bool:
+    """Empty the log of changes of a file. False: it is in use now."""
+    database = SqliteDatabase(path)
+    try:
+        return database.use(lambda connection: empty_wal(connection, _BUSY_SECONDS))
+    finally:
+        database.close()
 
 
 def _touch(path: Path) -> None:

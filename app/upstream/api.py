@@ -33,6 +33,8 @@ class Api(Struct, frozen=True):
     build: BuildBody
     make_reader: Callable[[str], ReplyReader]
     """Makes the reader of one reply from the reply's id."""
+    fields: frozenset[str] = frozenset()
+    """The fields that a body is known to have, at the makers of the API."""
     conversation: str = "messages"
     """The field of the body with the messages."""
     system: str | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from app.access import hash_key
 
 from tests.each_case import each_case
 from tests.in_process_gateway import SERVER, Answer, ModelServer, Running
@@ -160,3 +161,13 @@ def test_the_question_is_that_of_the_newest_message(history: bool) -> None:
     whole = server.requests[-1].content.decode()
     assert "Invoices must be paid" not in whole
     assert "The weather was fine" in whole
+
+
+def test_a_key_for_some_models_searches_with_no_other_model() -> None:
+    server = ModelServer()
+    keys = {"a": {"sha256": hash_key("sk-a-0123456789abc"), "models": ["m"]}}
+    with Running(with_model() | {"keys": keys}, server) as gateway:
+        body = {"model": "m", "messages": MESSAGES, "rag_cfg": RAG | {"embedding_model": "embed-1"}}
+        answer = gateway.post("/v1/chat", body, {"authorization": "Bearer sk-a-0123456789abc"})
+    assert (answer.status, answer.json["error"]["param"]) == (403, "rag_cfg.embedding_model")
+    assert not server.requests

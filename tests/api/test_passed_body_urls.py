@@ -72,6 +72,11 @@ REFUSED: list[tuple[str, Json]] = [
     ("responses", told({"type": "future_item", "image_url": PRIVATE})),
     ("responses", told({"type": "future_item", "file_url": "/etc/passwd"})),
     ("responses", {**told(), "tools": [{"type": "mcp", "server_label": "n", "server_url": PRIVATE}]}),
+    ("messages", {**ask(), "webhook_url": PRIVATE}),
+    ("messages", {**ask(), "x_hooks": {"targets": [{"callbackUri": PRIVATE}]}}),
+    ("responses", {**told(), "x_urls": ["https://files.test/x", "//10.0.0.1/x"]}),
+    ("messages", ask({"type": "future_block", "uri": PRIVATE})),
+    ("responses", told({"type": "future_item", "urls": [PRIVATE]})),
 ]
 
 

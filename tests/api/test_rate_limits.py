@@ -1,10 +1,14 @@
 """Limits over HTTP: refusals in the shape of each endpoint, and headers of every response."""
 
+import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
+import httpx
 from app.access import hash_key
 
-from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
+from tests.in_process_gateway import SERVER, Answer, ModelServer, Running, streamed
 from tests.in_process_gateway import STOP as SILENT_STOP
 
 KEY = "key-of-alice-0001"
@@ -124,3 +128,44 @@ def test_web_pages_may_read_the_headers_of_limits() -> None:
         answer = running.post("/v1/chat", CHAT, headers)
     exposed = answer.headers["access-control-expose-headers"].split(", ")
     assert {name for name in answer.headers if name.startswith("x-ratelimit")} <= set(exposed)
+
+
+def test_many_requests_at_once_over_two_gateways_spend_no_more_than_the_page_says(tmp_path: Path) -> None:
+    tokens = 10_000
+    usage = b'"usage":{"prompt_tokens":1,"completion_tokens":10000}'
+    reply = SILENT_STOP.replace(b"}]}", b"}]," + usage + b"}")
+    own: dict[str, Any] = {
+        **SERVER,
+        "state": {"url": f"sqlite:///{tmp_path}/state.db"},
+        "usage": {"reserved_reply_tokens": tokens},
+        "models": {"m": {"upstreams": ["local"], "price": {"input": 0, "output": 50}}},
+        "keys": {"a": {"sha256": hash_key("sk-a-0123456789abc"), "limits": {"spend_per_day": 2.2}}},
+    }
+    waiting = asyncio.Event()
+
+    class SlowServer(ModelServer):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            await waiting.wait()
+            return await super().handle_async_request(request)
+
+    server = SlowServer(lambda request: streamed(reply))
+    key = {"authorization": "Bearer sk-a-0123456789abc"}
+
+    async def ask(gateways: list[Running]) -> list[Answer]:
+        async def ask_one(number: int) -> Answer:
+            body = json.dumps({"model": "m", "messages": [{"role": "user", "content": f"q{number}"}]}).encode()
+            return await gateways[number % 2].ask_async("POST", "/v1/chat", [body], key)
+
+        asking = [asyncio.ensure_future(ask_one(number)) for number in range(50)]
+        while sum(one.done() for one in asking) < 45:
+            await asyncio.sleep(0.01)
+        waiting.set()
+        return await asyncio.gather(*asking)
+
+    with Running(own, server) as first, Running(own, server, loop=first.loop) as second:
+        statuses = [answer.status for answer in first.loop.run_until_complete(ask([first, second]))]
+        # Each costs 0.5, and reserves it: five are admitted before 2.2 is reserved.
+        assert (statuses.count(200), statuses.count(429)) == (5, 45) and len(server.requests) == 5
+        assert (
+            second.post("/v1/chat", {"model": "m", "messages": [{"role": "user", "content": "x"}]}, key).status == 429
+        )

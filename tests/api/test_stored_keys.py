@@ -3,16 +3,21 @@
 import asyncio
 import json
 import logging
+import tempfile
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from app.access import hash_key
 from app.access.stored_keys import KeyRow, StoredKeys
 from app.api.key_watcher import KeyWatcher
+from app.config.access import describe_foreign_fallbacks
 from app.config.settings import Settings, SettingsError
+from app.config.tables.callers import Key
 from app.observe.logs import ConsoleFormatter, JsonFormatter
 from app.state import StateError
 from app.state.sqlite import SqliteDatabase
@@ -367,3 +372,107 @@ def test_a_reload_and_a_changed_key_at_the_same_time_do_not_undo_each_other() ->
         assert applied[-1] == ("after", ["alice", "bob"])
 
     asyncio.run(scenario())
+
+
+def respond(gateway: Running, key: str) -> str:
+    body = json.dumps({"model": "m", "input": "private"}).encode()
+    answer = gateway.ask("POST", "/v1/responses", [body], {"authorization": f"Bearer {key}"})
+    assert answer.status == 200, answer.body
+    id_: str = answer.json["id"]
+    return id_
+
+
+def test_a_key_with_the_name_of_a_former_one_is_another_caller(tmp_path: Path) -> None:
+    own = settings(tmp_path, cache={"url": f"sqlite:///{tmp_path}/replies.db"})
+    server = ModelServer()
+    with Running(own, server) as gateway:
+        first = create(gateway)
+        id_ = respond(gateway, first)
+        cached = json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], "cache": {"mode": "on"}})
+        asked = [gateway.ask("POST", "/v1/chat", [cached.encode()], {"authorization": f"Bearer {first}"})]
+        read = gateway.get(f"/v1/responses/{id_}", {"authorization": f"Bearer {first}"})
+        rotated = manage(gateway, "POST", "/alice/rotate", {}).json["key"]
+        again = gateway.get(f"/v1/responses/{id_}", {"authorization": f"Bearer {rotated}"})
+        assert [read.status, again.status] == [200, 200], "a rotated key is the same caller"
+        manage(gateway, "DELETE", "/alice")
+        second, sent = create(gateway), len(server.requests)
+        refused = gateway.get(f"/v1/responses/{id_}", {"authorization": f"Bearer {second}"})
+        assert refused.status == 404 and b"private" not in refused.body
+        asked.append(gateway.ask("POST", "/v1/chat", [cached.encode()], {"authorization": f"Bearer {second}"}))
+        assert [one.status for one in asked] == [200, 200] and len(server.requests) == sent + 1
+
+
+def test_a_key_of_an_older_version_keeps_what_it_has_stored(tmp_path: Path) -> None:
+    own = settings(tmp_path)
+    database = SqliteDatabase(f"{tmp_path}/state.db")
+    StoredKeys(database).add(KeyRow("old", hash_key("sk-old-0123456789"), {}, "", 1.0, "root"))
+    database.close()
+    with Running(own, ModelServer()) as gateway:
+        id_ = respond(gateway, "sk-old-0123456789")
+        with database.snapshot() as statements:
+            keys = [key for (key,) in statements.execute('SELECT "key" FROM kept_values')]
+        database.close()
+        assert f"response:key old:{id_}" in keys
+
+
+@each_case("change", [{"models": None}, {"limits": None}, {"admin": None}, {"note": None}, {"fallbacks": None}])
+def test_null_in_a_change_is_not_given(change: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder, Running(settings(Path(folder)), ModelServer()) as gateway:
+        create(gateway, models=["m"], limits={"requests_per_minute": 5}, note="n", admin=True, fallbacks="own")
+        before = manage(gateway, "GET", "/alice").json
+        assert manage(gateway, "PATCH", "/alice", change).json == before
+
+
+def test_null_removes_an_expiry_a_team_and_a_scope_and_no_single_limit(tmp_path: Path) -> None:
+    with Running(settings(tmp_path, teams={"t": {}}), ModelServer()) as gateway:
+        create(gateway, expires="2099-01-01", team="t", cache_scope="s", limits={"requests_per_minute": 5})
+        removed = manage(gateway, "PATCH", "/alice", {"expires": None, "team": None, "cache_scope": None}).json
+        assert (removed["expires"], removed["team"], removed["cache_scope"]) == (None, None, "alice")
+        refused = manage(gateway, "PATCH", "/alice", {"limits": {"requests_per_minute": None}})
+        assert (refused.status, refused.json["error"]["violations"][0]["param"]) == (422, "limits.requests_per_minute")
+        assert manage(gateway, "PATCH", "/alice", {"limits": {}}).json["limits"]["requests_per_minute"] is None
+
+
+@each_case("admin", [1, 0, "true", "yes", 1.0, [True]])
+def test_nothing_but_a_boolean_makes_an_administrator(admin: Any) -> None:
+    with tempfile.TemporaryDirectory() as folder, Running(settings(Path(folder)), ModelServer()) as gateway:
+        assert manage(gateway, "POST", body={"name": "alice", "admin": admin}).status == 422
+        create(gateway)
+        assert manage(gateway, "PATCH", "/alice", {"admin": admin}).status == 422
+        assert manage(gateway, "GET", "/alice").json["admin"] is False
+    with pytest.raises(ValueError, match="must be true or false"):
+        Key.model_validate({"sha256": "a" * 64, "admin": 1})
+    assert Key.model_validate({"sha256": "a" * 64, "admin": "True"}).admin
+
+
+def test_a_key_may_be_kept_from_fallbacks_that_it_could_not_ask_for() -> None:
+    own = {
+        **SERVER,
+        "models": {
+            "m": {"upstreams": ["local"], "fallbacks": ["big"]},
+            "big": {"upstreams": ["local"]},
+        },
+        "keys": {
+            "all": {"sha256": hash_key("sk-all-0123456789"), "models": ["m*"]},
+            "own": {"sha256": hash_key("sk-own-0123456789"), "models": ["m*"], "fallbacks": "own"},
+        },
+    }
+    server = ModelServer(lambda request: httpx.Response(503))
+    with Running(own, server) as gateway:
+        for name, models in (("own", {"m"}), ("all", {"m", "big"})):
+            server.requests.clear()
+            assert chat(gateway, f"sk-{name}-0123456789").status == 503
+            assert {json.loads(request.content)["model"] for request in server.requests} == models
+    found = [*describe_foreign_fallbacks(Settings.model_validate(own))]
+    assert found == [
+        "key all: big may answer as a fallback, which it may not ask for itself",
+        "key own: big may not answer as a fallback, which it may not ask for itself",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/keys", "/v1/usage", "/v1/teams", "/v1/status", "/v1/models", "/metrics", "/v1/none"]
+)
+def test_no_proxy_stores_what_the_gateway_tells_of_itself(gateway: Running, path: str) -> None:
+    for headers in (ADMIN, {}):
+        assert gateway.get(path, headers).headers.get_list("cache-control") == ["no-store"]

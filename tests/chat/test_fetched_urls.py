@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
-from app.chat.fetched_urls import find_body_urls, find_fetched_urls
+from app.chat.fetched_urls import find_addresses, find_body_urls, find_fetched_urls
 from app.chat.known_conversation import KnownConversation
+
+from tests.each_case import each_case
 
 URL = "http://10.0.0.1/a"
 
@@ -80,3 +82,20 @@ def test_what_is_known_of_a_conversation_changes_no_url_of_its_body() -> None:
                 }
                 assert find_body_urls(body, known) == find_body_urls(body, None)
                 assert len(find_body_urls(body, known)) == 2 + (tools not in ([], "odd", None))
+
+
+@each_case(
+    ("fields", "paths"),
+    [
+        ({"webhook_url": URL, "apiEndpoint": URL, "links": {"a": [URL]}}, ["apiEndpoint", "links.a[0]", "webhook_url"]),
+        ({"x": [{"href": URL}], "uri": "none", "endpoint": "chat", "urls": 5}, ["x[0].href"]),
+        ({"metadata": {"url": URL}, "x": URL, "curl": URL, "parameters": {"url": URL}}, []),
+    ],
+)
+def test_an_address_is_known_by_the_name_of_its_field(fields: dict[str, Any], paths: list[str]) -> None:
+    assert [path for path, _ in find_addresses(fields)] == paths
+
+
+def test_an_address_in_an_unknown_block_counts_if_it_is_a_url() -> None:
+    block = {"type": "x", "uri": URL, "endpoint": "chat", "urls": [URL, 5, "data:a://b"], "href": None}
+    assert [path for path, _ in find_fetched_urls([block])] == ["[0].uri", "[0].urls[0]"]

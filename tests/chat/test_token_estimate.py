@@ -1,7 +1,7 @@
 """About how many tokens a request has, before the model counts them."""
 
 from app.chat.attachments import Attachment, FileText, Inlined, Section
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, Tool, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Media, Message, Part, PassedBody, Reasoning, Text, Tool, ToolCall, ToolResult
 from app.chat.token_estimate import MEDIA_TOKENS, MESSAGE_TOKENS, estimate_prompt_tokens
 
 from tests.each_case import each_case
@@ -35,3 +35,10 @@ def test_the_schemas_of_tools_count() -> None:
 def test_the_text_of_files_counts_and_other_attachments_do_not() -> None:
     attachments: list[Attachment] = [FileText((Section("a" * 20), Section("b" * 20))), Inlined("data:,x" * 100)]
     assert estimate_prompt_tokens(ChatRequest("m", ()), attachments) == 10
+
+
+def test_a_body_that_the_gateway_cannot_read_counts_as_it_is() -> None:
+    body = PassedBody("messages", {"messages": [{"role": "user", "content": "a" * 4000}]})
+    assert 1000 <= estimate_prompt_tokens(ChatRequest("m", (), passed=body)) <= 1020
+    message = Message("user", (Text("a" * 40),))
+    assert estimate_prompt_tokens(ChatRequest("m", (message,), passed=body)) == 10 + MESSAGE_TOKENS

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from app.access import hash_key
+from app.chat.messages import CallerRights
 from app.config.access import list_spending_rules, make_key_ring
 from app.config.mistakes import find_mistakes
 from app.config.settings import Settings
@@ -52,8 +53,9 @@ def test_a_key_may_use_the_models_that_it_and_its_team_name() -> None:
     }
     with pytest.raises(Forbidden, match=r"it may use: gpt, \*-large, of those of its team 'search': qwen\*\."):
         found["b"].check_model("gpt")
-    with pytest.raises(Forbidden, match="chooses a model"):
-        found["a"].check_params({"extra_body": {"models": ["gpt"]}})
+    assert found["a"].rights == CallerRights("the API key 'a'", True) and found["c"].rights == CallerRights(
+        "the API key 'c'", False
+    )
 
 
 def test_the_limits_of_a_team_hold_for_its_keys_together() -> None:

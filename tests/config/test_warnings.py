@@ -16,6 +16,10 @@ def _issuer(**row: str) -> dict[str, object]:
     return {**kept, "jwt": {"a": {"audience": "parley", **row}}}
 
 
+MEMORY: dict[str, object] = {"usage": {"url": "memory:"}}
+RATES: dict[str, object] = {"limits": {"requests_per_minute": 5}}
+
+
 @each_case(
     ("settings", "words"),
     [
@@ -32,6 +36,17 @@ def _issuer(**row: str) -> dict[str, object]:
         ({"cache": REDIS, "usage": {"url": "memory:"}}, ["are in Redis, which may evict them: set state.url"]),
         ({"cache": REDIS, "state": {"url": "sqlite:///s.db"}, "usage": {"url": "memory:"}}, []),
         ({"cache": {"url": "memory:"}}, ["usage are in memory", "Set usage.url, or mount"]),
+        ({"server": {"workers": 2}, "cache": REDIS, "state": {"url": "sqlite:///s.db"}, **RATES, **MEMORY}, []),
+        ({"server": {"workers": 2}, "cache": {"url": "memory:"}, **MEMORY}, []),
+        ({"server": {"workers": 1}, "cache": {"url": "memory:"}, **RATES, **MEMORY}, []),
+        (
+            {"server": {"workers": 2}, "cache": {"url": "memory:"}, **RATES, **MEMORY},
+            ["are counted by each of the 2 workers", "up to 2 times as much"],
+        ),
+        (
+            {"server": {"workers": 3, "admin_key": "sk-admin"}, "cache": {"url": "memory:"}, **MEMORY},
+            ["are counted by each of the 3 workers"],
+        ),
         (_issuer(issuer="http://idp.test"), ["JWT issuer a come over plain HTTP", "from idp.test"]),
         (_issuer(issuer="http://127.0.0.1:8080"), []),
         (_issuer(issuer="http://idp.test", jwks_url="https://idp.test/keys"), []),

@@ -3,9 +3,8 @@
 import pytest
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest
-from app.errors import InvalidInput, UpstreamFailed
+from app.errors import UpstreamFailed
 from app.routing import ModelRoute, PreparedRequest
-from app.usage.meter import Price
 from msgspec.structs import replace
 
 from tests.each_case import each_case
@@ -33,26 +32,14 @@ def test_deployments_share_equal_bodies_and_the_request_counts_as_the_largest(
     assert PreparedRequest(ROUTE, REQUEST, bodies, (), 0, None, original=original).size == size
 
 
-PRICED = ModelRoute("m", (), {}, price=Price(1.0, 1.0, 1.0, 1.0))
-
-
-def test_a_caller_cannot_choose_another_model_than_the_one_with_the_price() -> None:
-    with pytest.raises(InvalidInput) as refused:
-        PRICED.check_params({"extra_body": {"models": ["other"]}}, "extra")
-    [violation] = refused.value.violations
-    assert violation.path == "extra.models"
-    assert "the model 'm' has a price" in violation.message
-
-
-def test_parameters_that_choose_nothing_and_models_without_a_price_are_not_checked() -> None:
-    PRICED.check_params({"extra_body": {"top_k": 1}})
-    PRICED.check_params({})
-    ROUTE.check_params({"extra_body": {"models": ["other"]}})
-
-
 FALLBACKS = ModelRoute(
     "m", (), {}, fallbacks=("a",), fallbacks_on_context_length=("b",), fallbacks_on_content_filter=("c",)
 )
+
+
+def test_a_route_keeps_only_the_fallbacks_that_are_allowed() -> None:
+    route = FALLBACKS.with_fallbacks("ac".__contains__)
+    assert (route.list_fallbacks(), FALLBACKS.list_fallbacks()) == (["a", "c"], ["a", "b", "c"])
 
 
 @each_case(

@@ -89,3 +89,14 @@ def test_only_what_the_caller_stored_is_read_and_deleted(database: Database) -> 
     assert delete_values(database, "key a") == 4
     assert count_rows(database)["kept_values"] == 3
     assert delete_values(database, "key a:b") == 1
+
+
+def test_by_the_name_of_a_key_its_former_owners_are_found_too(database: Database) -> None:
+    row = "INSERT INTO kept_values VALUES (?, 'm', ?, 1.0, 2.0)"
+    with database.transaction() as statements:
+        statements.execute_many(
+            row, [(f"response:key a#00ff:{n}", b"v") for n in range(2)] + [("response:key i:a#b:1", b"v")]
+        )
+    assert delete_values(database, "key a") == 6
+    assert delete_values(database, "key i:a") == 0
+    assert delete_values(database, "key i:a#b") == 1

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from app.redis.urls import SqliteUrl
 from app.state import Database, StateError, open_database
-from app.stores import NotKept, StoreError, StoreLimits
+from app.stores import NotKept, StateStore, StoreError, StoreLimits, open_state_store
 from app.stores.database import DatabaseStore
+from app.stores.eraser import Eraser
 from app.stores.memory import MemoryStore
 from app.stores.succeeding import SucceedingStore
 
@@ -104,3 +106,67 @@ def test_what_the_older_store_has_is_read_and_deleted() -> None:
             await old.get("old")
 
     asyncio.run(scenario())
+
+
+def find_files(folder: Path, text: bytes) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if text in file.read_bytes())
+
+
+def test_what_was_deleted_is_in_no_file_soon_afterwards(tmp_path: Path) -> None:
+    async def scenario(make_store: Callable[[], StateStore]) -> None:
+        store = make_store()
+        for key in ("a", "b"):
+            await store.put(key, (f"text of {key} " * 2000).encode(), ttl_seconds=60.0, model="m")
+        assert find_files(tmp_path, b"text of a") and find_files(tmp_path, b"text of b")
+        await store.delete("a")
+        for _ in range(200):
+            if not find_files(tmp_path, b"text of a"):
+                break
+            await asyncio.sleep(0.05)
+        assert not find_files(tmp_path, b"text of a") and await store.get("b") is not None
+        await store.delete("b")
+        await store.aclose()
+
+    database = open_database(make_address("sqlite", tmp_path))
+    asyncio.run(scenario(lambda: DatabaseStore(database)))
+    database.close()
+    asyncio.run(scenario(lambda: open_state_store(SqliteUrl(f"{tmp_path}/replies.db"))))
+
+
+def test_a_log_that_is_in_use_is_emptied_later() -> None:
+    async def scenario() -> None:
+        answers: list[bool | Exception] = [False, OSError("down"), True, True]
+        calls: list[bool | Exception] = []
+
+        async def empty_log() -> bool:
+            answer = answers[len(calls)]
+            calls.append(answer)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        eraser = Eraser(empty_log, 0.001)
+        eraser.note_deletion()
+        eraser.note_deletion()
+        while len(calls) < 3:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.02)
+        assert len(calls) == 3
+        eraser.note_deletion()
+        await eraser.aclose()
+        assert len(calls) == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_log_is_not_emptied_while_another_connection_reads_it(tmp_path: Path) -> None:
+    first, second = (open_database(make_address("sqlite", tmp_path)) for _ in range(2))
+    first.migrate()
+    with second.snapshot() as statements:
+        statements.execute("SELECT * FROM kept_values")
+        with first.transaction() as writing:
+            writing.execute("INSERT INTO kept_values VALUES ('k', 'm', 'v', 1.0, 2.0)")
+        assert not first.empty_log()
+    assert first.empty_log()
+    first.close()
+    second.close()

@@ -2,9 +2,9 @@
 
 import re
 from datetime import UTC, date, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StrictBool, model_validator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PrivateAttr, StrictBool, model_validator
 
 from app.access.issuer import AlgorithmName
 from app.config.tables.base import NO_PROXY, Names, ProxyUrl, Seconds, Table, exact_url, http_url, split_list
@@ -52,17 +52,42 @@ def _expiry(value: Any) -> datetime | None:
         raise ValueError("must be a date such as 2027-01-01, or a date and time") from None
 
 
+def _true_or_false(value: Any) -> bool:
+    """Return a boolean; an environment variable holds it as a word. Nothing else makes an administrator."""
+    if isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, bool):
+        return value
+    raise ValueError("must be true or false")
+
+
+Fallbacks: TypeAlias = Literal["all", "own"]
+
+
 class Key(Table):
     sha256: _Sha256
     models: Names = ("*",)
     cache_scope: KeyName | None = None
-    admin: bool = False
+    admin: Annotated[bool, BeforeValidator(_true_or_false)] = False
     expires: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
     previous_sha256: _Sha256 | None = None
     """The hash of the key before, which is accepted too, until `previous_until`."""
     previous_until: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
     limits: LimitSettings = LimitSettings()
     team: str | None = None
+    fallbacks: Fallbacks = "all"
+    """`own`: only those of a model's fallbacks answer that it could ask for itself."""
+    _identity: str = PrivateAttr(default="")
+
+    @property
+    def identity(self) -> str:
+        """That of a key in the state database; "" for one of the configuration, which its name identifies."""
+        return self._identity
+
+    def with_identity(self, identity: str) -> "Key":
+        key = self.model_copy()
+        key._identity = identity
+        return key
 
 
 class Team(Table):
@@ -91,6 +116,8 @@ class JwtIssuer(Table):
     admin_value: StrictBool | str | None = None
     models: Names = ("*",)
     """What a token can at most allow."""
+    fallbacks: Fallbacks = "all"
+    """As in `keys`."""
     team: str | None = None
     """The team of callers whose token names none."""
     limits: LimitSettings = LimitSettings()

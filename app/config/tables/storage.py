@@ -63,6 +63,9 @@ class UsageSettings(Table):
     """Without a URL, `load` sets that of `state.url`, or a file in the user's data folder if it is writable."""
     time_zone: Annotated[str, AfterValidator(_time_zone)] = "UTC"
     """In which days and months begin, of usage and of limits of spending."""
+    reserved_reply_tokens: int = Field(default=32_768, ge=1, le=10_000_000)
+    """How many tokens of a reply a limit of spending reserves, if neither the request nor the model's configuration
+    says how many it may have."""
     keep_days: int | None = Field(default=None, ge=1, le=36_500)
     """Totals of days before these are deleted, except those of the month in progress; None: none."""
 

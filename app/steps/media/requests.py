@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.chat import datauri
+from app.chat.fetched_urls import find_addresses
 from app.chat.media_types import HEAD_BYTES, detect_type, is_whole_image
 from app.chat.messages import ChatRequest, Media, MediaKind, Message
 from app.profiles import Profile
 from app.steps.media.names import MediaNames, is_web_url, media_of
 
 _TAIL_CHARACTERS = 64
-_TOOLS = ("tools", "mcp_servers")
-"""The fields of a client's own body with remote servers of tools."""
+_CONVERSATIONS = ("messages[", "input[")
+"""How the paths in the conversation of a client's own body begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,24 @@ def passed_url_requests(request: ChatRequest, profile: Profile) -> list[MediaReq
     where the gateway cannot read the conversation, it is required."""
     if request.passed is None or profile.passed_urls == "any":
         return []
-    purpose: Literal["check", "resolve"] = "resolve" if profile.passed_urls == "resolved" else "check"
     return [
-        MediaRequest(url, "file", purpose, path=path, required=required)
+        MediaRequest(url, "file", _choose_check(profile), path=path, required=required)
         for path, url in request.passed.urls
-        if (required := request.refusal is not None or path.startswith(_TOOLS)) or is_web_url(url)
+        if (required := request.refusal is not None or not path.startswith(_CONVERSATIONS)) or is_web_url(url)
     ]
+
+
+def extra_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
+    """Return a check of each URL in the parameters that only the model's server knows."""
+    extra = request.params.get("extra_body")
+    if not extra or profile.passed_urls == "any":
+        return []
+    found = find_addresses(extra, request.paths.extra_body)
+    return [MediaRequest(url, "file", _choose_check(profile), path=path) for path, url in found]
+
+
+def _choose_check(profile: Profile) -> Literal["check", "resolve"]:
+    return "resolve" if profile.passed_urls == "resolved" else "check"
 
 
 def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:

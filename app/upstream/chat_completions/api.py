@@ -5,4 +5,10 @@ from app.upstream.api import Api
 from app.upstream.chat_completions.reader import make_reader
 from app.upstream.chat_completions.request import build
 
-API = Api("/chat/completions", build, make_reader, write_beginning=write_beginning)
+API = Api(
+    "/chat/completions",
+    build,
+    make_reader,
+    fields=frozenset(("model", "messages", "stream", "tools", "tool_choice", "stream_options")),
+    write_beginning=write_beginning,
+)

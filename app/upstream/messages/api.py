@@ -31,6 +31,14 @@ API = Api(
     "/messages",
     build,
     make_reader,
+    fields=frozenset(
+        {  # platform.claude.com/docs/en/api/beta/messages/create; Claude Code sends `diagnostics`, `thread` and `betas`
+            *("model", "messages", "system", "max_tokens", "metadata", "stop_sequences", "stream", "temperature"),
+            *("top_p", "top_k", "thinking", "tools", "tool_choice", "service_tier", "container", "context_management"),
+            *("mcp_servers", "cache_control", "inference_geo", "output_config", "output_format", "speed", "betas"),
+            *("diagnostics", "thread", "user_profile_id", "workspace_id"),
+        }
+    ),
     system="system",
     count_path="/messages/count_tokens",
     not_counted=frozenset(("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences")),

@@ -25,6 +25,16 @@ API = Api(
     "/responses",
     build,
     make_reader,
+    fields=frozenset(
+        {  # openai-python, types/responses/response_create_params.py; Codex sends `client_metadata`
+            *("model", "input", "instructions", "background", "context_management", "conversation", "include"),
+            *("max_output_tokens", "max_tool_calls", "metadata", "moderation", "parallel_tool_calls", "prompt"),
+            *("previous_response_id", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention"),
+            *("reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature"),
+            *("text", "tool_choice", "tools", "top_logprobs", "top_p", "truncation", "user", "client_metadata"),
+            *("personality", "response_format"),
+        }
+    ),
     conversation="input",
     system="instructions",
     build_passed=build_passed,
