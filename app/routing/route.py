@@ -8,12 +8,13 @@ from msgspec import Struct
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import PassageSearch
 from app.chat.messages import CHAT_PATHS, ChatRequest
-from app.errors import InvalidInput, ParleyError, Violation
+from app.errors import InvalidInput, ParleyError, UpstreamFailed, Violation
 from app.params import find_routing_params
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.api import find_api
+from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
 from app.usage.meter import Price
 from app.validation.violations import json_path
@@ -92,7 +93,8 @@ class ModelRoute(Struct, frozen=True):
             return self.fallbacks_on_context_length
         if error.code == "content_filter":
             return self.fallbacks_on_content_filter
-        return self.fallbacks if error.retryable else ()
+        lasts = isinstance(error, UpstreamFailed) and error.fault.cause in LASTING_WORDS
+        return self.fallbacks if error.retryable or lasts else ()
 
 
 class PreparedRequest(Struct, frozen=True):
