@@ -145,6 +145,8 @@ class Connection:
         self._failures = 0
         """Starts, lists and sessions in a row that brought no answer."""
         self._paused_until = 0.0
+        self._is_stale = False
+        """The server has changed its list since it was read, and that is reported."""
         self._reason = ""
         """Why it failed last."""
         self._state: tuple[State, str | None] = "idle", None
@@ -159,31 +161,32 @@ class Connection:
     async def list_tools(self) -> list[ListedTool]:
         """Return the tools of all pages. Raises ServerDown."""
         self._check_pause()
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        session: _Session | None = None
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._spec.startup_seconds + _REPORT_SECONDS):
                 session = await self._get_session()
-                try:
-                    return await self._list_tools(session)
-                except ServerDown as error:
-                    self._note_failed_list(str(error), loop.time() - began)
-                    raise
+                return await self._list_tools(session)
         except TimeoutError:
-            reason = f"it did not list its tools within {self._spec.startup_seconds:g} s (startup_timeout_sec)"
-            self._note_failed_list(reason, self._spec.startup_seconds)
-            raise ServerDown(reason) from None
+            error = ServerDown(
+                f"it did not list its tools within {self._spec.startup_seconds:g} s (startup_timeout_sec)"
+            )
+        except ServerDown as raised:
+            error = raised
+        if session is not None:  # a failed start is noted where it fails
+            self._note_failed_list(session, str(error), asyncio.get_running_loop().time() - began)
+        raise error
 
-    def _note_failed_list(self, reason: str, seconds: float) -> None:
+    def _note_failed_list(self, session: _Session, reason: str, seconds: float) -> None:
         """Note it, so that later requests do not wait for it as long. A session that did not answer in time ends,
         unless calls are running."""
         if seconds < _SLOW_SECONDS:
             self._set_state("down", reason)
             return
         self._fail(reason, seconds)
-        if self._session is not None and not self._session.running:
-            self._session.failed = True
-            self._session.closed.set()
+        if not session.running:
+            session.failed = True
+            session.closed.set()
 
     async def _list_tools(self, session: _Session) -> list[ListedTool]:
         try:
@@ -203,6 +206,7 @@ class Connection:
         return tools
 
     async def _read_pages(self, session: _Session) -> list[ListedTool]:
+        self._is_stale = False
         tools: list[ListedTool] = []
         cursors: set[str] = set()
         params: dict[str, Any] = {}
@@ -404,7 +408,8 @@ class Connection:
         return _Session(dispatcher, http, closed, pid)
 
     async def _read_notification(self, message: object) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self._is_stale:
+            self._is_stale = True
             self._reports.changed()
 
 
