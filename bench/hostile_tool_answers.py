@@ -93,13 +93,13 @@ def list_floods() -> Iterator[tuple[str, dict[str, Any]]]:
         ("notifications/resources/updated", '{"uri":"file:///etc/passwd"}'),
         ("notifications/elicitation/complete", '{"elicitationId":"x"}'),
     ):
-        yield f"20,000 {method}", {"before": notice % (method, params), "count": 20_000}
+        yield f"2,000 {method}", {"before": notice % (method, params), "count": 2000}
     asked = '{"jsonrpc":"2.0","id":%s,"method":"%s","params":{}}'
     for method in ("sampling/createMessage", "elicitation/create", "roots/list", "ping", "tools/call", "x"):
-        yield f"5,000 requests {method}", {"before": asked % ("7", method), "count": 5000}
-    yield "answers to no request", {"before": '{"jsonrpc":"2.0","id":99,"result":{}}', "count": 20_000}
-    yield "lines that are no messages", {"before": "[" * 1000, "count": 20_000}
-    yield "empty lines", {"before": "", "count": 100_000}
+        yield f"1,000 requests {method}", {"before": asked % ("7", method), "count": 1000}
+    yield "answers to no request", {"before": '{"jsonrpc":"2.0","id":99,"result":{}}', "count": 2000}
+    yield "lines that are no messages", {"before": "[" * 1000, "count": 2000}
+    yield "empty lines", {"before": "", "count": 10_000}
 
 
 def list_tool_lists() -> Iterator[tuple[str, str]]:
@@ -154,12 +154,20 @@ def report(seconds: float, beside: float, name: str, text: str) -> None:
 async def run() -> None:
     servers = McpServers()
     lists = {f"list{number}": case for number, case in enumerate(list_tool_lists())}
+    floods = {f"flood{number}": case for number, case in enumerate(list_floods())}
     servers.configure(
-        [configure("good"), configure("bad"), *(configure(name, more) for name, (_, more) in lists.items())], {}
+        [
+            configure("good"),
+            configure("bad"),
+            *map(configure, floods),
+            *(configure(name, more) for name, (_, more) in lists.items()),
+        ],
+        {},
     )
-    session = await servers.open_for_operator(["good", "bad"])
-    for name, arguments in [*list_answers(), *list_floods()]:
-        task = asyncio.create_task(call(session, "bad", arguments))
+    session = await servers.open_for_operator(["good", "bad", *floods])
+    answers = [("bad", *case) for case in list_answers()]
+    for server, name, arguments in [*answers, *((server, *case) for server, case in floods.items())]:
+        task = asyncio.create_task(call(session, server, arguments))
         beside = await call_beside(session, task)
         report(task.result()[0], beside, name, task.result()[1])
     for server, (name, _) in lists.items():
