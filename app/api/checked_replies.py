@@ -27,6 +27,7 @@ from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
 from app.gateway import ReplyOptions
 from app.routing import ModelRoute
+from app.steps.json_schema import Stop
 from app.steps.output_check import MAX_WORK_IN_THREAD, OutputCheck, describe_check
 from app.steps.output_demands import Demand, find_demand, find_json_demand
 from app.tool_loop.loop import OpenedTurn
@@ -163,7 +164,7 @@ class _CheckedTurn:
     ) -> "tuple[_HeldReply, OutputCheck | None]":
         """Return a reply, and its check. None: it need not be valid, because it has calls, is a refusal or did not end
         by itself. Raises ParleyError."""
-        held = _HeldReply(await self._open_call(conversation, fallback), self._demand)
+        held, stop = _HeldReply(await self._open_call(conversation, fallback), self._demand), Stop()
         try:
             await _wait_until_known(held)
             end = held.end
@@ -171,8 +172,9 @@ class _CheckedTurn:
                 raise UpstreamFailed(end.fault)
             if end is None or end.reason not in self._demand.ends or held.exempt:
                 return held, None
-            return held, await call_in_thread(self._demand.check, held.events, MAX_WORK_IN_THREAD)
+            return held, await call_in_thread(self._demand.check, held.events, MAX_WORK_IN_THREAD, stop)
         except BaseException:
+            stop.wanted = True
             held.close()
             raise
 

@@ -283,7 +283,8 @@ class ConsoleFormatter(logging.Formatter):
         self._color = color
 
     def format(self, record: logging.LogRecord) -> str:
-        time_of_day = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}"
+        zone = self.formatTime(record, "%z")
+        time_of_day = f"{self.formatTime(record, '%H:%M:%S')}.{int(record.msecs):03d}{zone[:3]}:{zone[3:]}"
         level = f"{record.levelname.lower():7}"
         message = escape_control_characters(shorten_text(record.getMessage(), MAX_MESSAGE))
         fields = _short_fields(record)

@@ -199,8 +199,9 @@ class UpstreamCaller:
                 failure = error
                 empty = error if isinstance(error, EmptyReply) else empty
             in_first_round = retries == 0 and bool(untried)
-            repeats = retries < call.max_retries and failure.fault.cause not in causes.LASTING_WORDS
-            if not failure.retryable or not (in_first_round or repeats) or call.is_over:
+            lasts = failure.fault.cause in causes.LASTING_WORDS  # another server may answer
+            repeats = retries < call.max_retries and failure.retryable
+            if not (failure.retryable or lasts) or not (in_first_round or repeats) or call.is_over:
                 raise empty or failure
             if call.skips_unavailable and not _any_available(untried or call.members):
                 raise empty or failure

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import PassageSearch
 from app.chat.messages import ChatRequest
-from app.errors import ParleyError
+from app.errors import ParleyError, UpstreamFailed
 from app.profiles import Profile
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.api import find_api
+from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
 from app.usage.meter import Price
 
@@ -90,7 +91,8 @@ class ModelRoute(Struct, frozen=True):
             return self.fallbacks_on_context_length
         if error.code == "content_filter":
             return self.fallbacks_on_content_filter
-        return self.fallbacks if error.retryable else ()
+        lasts = isinstance(error, UpstreamFailed) and error.fault.cause in LASTING_WORDS
+        return self.fallbacks if error.retryable or lasts else ()
 
 
 class PreparedRequest(Struct, frozen=True):

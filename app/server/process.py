@@ -48,6 +48,7 @@ from app.config.tables.server import LogFormat, Server
 from app.config.warnings import find_warnings
 from app.errors import Draining
 from app.observe import logs
+from app.runtime.own_process import hide_process
 from app.server.connection import ClientConnection, ConnectionLimits, ConnectionWarnings, evict_idle
 from app.server.listener import Listener
 
@@ -354,6 +355,7 @@ def serve(settings: Settings, banner: Callable[[int], list[str]]) -> int:
     """Serve until a signal comes, and return the exit code. `banner` returns the lines to print once the server accepts
     connections; its argument is the port. Raises CannotListen, and SettingsError for files that the settings name."""
     raise_open_files()
+    hide_process()
     uvicorn_config = config(settings.server, metrics_sockets=bind_metrics_port(settings))
     sockets = bind(settings.server)
     lines = banner(sockets[0].getsockname()[1])
@@ -465,6 +467,7 @@ class _GatewayWorker(multiprocess.Process):
         self.child_conn.close()
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
+        hide_process()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         self.config.app = partial(import_from_string(self.config.app), worker_folder=self._folder)

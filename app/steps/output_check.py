@@ -21,7 +21,7 @@ from app.chat.events import Event, Finish, OutputOutcome, Passed, ReasoningDelta
 from app.chat.messages import ChatRequest
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
-from app.steps.json_schema import Unchecked, is_prepared, prepare_schema, validate
+from app.steps.json_schema import Stop, Unchecked, is_prepared, prepare_schema, validate
 
 MAX_TEXT_CHARACTERS = 1024 * 1024
 """A longer reply is not checked."""
@@ -81,23 +81,23 @@ def prepare_check(request: ChatRequest) -> None:
         prepare_schema(schema)
 
 
-def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> OutputCheck:
+def check_output(text: str, schema: Mapping[str, Any] | bool, max_work: int, stop: Stop | None = None) -> OutputCheck:
     """Check a text. One that is valid JSON only without a fence, or with its commas or quotes mended, is `mended`."""
     if len(text) > min(MAX_TEXT_CHARACTERS, max_work * 20):
         return OutputCheck("unchecked", text, ("it is too long to be checked",))
     try:
-        problems = _check_json(text, schema, max_work)
+        problems = _check_json(text, schema, max_work, stop)
         if not problems:
             return OutputCheck("valid", text)
         mended = _mend(text, max_work)
-        if mended is not None and not _check_json(mended, schema, max_work):
+        if mended is not None and not _check_json(mended, schema, max_work, stop):
             return OutputCheck("mended", mended)
     except Unchecked as error:
         return OutputCheck("unchecked", text, (str(error),))
     return OutputCheck("invalid", text, tuple(problems))
 
 
-def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> list[str]:
+def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int, stop: Stop | None) -> list[str]:
     try:
         value = msgspec.json.decode(text)
     except UnicodeEncodeError:
@@ -108,7 +108,7 @@ def _check_json(text: str, schema: Mapping[str, Any] | bool, max_work: int) -> l
         return [f"$: the text is not JSON: {error}" if text.strip() else "$: the text is empty"]
     if schema is ANY_JSON:
         return [] if isinstance(value, dict | list) else ["$: the JSON is neither an object nor an array"]
-    return validate(value, schema, max_work)
+    return validate(value, schema, max_work, stop)
 
 
 def _mend(text: str, max_work: int) -> str | None:

@@ -14,6 +14,7 @@ from app.chat.events import Event, FinishReason, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest, Message, Text
 from app.openai_messages.tool_schemas import complete_function
 from app.steps.demanded_calls import find_demanded_function
+from app.steps.json_schema import Stop
 from app.steps.output_check import ANY_JSON, OutputCheck, check_output, find_output_schema, name_demand
 
 _ASK_AGAIN = (
@@ -40,9 +41,9 @@ class JsonDemand(Struct, frozen=True):
         """Whether a reply with this event need not obey: it has a call, or is a refusal."""
         return isinstance(event, ToolCallDelta) or (isinstance(event, TextDelta) and event.refusal)
 
-    def check(self, events: Sequence[Event], max_work: int) -> OutputCheck:
+    def check(self, events: Sequence[Event], max_work: int, stop: Stop) -> OutputCheck:
         text = "".join([event.text for event in events if isinstance(event, TextDelta)])
-        return check_output(text, self.schema, max_work)
+        return check_output(text, self.schema, max_work, stop)
 
     def mend(self, events: Sequence[Event], check: OutputCheck) -> list[Event]:
         """Return the events with the mended text instead of theirs, where theirs ended."""
@@ -74,14 +75,14 @@ class CallDemand(Struct, frozen=True):
     def exempts(self, event: Event) -> bool:
         return isinstance(event, TextDelta) and event.refusal
 
-    def check(self, events: Sequence[Event], max_work: int) -> OutputCheck:
+    def check(self, events: Sequence[Event], max_work: int, stop: Stop) -> OutputCheck:
         """Check the first call of the function. Its arguments are the text of the check."""
         index = self._find_index(events)
         if index is None:
             said = "".join([event.text for event in events if isinstance(event, TextDelta)])
             return OutputCheck("invalid", said, (f"$: there is no call of {self.name!r}",))
         calls = [event for event in events if isinstance(event, ToolCallDelta) and event.index == index]
-        return check_output("".join([call.arguments for call in calls]) or "{}", self.schema, max_work)
+        return check_output("".join([call.arguments for call in calls]) or "{}", self.schema, max_work, stop)
 
     def _find_index(self, events: Sequence[Event]) -> int | None:
         calls = (event for event in events if isinstance(event, ToolCallDelta) and event.name == self.name)

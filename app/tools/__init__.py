@@ -1,7 +1,7 @@
 """Servers of tools that the gateway runs (MCP): which a reply may use, and their calls.
 
-The protocol's SDK runs in a process of its own (`process`), which starts with the first request that needs a server:
-importing it takes a second and 45 MB, and none of that may delay replies.
+The protocol's SDK runs in a process for each server (`process`), which starts with the first request that needs it:
+importing it takes a second and 45 MB, and nothing that a server sends may delay replies or other servers.
 """
 
 from app.tools.process.protocol import ServerSpec

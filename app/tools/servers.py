@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
@@ -80,11 +80,13 @@ class McpServers:
     needs a server, except those that are required."""
 
     def __init__(self) -> None:
-        self._process = ToolProcessClient()
         self._servers: dict[str, _Server] = {}
+        self._processes: set[ToolProcessClient] = set()
+        """Those of the servers, and of former ones that are still used."""
         self._model_tools: Mapping[str, Sequence[ServerAsk]] = {}
         self._bounds = ToolBounds()
         self._starting: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
 
     def configure(
         self,
@@ -105,7 +107,9 @@ class McpServers:
                 self._servers.pop(name).retire()
         for name, configured in names.items():
             if name not in self._servers:
-                self._servers[name] = _Server(configured, self._process, starts)
+                process = ToolProcessClient()
+                self._processes.add(process)
+                self._servers[name] = _Server(configured, process, self._end_process, starts)
         self._servers = {name: self._servers[name] for name in names}
 
     def start_required(self) -> None:
@@ -132,10 +136,9 @@ class McpServers:
             if key is None or server.configured.keys.match(key)
         }
 
-    @property
-    def process_id(self) -> int | None:
-        """The tool process; None while there is none."""
-        return self._process.pid
+    def process_ids(self) -> list[int]:
+        """The tool processes that have been started."""
+        return [process.pid for process in self._processes if process.pid is not None]
 
     def is_offered(self, model: str) -> bool:
         return model in self._model_tools
@@ -171,7 +174,18 @@ class McpServers:
         for task in self._starting:
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
-        await self._process.aclose()
+        processes, self._processes = self._processes, set()
+        await asyncio.gather(*(process.aclose() for process in processes), *self._ending)
+
+    def _end_process(self, process: ToolProcessClient) -> None:
+        """End the process of a server that is no longer used."""
+        if process not in self._processes:
+            return
+        self._processes.discard(process)
+        if process.is_used:
+            task = asyncio.get_running_loop().create_task(process.aclose())
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
 
     def _choose(self, asks: Sequence[ServerAsk], key: str, model: str) -> list[ServerAsk]:
         """Return what the request asks for, then what the model offers beside. Raises InvalidInput and Forbidden."""
@@ -227,9 +241,16 @@ async def open_configured(servers: Collection[ConfiguredServer], names: Collecti
 
 
 class _Server:
-    def __init__(self, configured: ConfiguredServer, process: ToolProcessClient, starts: StartCounter | None) -> None:
+    def __init__(
+        self,
+        configured: ConfiguredServer,
+        process: ToolProcessClient,
+        end_process: Callable[[ToolProcessClient], None],
+        starts: StartCounter | None,
+    ) -> None:
         self.configured = configured
         self.process = process
+        self._end_process = end_process
         self._start_counter = starts
         self.redactor = Redactor(configured.secrets)
         self.slots = asyncio.Semaphore(configured.max_concurrent_calls)
@@ -264,9 +285,12 @@ class _Server:
         self._end_if_unused()
 
     def _end_if_unused(self) -> None:
-        if self._retired and not self._sessions and self._connection is not None:
+        if not self._retired or self._sessions:
+            return
+        if self._connection is not None:
             self.process.remove(self._connection)
             self._connection = None
+        self._end_process(self.process)
 
     def connect(self) -> int:
         """Return the number of the connection that all replies share."""

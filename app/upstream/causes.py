@@ -197,6 +197,8 @@ _NOT_TLS = {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE", "PAC
 """The reasons OpenSSL gives for bytes that are not a TLS record; they differ between versions 1.1, 3.0 and 3.2."""
 _ALERT = re.compile(r"(?:TLSV?1?3?|SSLV3)_ALERT_(\w+)")
 """The name of an alert that the server sent, in OpenSSL's reasons, such as TLSV1_ALERT_UNKNOWN_CA."""
+_UNEXPLAINED = "HANDSHAKE_FAILURE"
+"""So a server with TLS 1.2 that demands a certificate refuses a client without one, and others that share no cipher."""
 _ABOUT_OUR_CERTIFICATE = {
     "BAD_CERTIFICATE",
     "UNSUPPORTED_CERTIFICATE",
@@ -292,6 +294,8 @@ def _cause_of_tls(reason: str) -> Cause:
     if alert is None:
         return TLS_FAILED
     cause = TLS_CLIENT_REFUSED if alert[1] in _ABOUT_OUR_CERTIFICATE else TLS_ALERT
+    if alert[1] == _UNEXPLAINED:
+        cause = msgspec.structs.replace(cause, text=f"{cause.text}: perhaps it demands a client certificate")
     return msgspec.structs.replace(cause, text=f"{cause.text} (alert: {alert[1].replace('_', ' ').lower()})")
 
 

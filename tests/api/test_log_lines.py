@@ -177,7 +177,7 @@ def test_what_cannot_be_json_is_written_as_text() -> None:
 def test_a_line_on_a_terminal_is_for_people() -> None:
     record = a_record("request", model="m", metadata={"user": "a b"}, stream=True, ms=1.5, path="/a=b")
     line = ConsoleFormatter(color=False).format(record)
-    assert line[12:] == ' info    request  model=m metadata={"user": "a b"} stream=true ms=1.5 path="/a=b"'
+    assert line[18:] == ' info    request  model=m metadata={"user": "a b"} stream=true ms=1.5 path="/a=b"'
     assert line[2] == line[5] == ":" and line[8] == "."
 
 

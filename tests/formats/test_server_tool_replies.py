@@ -267,6 +267,10 @@ def test_media_of_a_result_are_named_by_their_types() -> None:
     assert list_items(events)[0]["output"] == "See\n[image: image/png]"
 
 
+def test_an_empty_result_has_no_text_in_a_message() -> None:
+    assert read_blocks([*call(0), TURN, result(0, Text("")), END])[1]["content"] == []
+
+
 def test_a_bound_pauses_the_turn_of_a_message() -> None:
     end = Finish("tool_limit", USAGE, server_tools=ServerToolsSummary((), (), "rounds"))
     [message] = encode("anthropic", [[*call(0), TURN, result(0), end]], make_info(), whole=True)

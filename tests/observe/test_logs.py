@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pytest
 from app.chat.stream import Attempt
-from app.observe.logs import JsonFormatter, log_request
+from app.observe.logs import ConsoleFormatter, JsonFormatter, log_request
 from app.observe.request_record import RequestRecord
 
 
@@ -89,6 +89,7 @@ def test_the_time_of_a_line_has_its_offset(zone: str, expected: str, monkeypatch
         record = logging.LogRecord("parley", logging.INFO, "", 0, "x", (), None)
         record.created, record.msecs = 1_800_000_000.25, 250
         assert json.loads(JsonFormatter().format(record))["time"] == expected
+        assert ConsoleFormatter(color=False).format(record).split()[0] == expected.partition("T")[2]
         assert datetime.fromisoformat(expected).timestamp() == record.created
     finally:
         monkeypatch.undo()

@@ -55,6 +55,11 @@ def test_the_fallbacks_depend_on_the_error(code: str, retryable: bool, models: t
     assert FALLBACKS.fallbacks_after(UpstreamFailed(Fault(code, "", retryable))) == models
 
 
+def test_the_fallbacks_are_tried_after_a_cause_that_lasts() -> None:
+    fault = Fault("upstream_incomplete", "", transient=False, cause="tls_client_certificate_refused")
+    assert FALLBACKS.fallbacks_after(UpstreamFailed(fault)) == ("a",)
+
+
 def test_a_route_has_fallbacks_if_any_error_has_some() -> None:
     assert not ROUTE.has_fallbacks
     for name in ("fallbacks", "fallbacks_on_context_length", "fallbacks_on_content_filter"):

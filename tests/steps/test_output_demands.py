@@ -4,6 +4,7 @@ from typing import Any
 
 from app.chat.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import ChatRequest, Message, Text, Tool
+from app.steps.json_schema import Stop
 from app.steps.output_check import ANY_JSON, OutputCheck
 from app.steps.output_demands import CallDemand, JsonDemand, find_demand
 
@@ -48,7 +49,7 @@ def test_a_function_without_parameters_takes_an_object() -> None:
     given = ChatRequest("m", (Message("user", (Text("x"),)),), tools=tools, params={"function_choice": "f"})
     demand = find_demand(given)
     assert isinstance(demand, CallDemand)
-    assert demand.check([ToolCallDelta(0, "", "c", "f")], 1000).outcome == "valid"
+    assert demand.check([ToolCallDelta(0, "", "c", "f")], 1000, Stop()).outcome == "valid"
 
 
 def calls(*arguments: str, name: str = "f") -> list[Event]:
@@ -70,13 +71,13 @@ def calls(*arguments: str, name: str = "f") -> list[Event]:
     ],
 )
 def test_a_demanded_call_has_valid_arguments(events: list[Event], outcome: str) -> None:
-    assert CALL.check(events, 1000).outcome == outcome
+    assert CALL.check(events, 1000, Stop()).outcome == outcome
 
 
 def test_the_arguments_of_the_demanded_call_are_mended() -> None:
     other = ToolCallDelta(1, "{}", "d", "g")
     events = [ReasoningDelta("x"), *calls('{"a"', ": 1,}"), other]
-    check = CALL.check(events, 1000)
+    check = CALL.check(events, 1000, Stop())
     assert CALL.mend(events, check) == [ReasoningDelta("x"), ToolCallDelta(0, '{"a":1}', "c", "f"), other]
 
 

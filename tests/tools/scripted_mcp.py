@@ -17,7 +17,7 @@ from typing import Any
 TOOLS = [
     "echo", "environment", "fail", "refuse", "big", "die", "hang", "garbage", "long_line", "no_newline", "twice",
     "unknown_id", "flood", "ask", "change", "secret", "child", "status", "lose_session",
-    "deep", "half_pair", "wait",
+    "deep", "half_pair", "wait", "raw", "read", "ask_much",
 ]  # fmt: skip
 MODE = os.environ.get("MCP_MODE", "")
 WRITING = threading.Lock()
@@ -40,6 +40,18 @@ def list_page(cursor: str | None) -> dict[str, Any]:
     return {"tools": [*rows[half:], {"bad": 1}, 7]} if cursor else {"tools": rows[:half], "nextCursor": "2"}
 
 
+def read_secret(pid: int) -> str:
+    """Return what can be read of another process; "" if nothing."""
+    found = ""
+    for file in ("environ", "maps"):
+        try:
+            with open(f"/proc/{pid}/{file}", "rb") as opened:  # noqa: PTH123
+                found += opened.read().decode(errors="replace")
+        except OSError:
+            pass
+    return found
+
+
 def run_tool(name: str, arguments: dict[str, Any], id_: Any, write: Callable[[bytes], None]) -> dict[str, Any] | None:
     """Return the rest of the answer; None: there is none."""
 
@@ -51,6 +63,15 @@ def run_tool(name: str, arguments: dict[str, Any], id_: Any, write: Callable[[by
 
     if name == "echo":
         return text(json.dumps(arguments))
+    if name == "raw":
+        write(f'{{"jsonrpc":"2.0","id":"{id_}",{arguments["rest"] * int(arguments.get("times", 1))}}}'.encode())
+        return None
+    if name == "read":
+        return text(read_secret(int(arguments["pid"])))
+    if name == "ask_much":
+        for number in range(int(arguments["times"])):
+            send({"id": number, "method": "sampling/createMessage", "params": {}})
+        return text("asked much")
     if name == "environment":
         return text(json.dumps(dict(os.environ)))
     if name == "fail":
@@ -123,6 +144,10 @@ def answer(message: dict[str, Any], write: Callable[[bytes], None]) -> None:
         version = "1999-01-01" if MODE == "old_version" else "2025-11-25"
         info = {"name": "scripted", "version": "1"}
         rest: Any = {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
+    elif method == "tools/list" and MODE == "no_list":
+        return
+    elif method == "tools/list" and MODE == "refuses_list":
+        rest = {"error": {"code": -32603, "message": "the index is gone"}}
     elif method == "tools/list" and MODE == "no_tools":
         rest = {"error": {"code": -32601, "message": "Method not found"}}
     elif method == "tools/list":

@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ def is_running(pid: int) -> bool:
 
 
 def child_pids(servers: McpServers) -> list[int]:
-    pid = servers.process_id
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    files = [Path(f"/proc/{pid}/task/{pid}/children") for pid in servers.process_ids()]
+    return [int(pid) for file in files if file.exists() for pid in file.read_text().split()]
 
 
 def kill_and_block(pid: int) -> None:
@@ -57,21 +58,21 @@ def kill_and_block(pid: int) -> None:
 
 async def test_nothing_is_started_before_a_reply_needs_a_server() -> None:
     async with run_servers(configure()) as servers:
-        assert servers.process_id is None
+        assert servers.process_ids() == []
         assert [row.state for row in servers.list_status()] == ["idle"]
 
 
 async def test_all_pages_are_listed_and_tools_without_name_or_schema_are_left_out() -> None:
     async with run_servers(configure()) as servers:
         (listed,) = (await open_session(servers)).servers
-    assert [tool.tool for tool in listed.tools][:3] == ["echo", "environment", "fail"] and len(listed.tools) == 22
+    assert [tool.tool for tool in listed.tools][:3] == ["echo", "environment", "fail"] and len(listed.tools) == 25
     echo, other = listed.tools[:2]
     assert (echo.name, echo.description, echo.read_only) == ("s-echo", "repeats", True)
     assert echo.annotations == {"readOnlyHint": True} and (other.description, other.annotations) == (None, None)
     assert echo.to_schema() == {"name": "s-echo", "description": "repeats", "parameters": {"type": "object"}}
 
 
-@each_case(("mode", "count"), [("endless_pages", 100), ("same_cursor", 44), ("no_tools", 0)])
+@each_case(("mode", "count"), [("endless_pages", 100), ("same_cursor", 50), ("no_tools", 0)])
 async def test_a_list_without_an_end_is_cut(mode: str, count: int) -> None:
     async with run_servers(configure(env={"MCP_MODE": mode})) as servers:
         session = await open_session(servers)
@@ -134,7 +135,7 @@ async def test_keys_and_models_that_may_not_use_a_server_are_refused() -> None:
             with pytest.raises(Forbidden) as refused:
                 await servers.open([ServerAsk(server, path="p")], key, model, approvable=True)
             assert refused.value.param == "p"
-        assert servers.process_id is None
+        assert servers.process_ids() == []
         assert servers.list_for_model("qwen3", "team-1") == {"a": (), "b": ()}
         assert servers.list_for_model("llama", "alice") == {}
 
@@ -280,6 +281,75 @@ async def test_a_message_without_an_end_ends_the_server_and_not_the_gateway(tool
         assert [row.starts for row in servers.list_status()] == [2, 1]
 
 
+@each_case(
+    ("arguments", "expected"),
+    [
+        ({"rest": '"error":{"code":123456789012345678901234567890,"message":"x"}'}, "Error: x"),
+        ({"rest": '"error":{"code":-99999999999999999999,"message":""}'}, "Error"),
+        ({"rest": '"error":{"code":1e999,"message":"x"}'}, "Error: the server's answer is not a valid message"),
+        ({"rest": '"error":{"code":1,"message":"x","data":NaN}'}, "Error: x"),
+        ({"rest": '"result":{"content":[],"structuredContent":{"a":NaN,"b":1e999}}'}, '{"a": NaN, "b": Infinity}'),
+        ({"rest": '"result":{"content":[{"type":"text","text":"\\ud800"}]}'}, "?"),
+        ({"rest": '"result":[]'}, "Error: the server's answer is not a valid message"),
+        ({"rest": '"result":{"isError":1,"content":[{"type":"text","text":7}]}'}, "[content of the unknown type"),
+    ],
+)
+async def test_no_answer_is_without_a_result_and_the_server_goes_on(arguments: dict[str, Any], expected: str) -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        answer = await call(session, "raw", arguments)
+        assert text_of(answer).startswith(expected)
+        assert text_of(await call(session, "echo")) == "{}"
+    assert servers.list_status()[0].starts == 1
+
+
+async def test_what_one_server_does_ends_no_call_of_another() -> None:
+    async with run_servers(configure("bad", max_message_bytes=30_000_000), configure("good")) as servers:
+        session = await open_session(servers, ServerAsk("bad"), ServerAsk("good"))
+        bad, good = ({tool.tool: tool for tool in listed.tools} for listed in session.servers)
+        waiting = asyncio.create_task(session.call(good["hang"], {}, None))
+        await wait_for(lambda: servers.list_status()[1].calls)
+        before = {*child_pids(servers)}
+        flood = await session.call(bad["ask_much"], {"times": 3000}, None)
+        assert text_of(flood) == "asked much"
+        processes = {name: server.process.pid for name, server in servers._servers.items()}
+        os.kill(processes["bad"] or 0, signal.SIGKILL)  # as the kernel does where its memory is full
+        await wait_for(lambda: servers.list_status()[0].state == "down")
+        assert text_of(await session.call(good["echo"], {}, None)) == "{}"
+        assert not waiting.done() and len(before & {*child_pids(servers)}) == 1
+        waiting.cancel()
+
+
+async def test_a_server_that_never_lists_its_tools_is_down_and_delays_no_further_request() -> None:
+    async with run_servers(configure(env={"MCP_MODE": "no_list"}, startup_seconds=1.5)) as servers:
+        reason = "it did not list its tools within 1.5 s (startup_timeout_sec)"
+        first = await open_session(servers)
+        assert first.warnings == [f"the tools of the server 's' are absent: {reason}"]
+        assert [(row.state, row.error) for row in servers.list_status()] == [("down", reason)]
+        began = time.monotonic()
+        second = await open_session(servers)
+        assert second.warnings[0].startswith(f"the tools of the server 's' are absent: {reason}; it is asked again in ")
+        assert time.monotonic() - began < 1
+        await wait_for(lambda: not child_pids(servers))
+
+
+async def test_a_server_that_refuses_to_list_its_tools_is_down_with_its_reason() -> None:
+    async with run_servers(configure(env={"MCP_MODE": "refuses_list"})) as servers:
+        reason = "it did not list its tools: the index is gone"
+        assert (await open_session(servers)).warnings == [f"the tools of the server 's' are absent: {reason}"]
+        assert [(row.state, row.error) for row in servers.list_status()] == [("down", reason)]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux shows processes as files")
+async def test_a_server_cannot_look_into_the_gateway_and_its_tool_process() -> None:
+    async with run_servers(configure()) as servers:
+        session = await open_session(servers)
+        for pid in (os.getpid(), *servers.process_ids()):
+            assert text_of(await call(session, "read", {"pid": pid})) == ""
+        (own,) = child_pids(servers)
+        assert text_of(await call(session, "read", {"pid": own})) != ""
+
+
 async def test_a_result_is_cut_before_it_reaches_the_gateway() -> None:
     async with run_servers(configure(max_message_bytes=30_000_000)) as servers:
         session = await open_session(servers)
@@ -378,7 +448,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed_with_its_children() 
     async with run_servers(configure(env={"MCP_MODE": "stubborn"})) as servers:
         session = await open_session(servers)
         grandchild = int(text_of(await call(session, "child")))
-        pids = [servers.process_id or 0, *child_pids(servers), grandchild]
+        pids = [*servers.process_ids(), *child_pids(servers), grandchild]
         assert all(map(is_running, pids))
     await wait_for(lambda: not any(map(is_running, pids)))
 
@@ -386,7 +456,7 @@ async def test_a_server_that_does_not_want_to_end_is_killed_with_its_children() 
 async def test_killing_the_tool_process_fails_the_call_and_leaves_no_child() -> None:
     async with run_servers(configure(env={"MCP_MODE": "stubborn"})) as servers:
         session = await open_session(servers)
-        before = [servers.process_id or 0, *child_pids(servers)]
+        before = [*servers.process_ids(), *child_pids(servers)]
         answers: list[str] = []
 
         async def hang() -> None:
@@ -405,7 +475,7 @@ async def test_killing_the_tool_process_fails_the_call_and_leaves_no_child() -> 
 async def test_a_call_at_the_moment_at_which_the_tool_process_ends_fails_or_is_run() -> None:
     async with run_servers(configure()) as servers:
         session = await open_session(servers)
-        kill_and_block(servers.process_id or 0)
+        kill_and_block(*servers.process_ids())
 
         async def call_after(turns: int) -> str:
             for _ in range(turns):

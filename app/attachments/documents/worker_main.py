@@ -27,6 +27,7 @@ from app.attachments.documents.protocol import (
     encode_frame,
 )
 from app.chat.datauri import decode_base64
+from app.runtime.own_process import hide_process
 
 _READ = 1 << 20
 
@@ -37,6 +38,7 @@ def main() -> None:
     out = os.dup(1)
     os.dup2(2, 1)  # text that a library prints must not get between the frames
     os.nice(10)
+    hide_process()
     logging.disable(logging.CRITICAL)
     gc.freeze()
     while (payload := _next_frame()) is not None:

@@ -352,7 +352,7 @@ def _write_result(result: ServerResult) -> Json:
     """Write the result of such a call: its texts, and media by their types, because the block has no place for them."""
     text = result.plain_text
     texts = [text] if text is not None else [describe_part(part) for part in result.content]
-    content = [{"type": "text", "text": one} for one in texts]
+    content = [{"type": "text", "text": one} for one in texts if one]  # Anthropic refuses an empty text
     return {"type": "mcp_tool_result", "tool_use_id": result.id, "is_error": result.is_error, "content": content}
 
 

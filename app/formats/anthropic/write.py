@@ -191,7 +191,8 @@ def _write_result(id_: str, result: ToolResult) -> Json:
 
 
 def _write_served_result(id_: str, result: ToolResult) -> Json:
-    content = [{"type": "text", "text": join_result(result)}]
+    text = join_result(result)
+    content = [{"type": "text", "text": text}] if text else []
     return {"type": "mcp_tool_result", "tool_use_id": id_, "is_error": bool(result.is_error), "content": content}
 
 

@@ -1,6 +1,6 @@
-"""The gateway's side of the tool process: starts it with the first request, and again after it has ended.
+"""The gateway's side of a tool process: starts it with the first request, and again after it has ended.
 
-What it held is then lost: requests in progress fail, and the processes of its servers are killed.
+What it held is then lost: requests in progress fail, and the processes of its server are killed.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from app.chat.server_tools import ToolAnswer
+from app.runtime.own_process import hide_process
 from app.tools.process.protocol import (
     HEAD,
     CallEnded,
@@ -77,6 +78,11 @@ class ToolProcessClient:
         """The process; None while there is none."""
         return None if self._running is None else self._running.pid
 
+    @property
+    def is_used(self) -> bool:
+        """Whether it has been started, or is being started."""
+        return self._running is not None or self._starting.locked()
+
     def add(self, spec: ServerSpec, events: ConnectionEvents) -> int:
         """Return the number of a new connection. Nothing is started."""
         self._numbers += 1
@@ -134,6 +140,7 @@ class ToolProcessClient:
                 return self._running
             if self._closed:
                 raise ProcessFailed("the gateway is shutting down")
+            hide_process()
             loop = asyncio.get_running_loop()
             await asyncio.sleep(max(0.0, self._started_at + _PAUSE_SECONDS - loop.time()) if self._started_at else 0)
             self._started_at = loop.time()

@@ -1,7 +1,7 @@
 """One connection to a server of tools: opened by the first request that needs it, and again after it has failed.
 
 A task of its own holds the SDK's session; requests wait for it, so that what breaks in the session is never an error of
-a caller's task. A server that fails again and again is started after growing pauses, and calls fail at once meanwhile.
+a caller's task. A server that fails again and again is used after growing pauses, and requests fail at once meanwhile.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import httpx2
-import jsonschema
 import mcp_types
 from mcp import ClientSession
 from mcp.client.streamable_http import streamable_http_client
@@ -24,6 +23,7 @@ from pydantic import ValidationError
 
 from app import __version__
 from app.chat.server_tools import ToolAnswer
+from app.steps.json_schema import find_schema_mistake
 from app.tools.process.http import BoundedHttp, HttpFailure
 from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
 from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
@@ -31,8 +31,12 @@ from app.tools.process.results import fail, read_result
 from app.tools.process.stdio import run_child
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+_SLOW_SECONDS = 0.2
+"""A failure for which requests have waited so long is followed by a pause."""
 _MAX_PAGES = 100
 _MAX_SCHEMA_BYTES = 100_000
+"""Also of annotations, and of a description in characters."""
+_MAX_NAME_CHARACTERS = 256
 _REPORT_SECONDS = 0.2
 """So much longer a list may take than a start, so that a start that takes too long is named as such."""
 CONNECTION_CLOSED, _METHOD_NOT_FOUND, _TIMED_OUT = -32000, -32601, -32001
@@ -72,14 +76,18 @@ class _Dispatcher(JSONRPCDispatcher[Any]):
 class _Session:
     """A session that is up."""
 
-    def __init__(self, dispatcher: _Dispatcher, http: BoundedHttp | None, closed: asyncio.Event) -> None:
+    def __init__(
+        self, dispatcher: _Dispatcher, http: BoundedHttp | None, closed: asyncio.Event, pid: int | None
+    ) -> None:
         self.dispatcher = dispatcher
         self.http = http
         self.closed = closed
+        self.pid = pid
         self.answered = False
         """A call has been answered."""
+        self.failed = False
+        """It has ended because of a failure that is noted."""
         self.running = 0
-        self.started = asyncio.get_running_loop().time()
         self._requests = 0
 
     async def request(
@@ -135,8 +143,14 @@ class Connection:
         self._opening: asyncio.Future[_Session] | None = None
         self._close = asyncio.Event()
         self._failures = 0
-        """Starts and sessions in a row that brought no answer."""
-        self._last_start = 0.0
+        """Starts, lists and sessions in a row that brought no answer."""
+        self._paused_until = 0.0
+        self._is_stale = False
+        """The server has changed its list since it was read, and that is reported."""
+        self._reason = ""
+        """Why it failed last."""
+        self._state: tuple[State, str | None] = "idle", None
+        """The state that was reported last, and its error."""
 
     async def aclose(self) -> None:
         """End the session and the child. It cannot be used again."""
@@ -146,28 +160,53 @@ class Connection:
 
     async def list_tools(self) -> list[ListedTool]:
         """Return the tools of all pages. Raises ServerDown."""
+        self._check_pause()
+        session: _Session | None = None
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._spec.startup_seconds + _REPORT_SECONDS):
-                return await self._list_tools()
+                session = await self._get_session()
+                return await self._list_tools(session)
         except TimeoutError:
-            raise ServerDown(f"it did not answer within {self._spec.startup_seconds:g} s") from None
+            error = ServerDown(
+                f"it did not list its tools within {self._spec.startup_seconds:g} s (startup_timeout_sec)"
+            )
+        except ServerDown as raised:
+            error = raised
+        if session is not None:  # a failed start is noted where it fails
+            self._note_failed_list(session, str(error), asyncio.get_running_loop().time() - began)
+        raise error
 
-    async def _list_tools(self) -> list[ListedTool]:
-        session = await self._get_session()
+    def _note_failed_list(self, session: _Session, reason: str, seconds: float) -> None:
+        """Note it, so that later requests do not wait for it as long. A session that did not answer in time ends,
+        unless calls are running."""
+        if seconds < _SLOW_SECONDS:
+            self._set_state("down", reason)
+            return
+        self._fail(reason, seconds)
+        if not session.running:
+            session.failed = True
+            session.closed.set()
+
+    async def _list_tools(self, session: _Session) -> list[ListedTool]:
         try:
             try:
-                return await self._read_pages(session)
+                tools = await self._read_pages(session)
             except _HttpFailed as error:
                 if not error.lost_session:
                     raise
-                return await self._read_pages(await self._reopen(session))
+                session = await self._reopen(session)
+                tools = await self._read_pages(session)
         except _HttpFailed as error:
             self._end_if_unused(session)
             raise ServerDown(error.failure.reason) from error
         except MCPError as error:
             raise ServerDown(f"it did not list its tools: {_explain_error(error)}") from error
+        self._set_state("up")
+        return tools
 
     async def _read_pages(self, session: _Session) -> list[ListedTool]:
+        self._is_stale = False
         tools: list[ListedTool] = []
         cursors: set[str] = set()
         params: dict[str, Any] = {}
@@ -180,13 +219,13 @@ class Connection:
                 raise
             rows = page.get("tools")
             for row in rows if isinstance(rows, list) else ():
+                if len(tools) >= self._spec.max_tools:
+                    break
                 try:
-                    tool = read_tool(row)
+                    tools.append(read_tool(row))
                 except ValueError as error:
                     self._reports.log("warning", f"a listed tool is left out: {error}")
-                    continue
-                if len(tools) < self._spec.max_tools:
-                    tools.append(tool)
+                await asyncio.sleep(0)  # a list of many large schemas must end with its time
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor or cursor in cursors or len(tools) >= self._spec.max_tools:
                 return tools
@@ -234,10 +273,14 @@ class Connection:
         except MCPError as error:
             if error.error.code == CONNECTION_CLOSED and session.closed.is_set():
                 return fail("the server of the tool ended before it answered", CONNECTION_CLOSED)
-            session.answered = True
+            self._note_answer(session)
             return fail(_explain_error(error), error.error.code)
-        session.answered = True
+        self._note_answer(session)
         return read_result(result, call.max_text_bytes, call.max_media_bytes)
+
+    def _note_answer(self, session: _Session) -> None:
+        session.answered = True
+        self._set_state("up")
 
     def _explain_http(self, session: _Session, error: _HttpFailed) -> ToolAnswer:
         self._end_if_unused(session)
@@ -271,18 +314,28 @@ class Connection:
         return await self._get_session()
 
     def _check_pause(self) -> None:
-        """Raises ServerDown while a server that has failed is not started again. The first start after a failure is
-        made at once."""
-        now = asyncio.get_running_loop().time()
-        if self._failures > 1:
-            pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failures - 2), _LONGEST_PAUSE_SECONDS)
-            left = self._last_start + pause - now
-            if left > 0:
-                raise ServerDown(f"it has failed {self._failures} times in a row and is started again in {left:.1f} s")
-        self._last_start = now
+        """Raises ServerDown while a server that has failed is not asked again."""
+        left = self._paused_until - asyncio.get_running_loop().time()
+        if left > 0:
+            raise ServerDown(f"{self._reason}; it is asked again in {left:.1f} s")
+
+    def _fail(self, reason: str, seconds: float) -> None:
+        """Note that the server has brought no answer, for which requests have waited so long: they may not wait for it
+        more than half of the time. The first start after a quick failure is made at once."""
+        self._failures += 1
+        self._reason = reason
+        pause = min(_FIRST_PAUSE_SECONDS * 2 ** (self._failures - 2), _LONGEST_PAUSE_SECONDS)
+        pause = max(pause if self._failures > 1 else 0.0, seconds if seconds >= _SLOW_SECONDS else 0.0)
+        self._paused_until = asyncio.get_running_loop().time() + pause
+        self._set_state("down", reason)
+
+    def _set_state(self, state: State, error: str | None = None) -> None:
+        if (state, error) != self._state or state != "up":
+            self._state = state, error
+            self._reports.state(state, None if self._session is None else self._session.pid, error)
 
     async def _supervise(self, opening: "asyncio.Future[_Session]") -> None:
-        self._reports.state("starting", None, None)
+        self._set_state("starting")
         session: _Session | None = None
         try:
             async with AsyncExitStack() as stack:
@@ -295,21 +348,23 @@ class Connection:
         if session is None:
             return
         self._session = None
-        self._failures = 1 if session.answered else self._failures + 1
-        reason = NOT_CONFIGURED if self._close.is_set() else "its connection has ended"
-        self._reports.state("down", None, reason)
+        if self._close.is_set():
+            self._set_state("down", NOT_CONFIGURED)
+        elif not session.failed:
+            self._failures = 0 if session.answered else self._failures
+            self._fail("its connection has ended", 0.0)
         self._reports.changed()
 
     async def _try_open(self, stack: AsyncExitStack, opening: "asyncio.Future[_Session]") -> _Session | None:
         """Open the session for all calls that wait for it; None if that has failed."""
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._spec.startup_seconds):
                 session = await self._open(stack)
         except Exception as error:
             reason = _explain(error, self._spec)
             self._opening = None
-            self._failures += 1
-            self._reports.state("down", None, reason)
+            self._fail(reason, asyncio.get_running_loop().time() - began)
             opening.set_exception(ServerDown(reason))
             opening.exception()  # all who waited may have left
             return None
@@ -350,11 +405,11 @@ class Connection:
                 raise ServerDown(_explain_handshake(failure, error)) from error
         finally:
             await _cancel(opening, watching)
-        self._reports.state("up", pid, None)
-        return _Session(dispatcher, http, closed)
+        return _Session(dispatcher, http, closed, pid)
 
     async def _read_notification(self, message: object) -> None:
-        if isinstance(message, mcp_types.ToolListChangedNotification):
+        if isinstance(message, mcp_types.ToolListChangedNotification) and not self._is_stale:
+            self._is_stale = True
             self._reports.changed()
 
 
@@ -421,41 +476,45 @@ def read_tool(row: Any) -> ListedTool:
     if not isinstance(row, dict) or not isinstance(row.get("name"), str) or not row["name"]:
         raise ValueError("it has no name")
     name, schema, annotations = row["name"], row.get("inputSchema"), row.get("annotations")
+    if len(name) > _MAX_NAME_CHARACTERS:
+        raise ValueError(f"the name {name[:64]!r}… has more than {_MAX_NAME_CHARACTERS} characters")
     if not isinstance(schema, dict):
         raise ValueError(f"{name[:64]!r} has no inputSchema")
     if None in schema.values():  # some servers write `"required": null` for nothing
         schema = {key: value for key, value in schema.items() if value is not None}
-    encoded = json.dumps(schema, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        encoded = _encode_json(schema)
+    except ValueError as error:
+        raise ValueError(f"the inputSchema of {name[:64]!r} is not JSON: {error}") from None
     if len(encoded) > _MAX_SCHEMA_BYTES:
         raise ValueError(f"the inputSchema of {name[:64]!r} has more than {_MAX_SCHEMA_BYTES} bytes")
     kind = schema.get("type", "object")
     if kind != "object" and not (isinstance(kind, list) and "object" in kind):
         raise ValueError(f"the inputSchema of {name[:64]!r} is not that of an object")
-    reason = _find_schema_mistake(schema)
+    reason = find_schema_mistake(schema)
     if reason is not None:
         raise ValueError(f"the inputSchema of {name[:64]!r} is not a valid JSON schema: {reason}")
     description = row.get("description")
     return ListedTool(
         name,
-        description if isinstance(description, str) else None,
+        description[:_MAX_SCHEMA_BYTES] if isinstance(description, str) else None,
         encoded,
-        json.dumps(annotations).encode() if isinstance(annotations, dict) else None,
+        _encode_annotations(annotations) if isinstance(annotations, dict) else None,
         isinstance(annotations, dict) and annotations.get("readOnlyHint") is True,
     )
 
 
-def _find_schema_mistake(schema: dict[str, Any]) -> str | None:
-    """Return why a schema is valid in no draft; None if it is in one."""
-    try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        with contextlib.suppress(jsonschema.SchemaError):
-            jsonschema.Draft4Validator.check_schema(schema)
-            return None
-        return str(error.message)[:200]
-    except RecursionError:
-        return "it is too deep"
+def _encode_annotations(annotations: dict[str, Any]) -> bytes | None:
+    """Return them as JSON; None if they are none, or too large: they are only hints."""
+    with contextlib.suppress(ValueError):
+        encoded = _encode_json(annotations)
+        return encoded if len(encoded) <= _MAX_SCHEMA_BYTES else None
     return None
+
+
+def _encode_json(value: dict[str, Any]) -> bytes:
+    """Raises ValueError for `NaN`, a number beyond a double, and an integer of thousands of digits."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
 def _explain_error(error: MCPError) -> str:

@@ -1,6 +1,6 @@
-"""The tool process: it holds the connections to servers of tools, and serves the gateway's requests on its input.
+"""The tool process: it holds the connections to one server of tools, and serves the gateway's requests on its input.
 
-It ends when the gateway closes the pipe or dies, and ends all servers before.
+It ends when the gateway closes the pipe or dies, and ends the processes of the server before.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from app.runtime.own_process import hide_process
 from app.tools.process.connection import CONNECTION_CLOSED, NOT_CONFIGURED, Connection, Reports, ServerDown
 from app.tools.process.protocol import (
     HEAD,
@@ -91,11 +92,12 @@ class ToolProcess:
             connection = self._connections.get(message.connection)
             if connection is None:
                 raise ServerDown(NOT_CONFIGURED)
-            self._write(ToolList(message.request, await connection.list_tools()))
+            frame = encode_frame(ToolList(message.request, await connection.list_tools()))
         except ServerDown as error:
-            self._write(ListFailed(message.request, str(error)))
+            frame = encode_frame(ListFailed(message.request, str(error)))
         except Exception as error:
-            self._write(ListFailed(message.request, _describe_defect(error)))
+            frame = encode_frame(ListFailed(message.request, _describe_defect(error)))
+        self._writer.write(frame)
 
     async def _call(self, message: CallTool) -> None:
         connection = self._connections.get(message.connection)
@@ -104,9 +106,10 @@ class ToolProcess:
                 answer = fail(f"the server of the tool is not available: {NOT_CONFIGURED}", CONNECTION_CLOSED)
             else:
                 answer = await connection.call(message)
+            frame = encode_frame(CallEnded(message.request, answer))
         except Exception as error:
-            answer = fail(_describe_defect(error), CONNECTION_CLOSED)
-        self._write(CallEnded(message.request, answer))
+            frame = encode_frame(CallEnded(message.request, fail(_describe_defect(error), CONNECTION_CLOSED)))
+        self._writer.write(frame)
         await self._writer.drain()
 
     def _report_change(self, connection: int) -> None:
@@ -152,6 +155,7 @@ async def main() -> None:
 
 
 def run() -> None:
+    hide_process()
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the gateway closes the pipe when it ends
     logging.disable(logging.CRITICAL)

@@ -10,6 +10,7 @@ import re
 
 import mcp_types
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
@@ -28,10 +29,11 @@ _HALF_PAIR = re.compile(
 
 def parse_message(line: bytes) -> mcp_types.JSONRPCMessage | None:
     """Return a message; None if the line is none, and no answer to a request of ours either."""
-    for data in (line, mend(line)):
+    for repair in (bytes, mend):
         try:
-            return mcp_types.jsonrpc_message_adapter.validate_json(data, by_name=False)
-        except ValidationError:
+            # Not `validate_json`, which reads the text once for each kind of message, and keeps all that it read.
+            return mcp_types.jsonrpc_message_adapter.validate_python(from_json(repair(line)), by_name=False)
+        except (ValidationError, ValueError):
             continue
     return _refuse_unreadable(line)
 

@@ -5,11 +5,9 @@ The SDK's own transport reads lines of any length, in quadratic time, and gives 
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import resource
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -17,6 +15,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from app.runtime.own_process import find_prctl
 from app.tools.process.messages import parse_message, refuse_long
 from app.tools.process.protocol import Line, ServerSpec
 
@@ -28,6 +27,9 @@ _STDERR_BYTES_PER_SECOND = 4096
 _READ = 64 * 1024
 _SKIPPED = 16
 """An answer that is so many times longer than its limit has no end."""
+_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP = 1, 24
+_CAPABILITIES_TO_LOOK = (19, 21, 38)
+"""CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON: with each of them root reads the memory of all processes."""
 
 Log = Callable[[Line, str], None]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
@@ -147,9 +149,12 @@ async def _read_messages(
             await asyncio.sleep(0)  # a flood of lines must not keep other servers waiting
     except MessageTooLong:
         log("warning", "the server wrote a message that is longer than its limit; it is ended")
+    except MemoryError:
+        log("warning", "the server wrote a message that takes too much memory; it is ended")
     except (anyio.ClosedResourceError, anyio.BrokenResourceError):
         pass
-    closed.set()
+    finally:
+        closed.set()
 
 
 class MessageTooLong(Exception):
@@ -216,26 +221,18 @@ async def _read_stderr(process: asyncio.subprocess.Process, log: Log) -> None:
 
 
 def _make_child_setup() -> Callable[[], None]:
-    """Return what the child does before it runs its command: it dies with this process, and gets back the memory limit
-    that this process has for itself alone."""
+    """Return what the child does before it runs its command: it dies with this process, gets back the memory limit that
+    this process has for itself alone, and cannot look into other processes, also not as root."""
     parent, _, hard = os.getpid(), *resource.getrlimit(resource.RLIMIT_DATA)
-    die_with_parent = _find_die_with_parent()
+    prctl = find_prctl()
 
     def set_up() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
-        if die_with_parent is not None:
-            die_with_parent()
+        if prctl is not None:
+            for capability in _CAPABILITIES_TO_LOOK:
+                prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+            prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
             if os.getppid() != parent:
                 os._exit(1)
 
     return set_up
-
-
-def _find_die_with_parent() -> Callable[[], object] | None:
-    if sys.platform != "linux":
-        return None
-    try:
-        prctl = ctypes.CDLL(None).prctl
-    except (OSError, AttributeError):
-        return None
-    return lambda: prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG, prctl(2)

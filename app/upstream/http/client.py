@@ -409,7 +409,8 @@ def make_transport_fault(error: Exception, target: Target, *, answered: bool = F
     `answered` says whether the head of the response had arrived.
     """
     code, cause, message = _explain_transport_error(error, target, answered)
-    return faults.make_fault(code, message, upstream=target.name, cause=cause.word)
+    fault = faults.make_fault(code, message, upstream=target.name, cause=cause.word)
+    return msgspec.structs.replace(fault, transient=False) if cause.word in causes.LASTING_WORDS else fault
 
 
 def _explain_transport_error(error: Exception, target: Target, answered: bool) -> tuple[str, causes.Cause, str]:

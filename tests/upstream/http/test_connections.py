@@ -14,11 +14,13 @@ from typing import Any
 import httpx
 import pytest
 from app.upstream import causes
+from app.upstream.http.client import make_transport_fault
 from app.upstream.http.options import ConnectionOptions, Proxy, make_ssl_context, parse_proxy
 from app.upstream.http.pool import PoolKey
 from app.upstream.http.transport import PushTransport
 
 from tests.certificates import certificate
+from tests.default_limits import upstream_target
 
 pytestmark = pytest.mark.anyio
 
@@ -268,6 +270,9 @@ async def test_a_server_that_demands_a_certificate(
             )
             assert "alert: " in cause.text
             assert cause.word in causes.LASTING_WORDS
+            assert "certificate" in cause.text
+            fault = make_transport_fault(raised.value, upstream_target("u", "https://localhost"))
+            assert (fault.transient, fault.cause) == (False, cause.word)
         await transport.aclose()
 
 
