@@ -537,8 +537,9 @@ class UpstreamFailed(ParleyError):
         self.fault = fault
         self.code = fault.code  # type: ignore[misc]  # the fault's kind is the code
         row = find_code(fault.code)
-        keeps = row.kept_status is not None and fault.status == row.kept_status
-        self.status = fault.status if keeps else 502 if row.server is None else row.server.status
+        self.status = 502 if row.server is None else row.server.status
+        if row.kept_status is not None and fault.status == row.kept_status:
+            self.status = row.kept_status
         self.retryable = fault.transient
 
     @property
