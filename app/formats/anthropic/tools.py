@@ -102,7 +102,9 @@ def _has_type(tool: Any, starts: tuple[str, ...]) -> bool:
 def _list_references(message: Any) -> list[str]:
     """Return the names of the tools that a message says were found."""
     content = message.get("content") if isinstance(message, dict) else None
-    names = [block["tool"].get("name") for _, block in _list_tool_changes(message) if block["type"] == "tool_addition"]
+    names: list[Any] = [
+        block["tool"].get("name") for _, block in _list_tool_changes(message) if block["type"] == "tool_addition"
+    ]
     for block in content if isinstance(content, list) else ():
         if not isinstance(block, dict):
             continue
