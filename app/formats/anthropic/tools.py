@@ -86,7 +86,7 @@ def _leave_out_deferred(tools: list[tuple[str, Any]], body: dict[str, Any]) -> l
     if not deferred or len(hosted) == len(others) or any(_has_type(tool, (_TOOL_SEARCH,)) for _, tool in hosted):
         return tools
     choice = body.get("tool_choice")
-    found = [name for names in map_entries(body.get("messages") or (), _list_references) for name in names]
+    found: list[Any] = [name for names in map_entries(body.get("messages") or (), _list_references) for name in names]
     found += [choice.get("name")] if isinstance(choice, dict) else []
     return others + [deferred[name] for name in dict.fromkeys(found) if name in deferred]
 

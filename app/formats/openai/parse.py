@@ -89,8 +89,9 @@ class _OpenAIParser:
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
         self._misplaced(item, path)
         if role == "tool":
-            result = ToolResult(_parse_parts(item.content, path), item.name, item.tool_call_id)
-            return Message("tool", (result,), path=path)
+            said = _parse_parts(item.content, path)
+            said = (*said, Text(item.refusal)) if item.refusal else said
+            return Message("tool", (ToolResult(said, item.name, item.tool_call_id),), path=path)
         content = _parse_content(item, path)
         parts: list[Part] = []
         reasoning = item.reasoning_content or item.reasoning
