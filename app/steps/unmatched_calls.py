@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.messages import ChatRequest, Message, Part, Text, ToolCall, ToolResult
+from app.chat.messages import ChatRequest, Message, Text, ToolCall, ToolResult
 from app.openai_messages.grouping import UnmatchedCalls, find_unmatched_calls
 
 INTERRUPTED = "The call was interrupted, so it has no result."
@@ -34,29 +34,32 @@ def _repair(messages: Sequence[Message], found: UnmatchedCalls) -> list[Message]
     out: list[Message] = []
     missing: list[Message] = []
     """The results that the turn lacks: they follow those that it has."""
+    texts: list[Message] = []
+    """The results without a call: they follow all others, so that those are paired as before."""
     role = ""
     for message in messages:
         if message.role not in ("assistant", "tool") or (message.role == "assistant" and role == "tool"):
-            out += missing
-            missing = []
+            out += missing + texts
+            missing, texts = [], []
         role = message.role
         missing += [
             _make_result(message, part) for part in message.parts if type(part) is ToolCall and id(part) in unanswered
         ]
         if role == "tool" and any(id(part) in orphans for part in message.parts):
-            out += [_replace_orphan(message, part, orphans) for part in message.parts]
+            kept = tuple([part for part in message.parts if id(part) not in orphans])
+            out += [replace(message, parts=kept)] if kept else []
+            texts += [
+                _make_text(message, part) for part in message.parts if type(part) is ToolResult and id(part) in orphans
+            ]
         else:
             out.append(message)
-    return out + missing
+    return out + missing + texts
 
 
 def _make_result(message: Message, call: ToolCall) -> Message:
     return Message("tool", (ToolResult((Text(INTERRUPTED),), call.name, call.id),), path=message.path)
 
 
-def _replace_orphan(message: Message, part: Part, orphans: set[int]) -> Message:
-    """Return a part of a message of a tool as a message: of the user, if it is a result without a call."""
-    if type(part) is not ToolResult or id(part) not in orphans:
-        return replace(message, parts=(part,))
-    head = f"{_HEAD}, of the function {part.name}:" if part.name else f"{_HEAD}:"
-    return Message("user", (Text(head), *part.content), path=message.path)
+def _make_text(message: Message, result: ToolResult) -> Message:
+    head = f"{_HEAD}, of the function {result.name}:" if result.name else f"{_HEAD}:"
+    return Message("user", (Text(head), *result.content), path=message.path)

@@ -6,7 +6,7 @@ from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
 from app.steps.pipeline import prepare_request
 from app.steps.unmatched_calls import INTERRUPTED, repair_calls
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.each_case import each_case
@@ -65,7 +65,7 @@ def test_a_call_gets_a_result_and_a_result_without_a_call_is_a_text(
 def test_media_of_a_result_without_a_call_are_kept() -> None:
     image = Media("image", ("https://x.test/i.png",))
     whole = Message("tool", (ToolResult((image,), None, "z"), ToolResult((Text("x"),), None, "a")), path="result")
-    [first, text, kept] = repair(call("a"), whole)
+    [first, kept, text] = repair(call("a"), whole)
     assert (first.role, text.role, text.parts[1:], kept.role) == ("assistant", "user", (image,), "tool")
 
 
@@ -91,6 +91,7 @@ TURNS = st.one_of(
 )
 
 
+@example([call("a", None), result(None), result(None), result("a")])
 @given(st.lists(TURNS, min_size=1, max_size=8))
 def test_what_was_repaired_has_only_pairs_and_is_not_repaired_again(messages: list[Message]) -> None:
     repaired, _ = repair_calls(ChatRequest("m", tuple(messages)))
