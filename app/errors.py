@@ -8,6 +8,7 @@ ParleyError                     code                      status  retry?
 ├── NotFound                    not_found                    404  no
 ├── PreviousResponseNotFound    previous_response_not_found  400  no      the Responses API continues only stored ones
 ├── MethodNotAllowed            method_not_allowed           405  no
+├── WebSocketDisabled           websocket_disabled           426  no      an upgrade of a request to the Responses API
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
 ├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
 ├── TooLarge                    too_large                    413  no
@@ -30,7 +31,7 @@ ParleyError                     code                      status  retry?
 ├── InvalidToken                invalid_api_key              401  no      a JWT that is not accepted
 ├── Forbidden                   permission                   403  no      the API key does not allow this
 ├── RateLimited                 rate_limit                   429  yes     a limit of requests, tokens or streams
-├── QuotaExceeded               insufficient_quota           429  no      a limit of spending
+├── QuotaExceeded               insufficient_quota           402  no      a limit of spending
 ├── Internal                    internal_error               500  no      a defect of the gateway
 └── UpstreamFailed              the fault's code       its `server`   as the fault says
 
@@ -91,6 +92,8 @@ class ErrorCode(Struct, frozen=True, kw_only=True):
     """If the gateway finds the error; None: it never does."""
     server: Meaning | None = None
     """If a model server reports the error, or fails this way; None: it never does."""
+    kept_status: int | None = None
+    """A status of a model server that is passed on: the API of a client format has it for this code, too."""
     retryable: bool = False
     """The same request may succeed later."""
     retry_word: RetryWord | None = None
@@ -128,6 +131,7 @@ CODES: Mapping[str, ErrorCode] = {
     "not_found": ErrorCode(own=Meaning(404, "caller"), server=Meaning(404, "caller"), anthropic_type="not_found_error"),
     "previous_response_not_found": ErrorCode(own=Meaning(400, "caller")),
     "method_not_allowed": ErrorCode(own=Meaning(405, "caller")),
+    "websocket_disabled": ErrorCode(own=Meaning(426, "caller")),
     "request_timeout": ErrorCode(own=Meaning(408, "caller"), retryable=True, retry_word=_TIMEOUT),
     "too_large": ErrorCode(own=Meaning(413, "caller"), anthropic_type="request_too_large"),
     "unsupported_media_type": ErrorCode(own=Meaning(415, "caller")),
@@ -169,9 +173,11 @@ CODES: Mapping[str, ErrorCode] = {
         failed_response_code="rate_limit_exceeded",
         agentscope_type="rate_limit",
     ),
+    # Not 429, which agents repeat for minutes. A server's own 429 is what OpenAI's API has for an empty account.
     "insufficient_quota": ErrorCode(
-        own=Meaning(429, "policy"),
-        server=Meaning(429, "upstream"),
+        own=Meaning(402, "policy"),
+        server=Meaning(402, "upstream"),
+        kept_status=429,
         openai_type="insufficient_quota",
         anthropic_type="billing_error",
         responses_type="insufficient_quota",
@@ -280,6 +286,11 @@ class ParleyError(Exception):
     def headers(self) -> dict[str, str]:
         return {}
 
+    def list_headers(self) -> dict[str, str]:
+        """Return all headers that the HTTP response has because of this error. The SDKs of OpenAI and Anthropic obey
+        `x-should-retry` before the status."""
+        return {**self.headers, "x-should-retry": "true" if self.retryable else "false"}
+
 
 MAX_VIOLATIONS = 200
 """The most violations listed for one request; the message gives the number of all."""
@@ -340,6 +351,16 @@ class MethodNotAllowed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         return {"allow": self._allow}
+
+
+class WebSocketDisabled(ParleyError):
+    """Codex goes on over HTTP at once after this status, and after five attempts after any other."""
+
+    code = "websocket_disabled"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"upgrade": "HTTP/1.1", "connection": "upgrade"}
 
 
 class BodyTimeout(ParleyError):
@@ -515,8 +536,10 @@ class UpstreamFailed(ParleyError):
         super().__init__(fault.message, fault.param)
         self.fault = fault
         self.code = fault.code  # type: ignore[misc]  # the fault's kind is the code
-        meaning = find_code(fault.code).server
-        self.status = 502 if meaning is None else meaning.status
+        row = find_code(fault.code)
+        self.status = 502 if row.server is None else row.server.status
+        if row.kept_status is not None and fault.status == row.kept_status:
+            self.status = row.kept_status
         self.retryable = fault.transient
 
     @property

@@ -192,13 +192,13 @@ class Gateway:
         request = _add_defaults(route, request)
         checked = _keep_successes(
             [
-                (deployment, _result_or_error(pipeline.check_request, request, deployment.profile))
+                (deployment, _result_or_error(pipeline.repair_request, request, deployment.profile))
                 for deployment in route.deployments
             ]
         )
-        profiles = [deployment.profile for deployment, _ in checked]
+        profiles = [(deployment.profile, repaired) for deployment, (repaired, _) in checked]
         found: dict[MediaRequest, MediaRequest] = {}
-        for media in (media for profile in profiles for media in pipeline.media_requests(request, profile)):
+        for media in (one for profile, repaired in profiles for one in pipeline.media_requests(repaired, profile)):
             found.setdefault(media, media)
         return self._loader.check_urls([*found.values(), *(one for one in checks if one not in found)])
 
@@ -222,10 +222,9 @@ class Gateway:
 
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment: counted without its chat template if
-        there is a tokenizer, else the estimate that is used everywhere. Raises InvalidInput if calls and results do not
-        match."""
+        there is a tokenizer, else the estimate that is used everywhere. Raises InvalidInput for stop words."""
         profile = route.deployments[0].profile
-        pipeline.check_request(request, profile)
+        request, _ = pipeline.repair_request(request, profile)
         counter = self._counter(profile.tokenizer)
         if isinstance(counter, EstimatingCounter):
             return estimate_prompt_tokens(request)

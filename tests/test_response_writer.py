@@ -212,3 +212,39 @@ async def test_a_detached_queue_no_longer_waits_for_its_client() -> None:
     assert queue.blocked
     queue.detach()
     await asyncio.wait_for(cancelled.wait(), 1)
+
+
+async def test_a_cut_body_has_no_end_and_its_connection_closes() -> None:
+    client = Client()
+    writer = await client.ask()
+    writer.start(200, ())
+    writer.write(b"half", last=False)
+    writer.cut()
+    assert client.written.endswith(b"4\r\nhalf\r\n") and client.transport.closed
+    writer.cut()
+    client.done.set()
+
+
+async def test_a_queue_cuts_behind_what_waits() -> None:
+    class Offered:
+        cuts = 0
+
+        def cut(self) -> None:
+            self.cuts += 1
+
+    gate, sent, offered = asyncio.Event(), list[Any](), Offered()
+
+    async def send(message: Any) -> None:
+        await gate.wait()
+        sent.append(message["body"])
+
+    queue = SendQueue(send, offered)  # type: ignore[arg-type]  # the rest is not used
+    queue.attach(Sender())
+    queue.write(b"half", last=False)
+    queue.cut()
+    assert offered.cuts == 0
+    gate.set()
+    await asyncio.sleep(0.01)
+    assert (sent, offered.cuts) == ([b"half"], 1)
+    queue.cut()
+    assert offered.cuts == 2

@@ -14,7 +14,7 @@ from app.api.coroutines import SuspendedCoroutine
 from app.api.response_writer import OfferedWriter
 from app.api.response_writer import Scope as Scope
 from app.errors import BadRequest, BodyTimeout, ParleyError, TooLarge, UnsupportedEncoding
-from app.formats.base import WriteError, choose_status, list_error_headers, wrap_error
+from app.formats.base import WriteError, choose_status, wrap_error
 from app.formats.request_memory import CallerMemory
 from app.runtime.decompress import REQUEST_ENCODINGS, decompress_pieces
 from app.runtime.memory_budget import UNCOUNTED_BYTES, Lease
@@ -202,5 +202,5 @@ async def send_no_content(send: Send) -> None:
 
 async def send_error(send: Send, error: ParleyError, request_id: str, write_error: WriteError = wrap_error) -> None:
     """Send an error. `write_error` writes it in the format of the endpoint or of the request."""
-    status, headers = choose_status(write_error, error), list_error_headers(write_error, error)
-    await send_json(send, status, write_error(error.to_dict(request_id)), headers)
+    status = choose_status(write_error, error)
+    await send_json(send, status, write_error(error.to_dict(request_id)), error.list_headers())

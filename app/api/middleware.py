@@ -38,7 +38,7 @@ App: TypeAlias = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 log = logging.getLogger("parley.edge")
 
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-_OPEN_PATHS = frozenset(("/", "/healthz", "/readyz", "/openapi.json", "/docs"))
+_OPEN_PATHS = frozenset(("/", "/api/hello", "/healthz", "/readyz", "/openapi.json", "/docs"))
 """These need no API key: load balancers have none, and the pages are the same on every gateway."""
 _OPEN_FOLDERS = ("/docs/", "/playground/")
 _ADMIN_PATHS = frozenset(("/metrics",))

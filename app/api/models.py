@@ -85,7 +85,7 @@ class ModelEntry(Described):
     display_name: str
     created_at: str
     max_input_tokens: int | None
-    """The longest conversation; null without a limit. Claude Code reads it."""
+    """The longest conversation; null without a limit."""
     max_tokens: int | None
     """The longest reply; null if it is not known."""
     context_window: int | None

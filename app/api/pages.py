@@ -101,6 +101,12 @@ async def check_address() -> Response:
     return Response(headers=_HEADERS)
 
 
+@router.head("/api/hello", include_in_schema=False)
+async def check_hello() -> Response:
+    """Answer newer versions of it, which ask this."""
+    return Response(headers=_HEADERS)
+
+
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
     return HTMLResponse(_DOCS, headers=_HEADERS | {"content-security-policy": _DOCS_POLICY})

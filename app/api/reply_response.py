@@ -26,8 +26,8 @@ from app.chat.stage import Pipe, Stage, feed_to_end
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_usage import as_free
 from app.errors import Internal, ParleyError, UpstreamFailed
-from app.formats.base import HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status, list_error_headers
-from app.formats.encoders import encode_each
+from app.formats.base import HEARTBEAT, Encoder, Format, ReplyInfo, ReplyMode, choose_status
+from app.formats.encoders import DeltaEncoder, encode_each
 
 MAX_SHOWN = 16
 
@@ -142,7 +142,7 @@ class ReplyResponse(ABC):
         self.source: ReplaySource | None = None
         """The reply in the cache; None if it is not kept."""
         self._end_observer: EndObserver | None = None
-        self._stage: Stage | None = None if reply_format.reply_stage is None else reply_format.reply_stage()
+        self._stage: Stage | None = None if reply_format.reply_stage is None else reply_format.reply_stage(mode)
         """The stages of this response; those of the call are in the reply."""
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""
@@ -345,8 +345,7 @@ class ReplyResponse(ABC):
         return error.to_dict(self.info.request_id) | {"status": choose_status(self.format.error, error)}
 
     def _send_error_body(self, error: ParleyError, body: bytes) -> None:
-        write_error = self.format.error
-        self._send_body(choose_status(write_error, error), body, list_error_headers(write_error, error))
+        self._send_body(choose_status(self.format.error, error), body, error.list_headers())
 
     def _write(self, data: bytes, *, last: bool = False) -> None:
         if (data or last) and not self.disconnected:
@@ -557,7 +556,7 @@ class EventStreamResponse(ReplyResponse):
         self.error = UpstreamFailed(last.fault)
         if self.status or len(events) > 1:
             self.start_stream()
-            self._end_stream(self.encoder.feed(events))
+            self._end_failed_stream(self.encoder.feed(events))
         else:
             self.fail(self.error)
 
@@ -572,12 +571,23 @@ class EventStreamResponse(ReplyResponse):
         fields = self._describe_error(error)
         if self.status:
             self.start_stream()
-            self._end_stream(self.encoder.fail(fields))
+            self._end_failed_stream(self.encoder.fail(fields))
         else:
             self._send_error_body(error, msgspec.json.encode(self.format.error(fields)))
 
     def _end_stream(self, data: bytes) -> None:
         self._write(data, last=True)
+        self._finish()
+
+    def _end_failed_stream(self, data: bytes) -> None:
+        """End a stream with an error. If it ends within a call, and clients of the format run the half of a call where
+        a body ends, the body has no end."""
+        if not self.format.cuts_failed_calls or not _is_within_call(self.encoder):
+            self._end_stream(data)
+            return
+        self._write(data)
+        if not self.disconnected:
+            self._writer.cut()
         self._finish()
 
     @override
@@ -606,6 +616,12 @@ class EventStreamResponse(ReplyResponse):
             self._write(HEARTBEAT if self._awaits_reply else self.encoder.heartbeat())
             if self.on_keepalive is not None and self.info.keepalives:
                 self.on_keepalive()
+
+
+def _is_within_call(encoder: Encoder) -> bool:
+    while isinstance(encoder, JoinedReplyEncoder | SkipFrames):
+        encoder = encoder.encoder
+    return isinstance(encoder, DeltaEncoder) and encoder.is_within_call()
 
 
 class JsonResponse(ReplyResponse):

@@ -60,6 +60,10 @@ class ResponseWriter(Protocol):
     def abort(self) -> None:
         """Close the client's connection now."""
 
+    def cut(self) -> None:
+        """Close the client's connection behind what was written, without the end of the body, so that the client knows
+        that it is not whole."""
+
 
 class OfferedWriter(ResponseWriter, Protocol):
     """The writer that the gateway's server offers."""
@@ -83,7 +87,7 @@ def find_offered_writer(scope: Scope) -> OfferedWriter | None:
 def make_send_queue(scope: Scope, send: Send) -> "SendQueue":
     """A writer for an endpoint that other ASGI applications wrap: everything must pass through their `send`."""
     offered = find_offered_writer(scope)
-    return SendQueue(send, None if offered is None else offered.abort)
+    return SendQueue(send, offered)
 
 
 class SendQueue:
@@ -91,10 +95,12 @@ class SendQueue:
 
     notices_disconnect = False
 
-    def __init__(self, send: Send, abort: Callable[[], None] | None = None) -> None:
-        """`abort` closes the client's connection; None: the server does not offer that."""
+    def __init__(self, send: Send, offered: OfferedWriter | None = None) -> None:
+        """`offered` closes the client's connection; None: the server offers no writer."""
         self._send = send
-        self._abort = abort
+        self._offered = offered
+        self._cuts = False
+        """The body has no end."""
         self._loop = asyncio.get_running_loop()
         self._sender: Sender | None = None
         self._queue: deque[dict[str, Any]] = deque()
@@ -114,8 +120,18 @@ class SendQueue:
             self._flush_task.cancel()
 
     def abort(self) -> None:
-        if self._abort is not None:
-            self._abort()
+        if self._offered is not None:
+            self._offered.abort()
+
+    def cut(self) -> None:
+        """Any ASGI server closes the connection of an application that returns without the end of its response."""
+        self._cuts = True
+        if self._flush_task is None:
+            self._close_cut()
+
+    def _close_cut(self) -> None:
+        if self._cuts and self._offered is not None:
+            self._offered.cut()
 
     def start(self, status: int, headers: Headers, length: int | None = None) -> None:
         lines = [*headers] if length is None else [*headers, (b"content-length", b"%d" % length)]
@@ -155,5 +171,6 @@ class SendQueue:
                 self._sender.disconnect()
             return
         self._flush_task = None
+        self._close_cut()
         if self._sender is not None:
             self._sender.on_clear()

@@ -32,9 +32,9 @@ class AsgiRoute(Route):
         await self.app(scope, receive, send)
 
 
-def list_reply_routes(path: str, endpoint: Endpoint) -> list[AsgiRoute]:
+def list_reply_routes(path: str, endpoint: Endpoint, kind: type[AsgiRoute] = AsgiRoute) -> list[AsgiRoute]:
     """Return the routes of a path to which conversations are sent. Some clients add a slash to it."""
-    return [AsgiRoute(path, endpoint, "POST"), AsgiRoute(f"{path}/", endpoint, "POST", include_in_schema=False)]
+    return [kind(path, endpoint, "POST"), kind(f"{path}/", endpoint, "POST", include_in_schema=False)]
 
 
 async def raise_route_error(request: Request, error: Exception) -> Response:

@@ -223,6 +223,8 @@ class Beginning(Struct, frozen=True):
     """Those up to the first one of the user."""
     state: Any = None
     """What the writer of the server's API needs to go on after them."""
+    warnings: Sequence[str] = ()
+    """What was repaired in the caller's messages."""
 
 
 class WrittenMessages(Struct, frozen=True):

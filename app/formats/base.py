@@ -32,6 +32,9 @@ class ResponsesOptions(Struct, frozen=True):
     """Calls of `tool_search` are searches that the client runs."""
     listed: tuple[str, ...] = ()
     """The servers of tools that the conversation lists already."""
+    fails_filtered: bool = False
+    """A stream that the model server's content filter ends has failed: Codex sends the request five times again after a
+    Response that is incomplete."""
     compacts: bool = False
     """The reply is a summary of the conversation, which is written as one item of type `compaction`."""
 
@@ -159,15 +162,13 @@ NO_STATUSES: Mapping[Any, int] = {}
 
 
 class ErrorWriter(Struct, frozen=True):
-    """A `WriteError` of an API that has statuses and headers of its own for errors."""
+    """A `WriteError` of an API that has statuses of its own for errors."""
 
     body: WriteError
     statuses: Mapping[int, int] = NO_STATUSES
     """Replaces the gateway's status, …"""
     code_statuses: Mapping[str, int] = NO_STATUSES
     """… or that of a code."""
-    tells_retry: bool = False
-    """Adds `x-should-retry`, which the SDKs of Anthropic and OpenAI obey before the status."""
 
     def __call__(self, error: dict[str, Any]) -> dict[str, Any]:
         return self.body(error | {"status": self._choose(error["code"], error["status"])})
@@ -178,18 +179,10 @@ class ErrorWriter(Struct, frozen=True):
     def _choose(self, code: str, status: int) -> int:
         return self.code_statuses.get(code) or self.statuses.get(status, status)
 
-    def list_headers(self, error: ParleyError) -> dict[str, str]:
-        more = {"x-should-retry": "true" if error.retryable else "false"} if self.tells_retry else {}
-        return {**error.headers, **more}
-
 
 def choose_status(write_error: WriteError, error: ParleyError) -> int:
     """Return the HTTP status of an error that is written by `write_error`."""
     return write_error.choose_status(error) if isinstance(write_error, ErrorWriter) else error.status
-
-
-def list_error_headers(write_error: WriteError, error: ParleyError) -> dict[str, str]:
-    return write_error.list_headers(error) if isinstance(write_error, ErrorWriter) else error.headers
 
 
 def wrap_error(error: dict[str, Any]) -> dict[str, Any]:
@@ -237,7 +230,10 @@ class Format(Struct, frozen=True):
     """The changes that the framework of this format makes to a conversation."""
     tells_approval: bool = True
     """A reply in this format can say that a call waits for approval."""
-    reply_stage: Callable[[], Stage] | None = None
+    cuts_failed_calls: bool = False
+    """A stream that fails within a call ends without the end of its body: after that, clients of this format would run
+    the half of a call."""
+    reply_stage: Callable[[ReplyMode], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
 
 

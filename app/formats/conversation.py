@@ -26,7 +26,6 @@ from app.formats.server_asks import (
     read_asks,
     settle_waiting_calls,
 )
-from app.openai_messages.grouping import find_call_violations
 from app.params import MAX_SECONDS, SERVER_PARAMS, GenerateCfg, max_entries
 from app.validation.violations import MAX_SUGGESTED, json_path
 
@@ -123,8 +122,6 @@ def parse_conversation(
     if not tool_violations:
         params, tools, asks, choice_violations = choose_tools(params, tools, asks, paths)
         violations += choice_violations
-    if violations:
-        violations += _find_call_gaps(parsed, functions=bool(tools) and not body.tool_approvals)
     _raise_violations(violations)
     can_answer = bool(asks or body.tool_approvals or parsed.approvals)
     request = ChatRequest(
@@ -199,22 +196,10 @@ def _check_messages_and_tools(body: Mapping[str, Any], message_format: Format | 
     if message_format is not None and isinstance(messages, list) and messages:
         parsed = message_format.parse(messages, Options())
         yield from parsed.violations
-        yield from _find_call_gaps(parsed, functions=bool(body.get("functions") or body.get("tools")))
     for field in ("functions", "tools"):
         if isinstance(body.get(field), list):
             yield from parse_tools(field, body[field])[1]
             yield from read_asks(field, body[field]).violations
-
-
-def _find_call_gaps(parsed: ParsedMessages, *, functions: bool) -> list[Violation]:
-    """Return the calls without results and the results without calls, to report them with other violations.
-
-    Returns nothing if a message is invalid, because a gap may be its consequence; and nothing without functions,
-    because earlier calls may then be sent as text, which needs no results.
-    """
-    if not functions or parsed.violations:
-        return []
-    return find_call_violations(parsed.messages)
 
 
 _OPEN_PARAMS = ("extra_body", "response_format", "function_choice", "tool_choice", "stream_options", "logit_bias")

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from app.chat.accumulator import MessageAccumulator, MessageCompleted, MessageDelta, MessageStarted, ReplyMessage, Step
+from app.chat.accumulator import (
+    MessageAccumulator,
+    MessageCompleted,
+    MessageDelta,
+    MessageStarted,
+    ReplyMessage,
+    Step,
+    is_json,
+)
 from app.chat.event_runs import EventRuns, TextRun
 from app.chat.events import Event, Extra, Failed, Finish, ToolsListed, TurnEnd
 from app.errors import UpstreamFailed
@@ -29,6 +37,11 @@ class DeltaEncoder(ABC):
 
     def heartbeat(self) -> bytes:
         return HEARTBEAT
+
+    def is_within_call(self) -> bool:
+        """Whether the reply so far has a call for the client whose arguments are not whole."""
+        calls = (one for one in self._accumulator.messages if one.kind == "function_call" and one.server is None)
+        return not all(is_json(call.text) for call in calls)
 
     def feed(self, events: list[Event]) -> bytes:
         if len(events) == 1:

@@ -8,6 +8,7 @@ call and a call without a result are violations.
 
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import (
@@ -92,9 +93,26 @@ def group_beginning(
     return None if violations else (groups, builder.calls)
 
 
-def find_call_violations(messages: Sequence[Message], calls: CallState = NO_CALLS) -> list[Violation]:
-    """Return the violations of `group_messages`. Where calls and results are clearly pairs, nothing is grouped."""
-    return [] if _are_pairs(messages) else group_messages(messages, calls)[1]
+class UnmatchedCalls(Struct, frozen=True):
+    """The calls and results of a conversation that are not pairs."""
+
+    calls: Sequence[ToolCall]
+    """Those without a result."""
+    results: Sequence[ToolResult]
+    """Those without a call, and second results of one."""
+    violations: Sequence[Violation]
+    """What is wrong with each of them."""
+
+
+def find_unmatched_calls(messages: Sequence[Message], calls: CallState = NO_CALLS) -> UnmatchedCalls:
+    """Return the calls and results that are not pairs. Where they clearly are, nothing is grouped."""
+    if _are_pairs(messages):
+        return UnmatchedCalls((), (), ())
+    builder = _GroupBuilder(calls)
+    for message in messages:
+        builder.add(message)
+    violations = builder.finish()[1]
+    return UnmatchedCalls(builder.list_unanswered(), builder.orphans, violations)
 
 
 def _are_pairs(messages: Sequence[Message]) -> bool:
@@ -136,7 +154,12 @@ class _GroupBuilder:
         self._taken_ids = dict(before.taken_ids)
         """Ids in use, each with the number of its last repetition."""
         self._violations: list[Violation] = []
+        self.orphans: list[ToolResult] = []
+        """The results without a call."""
         self._position = before.position
+
+    def list_unanswered(self) -> list[ToolCall]:
+        return [grouped.call for _, grouped in self._calls if not grouped.answered]
 
     @property
     def calls(self) -> CallState:
@@ -248,6 +271,7 @@ class _GroupBuilder:
         else:
             text = f"tool result{_describe_result(result)} has no matching call before it: {_REMEDY}"
         self._violations.append(Violation(message.path, text))
+        self.orphans.append(result)
         return None
 
     def finish(self) -> tuple[list[MessageGroup], list[Violation]]:

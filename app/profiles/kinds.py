@@ -430,6 +430,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         audio=Fact("audio_url", "a URL or data URI", _SILICONFLOW_MEDIA),
     ),
     "openrouter": _make_facts(
+        web_search_options=Fact(True, "for models whose provider searches the web", "openrouter.ai/docs/web-search"),
         reports_cost=Fact(True, "`usage.cost`, in credits", "openrouter.ai/docs/use-cases/usage-accounting"),
         session_header=Fact(
             "x-session-id",
@@ -603,6 +604,9 @@ FACTS: dict[str, dict[str, Fact]] = {
         ),
     ),
     "openai": _make_facts(
+        web_search_options=Fact(
+            True, "the models with search in their names do", "openai 3.57.0, types/chat/completion_create_params.py"
+        ),
         caller_fields=Fact(
             ("prompt_cache_key", "safety_identifier", "user"),
             "parameters of the request",

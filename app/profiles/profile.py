@@ -241,6 +241,8 @@ class Profile(BaseModel):
     """Parameters that have another name on this server (`repetition_penalty` → `repeat_penalty`)."""
     lacks: tuple[str, ...] = ()
     """Parameters that the server does not have: they are not sent, with a warning."""
+    web_search_options: bool = False
+    """The server searches the web as these options of a request say. If false, they are not sent, with a warning."""
     extra_fields: tuple[str, ...] | None = None
     """The fields unknown to the gateway that this server accepts; any other unknown field is refused. None sends all
     unknown fields to the server."""
@@ -408,6 +410,7 @@ SHAPES_REQUESTS = frozenset(
         "max_stop_words",
         "renamed",
         "lacks",
+        "web_search_options",
         "extra_fields",
         "allowed_fields",
         "tool_choice_required",

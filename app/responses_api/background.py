@@ -60,6 +60,9 @@ class NoClient:
     def abort(self) -> None:
         pass
 
+    def cut(self) -> None:
+        pass
+
 
 class BackgroundRun:
     """One background response from its request to its end."""

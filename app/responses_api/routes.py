@@ -4,11 +4,12 @@ A request may refer to stored responses, and its response is stored.
 """
 
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from app.api.asgi import Scope, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
@@ -22,7 +23,7 @@ from app.cache import Apply
 from app.chat.stream import Reply
 from app.config.settings import Settings
 from app.config.storage import keeps_state
-from app.errors import InvalidInput, StoreDown, Violation
+from app.errors import InvalidInput, StoreDown, Violation, WebSocketDisabled
 from app.formats.body import StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
@@ -52,10 +53,19 @@ def list_response_routes(
 ) -> list[AsgiRoute]:
     """`apply` says for which requests the cache is used."""
     return [
-        *list_reply_routes("/v1/responses", make_endpoint(context, stored, background, apply)),
+        *list_reply_routes("/v1/responses", make_endpoint(context, stored, background, apply), _PostRoute),
         AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, stored), "POST"),
         *list_routes(context, stored, background),
     ]
+
+
+class _PostRoute(AsgiRoute):
+    @override
+    async def handle(self, scope: Any, receive: Any, send: Any) -> None:
+        # The gateway's own server removes the offer to upgrade itself (RFC 6455, section 4.1).
+        if scope["method"] == "GET" and b"sec-websocket-key" in scope["state"]["headers"]:
+            raise WebSocketDisabled("responses are not sent over a WebSocket: use POST /v1/responses")
+        await super().handle(scope, receive, send)
 
 
 def make_endpoint(context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply) -> Endpoint:
@@ -93,6 +103,14 @@ async def _find_stored(
     return await stored.find(context.caller_id(scope), unresolved.response_id, unresolved.item_ids, memory)
 
 
+def _serve_codex(parsed: ResponsesRequest, headers: Mapping[bytes, bytes]) -> ResponsesRequest:
+    """Codex names itself in `originator` (openai/codex, default_client.rs)."""
+    if b"originator" not in headers:
+        return parsed
+    options = replace(parsed.options.responses, fails_filtered=True)
+    return replace(parsed, options=replace(parsed.options, responses=options))
+
+
 class _StoredReplies:
     """Sends replies and stores them, in the background if the request says so."""
 
@@ -104,7 +122,7 @@ class _StoredReplies:
     def answer(
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
     ) -> Coroutine[Any, Any, None]:
-        parsed = self._decide_storing(parsed)
+        parsed = _serve_codex(self._decide_storing(parsed), request.scope["state"]["headers"])
         if parsed.background:
             return self._answer_in_background(endpoint, request, parsed, route)
         response, opening = endpoint.prepare(request, parsed, route)

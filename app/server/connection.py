@@ -468,7 +468,7 @@ class ClientConnection(asyncio.Protocol):
             (b"cache-control", b"no-store"),
             (b"content-length", b"%d" % len(body)),
             (b"x-request-id", id_.encode()),
-            *((name.encode(), value.encode()) for name, value in error.headers.items() if name != "connection"),
+            *((name.encode(), value.encode()) for name, value in error.list_headers().items() if name != "connection"),
             (b"connection", b"close"),
         ):
             head += (name, b": ", value, b"\r\n")

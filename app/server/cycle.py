@@ -158,6 +158,11 @@ class ClientCycle:
     def abort(self) -> None:
         self._connection.drop()
 
+    def cut(self) -> None:
+        if not self.disconnected and not self.response_complete:
+            self.keep_alive = False
+            self._complete()
+
     def start(self, status: int, headers: Headers, length: int | None = None) -> None:
         """A response whose length is unknown is sent in chunks, or in HTTP/1.0 until the connection closes."""
         self.response_started = True

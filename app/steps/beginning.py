@@ -3,7 +3,7 @@ conversation again with each request.
 
 Preparing the two parts one after the other gives what preparing the whole gives. This holds where no step looks at
 both: the conversation is not truncated, has no media, gets no text of the gateway, and its beginning ends between two
-turns and causes no warning.
+turns and causes no warning, unless that of a call or result that was repaired in it.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,11 @@ from app.chat.messages import (
     ToolResult,
 )
 from app.errors import ParleyError
+from app.openai_messages.grouping import find_unmatched_calls
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
-from app.steps.pipeline import prepare_request
+from app.steps.pipeline import prepare_request, repair_request
 from app.steps.prompted_tools import uses_prompted_tools
 from app.steps.truncation.truncate import input_limit
 
@@ -105,11 +106,13 @@ def _extend(
         return None
     if before is None and not any(message.role == "user" for message in part):
         return None  # the text of the system may go into the first message of the user
+    repairs = () if before is None else before.warnings
     try:
-        prepared, warnings = prepare_request(replace(request, messages=part, before=before), profile, counter, {})
+        repaired, more = repair_request(replace(request, messages=part, before=before), profile)
+        prepared, warnings = prepare_request(repaired, profile, counter, {})
     except ParleyError:
         return None
-    written = None if warnings else write(prepared, profile)
+    written = None if len(warnings) > len(repairs) else write(prepared, profile)
     if written is None or not written.messages:
         return None
     text = _encode(written.messages)[1:-1]
@@ -120,11 +123,14 @@ def _extend(
         if "user" not in roles:
             return None
         head = tuple(written.messages[: roles.index("user") + 1])
-    return Beginning(request.messages[:end], written.calls, text, head, written.state)
+    return Beginning(request.messages[:end], written.calls, text, head, written.state, (*repairs, *more))
 
 
 def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning | None) -> bool:
-    """Whether the messages have no media, and no system message that is sent at another place than its own."""
+    """Whether the messages have no media, no system message that is sent at another place than its own, and no result
+    of a call that was repaired before them."""
+    if before is not None and before.warnings and not _has_own_results(messages, before):
+        return False
     moves_system = before is not None and profile.system not in ("anywhere", "then_user")
     for message in messages:
         if moves_system and message.role == "system":
@@ -135,3 +141,9 @@ def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning |
             if type(part) is ToolResult and any(type(one) is Media for one in part.content):
                 return False
     return True
+
+
+def _has_own_results(messages: Sequence[Message], before: Beginning) -> bool:
+    """Whether each result names a call of these messages."""
+    results = [part for message in messages for part in message.parts if type(part) is ToolResult]
+    return all([result.id for result in results]) and not find_unmatched_calls(messages, before.calls).results

@@ -13,7 +13,7 @@ from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
 from app.errors import InvalidInput
-from app.openai_messages.grouping import find_call_violations
+from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
@@ -42,14 +42,15 @@ from app.steps.stop_words import StopWordStage, stop_violations, stop_words
 from app.steps.system import add_default_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
+from app.steps.unmatched_calls import repair_calls
 
 __all__ = [
     "accepts_uploads",
-    "check_request",
     "find_translating_step",
     "passed_reply_stages",
     "has_media",
     "prepare_request",
+    "repair_request",
     "reply_stages",
     "reply_traits",
     "media_requests",
@@ -61,21 +62,22 @@ _CLIENT_TOOLS = frozenset(
 )
 
 
-def check_request(request: ChatRequest, profile: Profile) -> list[str]:
-    """Check a request before media are fetched for it and before it is truncated; return warnings.
+def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
+    """Return (the request with calls and results that are pairs, warnings), before media are fetched for it and before
+    it is truncated.
 
-    If the prompt has old calls and results as text, a missing call or result is a warning instead of an error.
+    If the prompt has old calls and results as text, nothing is repaired.
 
     Raises:
-        InvalidInput: calls and results do not match, or there are too many or too long stop words.
+        InvalidInput: there are too many or too long stop words.
     """
     invalid = stop_violations(request.params, profile, request.paths) if request.params else []
-    violations = find_call_violations(request.messages, request.calls_before)
-    if violations and not writes_calls_as_text(request, profile):
-        invalid += violations
     if invalid:
         raise InvalidInput(invalid)
-    return [f"{violation.path}: {violation.message}" for violation in violations]
+    if writes_calls_as_text(request, profile):
+        violations = find_unmatched_calls(request.messages, request.calls_before).violations
+        return request, [f"{violation.path}: {violation.message}" for violation in violations]
+    return repair_calls(request)
 
 
 def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
@@ -139,10 +141,12 @@ def prepare_request(
     `media` has the result of each of `media_requests` that was loaded.
 
     Raises:
-        InvalidInput: see `check_request`; also a `function_choice` that names an unknown function.
+        InvalidInput: see `repair_request`; also a `function_choice` that names an unknown function.
         ContextTooLong: the conversation exceeds the limit even after truncation.
     """
-    warnings = check_request(request, profile)
+    request, warnings = repair_request(request, profile)
+    if request.before is not None:
+        warnings = [*request.before.warnings, *warnings]
     request, unsent = drop_last_thought(drop_empty_turns(request))
     warnings += unsent
     request, refused = drop_thought_only_turns(request, profile)

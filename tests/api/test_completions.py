@@ -188,7 +188,7 @@ def test_a_strict_tool_stays_strict() -> None:
 )
 def test_what_cannot_be_done_is_refused_by_the_callers_name_for_it(body: Json, param: str | None) -> None:
     error = refused(**body)
-    assert (error["param"], error["code"], error["status"]) == (param, "invalid_request", 422)
+    assert (error["param"], error["code"], error["status"]) == (param, "invalid_request", 400)
     assert error["message"].startswith(f"{param or 'body'}: ")
     assert "generate_cfg." not in error["message"]
 
@@ -296,13 +296,13 @@ def test_a_server_that_takes_few_fields_is_sent_no_other() -> None:
     few = profiled(extra_fields=["user"])
     assert sent(few, user="u", temperature=1) == {"user": "u", "temperature": 1}
     answer = ask(settings=few, user="u", mood="good")
-    assert (answer.status, answer.json["error"]["param"]) == (422, "mood")
+    assert (answer.status, answer.json["error"]["param"]) == (400, "mood")
 
 
 @pytest.mark.parametrize("native", [True, False])
 def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(native: bool) -> None:
     answer = ask(settings=profiled(native_tools=native), tools=[TOOL], tool_choice="g")
-    assert (answer.status, answer.json["error"]["param"]) == (422, "tool_choice")
+    assert (answer.status, answer.json["error"]["param"]) == (400, "tool_choice")
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -313,11 +313,11 @@ def test_a_tool_that_is_not_there_is_refused_by_the_callers_name_for_the_choice(
 def test_a_large_request_is_refused_in_the_same_words(stream: bool, body: Json, param: str) -> None:
     small = ask(stream=stream, **body)
     large = ask(stream=stream, **body, messages=[{"role": "user", "content": "x" * LARGE_BYTES}])
-    assert (large.status, large.json["error"]["param"]) == (422, param)
+    assert (large.status, large.json["error"]["param"]) == (400, param)
     assert {**large.json["error"], "request_id": ""} == {**small.json["error"], "request_id": ""}
 
 
-def test_a_call_without_a_result_is_named_by_its_place_among_the_calls() -> None:
+def test_a_call_without_a_result_is_warned_of_by_its_place_among_the_calls() -> None:
     calls = [{"id": id_, "type": "function", "function": {"name": "f", "arguments": "{}"}} for id_ in ("a", "b")]
     messages = [
         {"role": "user", "content": "Hi"},
@@ -325,14 +325,15 @@ def test_a_call_without_a_result_is_named_by_its_place_among_the_calls() -> None
         {"role": "tool", "tool_call_id": "a", "content": "1"},
     ]
     answer = ask(messages=messages, tools=[TOOL])
-    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[1].tool_calls[1]")
+    [warning] = json.loads(answer.headers["x-parley-warnings"])
+    assert answer.status == 200 and warning.startswith("messages[1].tool_calls[1]: ")
 
 
-def test_the_error_of_a_result_without_a_call_says_how_to_fix_it() -> None:
+def test_the_warning_of_a_result_without_a_call_says_how_to_fix_it() -> None:
     messages = [{"role": "user", "content": "Hi"}, {"role": "tool", "tool_call_id": "x", "content": "1"}]
-    error = ask(messages=messages, tools=[TOOL]).json["error"]
-    assert error["message"].startswith("messages[1]: tool result with the id 'x' has no matching call before it: add ")
-    assert "None" not in error["message"]
+    [warning] = json.loads(ask(messages=messages, tools=[TOOL]).headers["x-parley-warnings"])
+    assert warning.startswith("messages[1]: tool result with the id 'x' has no matching call before it: add ")
+    assert "None" not in warning
 
 
 @each_case(

@@ -116,9 +116,9 @@ def test_of_the_tools_only_the_allowed_ones_are_offered(choice: Json) -> None:
 def test_an_allowed_tool_that_is_not_offered_is_refused_at_its_place() -> None:
     choice = {"type": "allowed_tools", "allowed_tools": {"tools": [NAMED, {"type": "custom", "custom": {"name": "g"}}]}}
     answer, _ = post(ModelServer(), tools=[TOOL], tool_choice=choice)
-    assert (answer.status, answer.json["error"]["param"]) == (422, "tool_choice.allowed_tools.tools[1]")
+    assert (answer.status, answer.json["error"]["param"]) == (400, "tool_choice.allowed_tools.tools[1]")
     answer, _ = post(ModelServer(), tool_choice=choice)
-    assert answer.status == 422
+    assert answer.status == 400
 
 
 def _read_chunks(answer: Answer) -> list[Json]:

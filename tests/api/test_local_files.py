@@ -99,7 +99,7 @@ def check(server: ModelServer, answer: Answer, place: str) -> None:
     """Check that the path was refused in the newest message, and described in the history."""
     if place.startswith("messages[0]"):
         error = answer.json.get("error") or answer.json
-        assert (answer.status, error["param"]) == (422, place)
+        assert (answer.status, error["param"]) == (400 if "_url" in place else 422, place)
         assert server.requests == []
         return
     assert answer.status == 200

@@ -270,16 +270,19 @@ def test_a_reply_is_shared_with_the_other_endpoints_and_can_be_resumed() -> None
         assert running.get(f"/v1/chat/{id_}").json["type"] == "message"
 
 
-def test_a_resumed_reply_that_fails_for_its_arguments_fails_again() -> None:
+def test_a_stream_with_arguments_that_are_not_json_goes_on_and_a_whole_message_fails() -> None:
     call = {"index": 0, "id": "c", "type": "function", "function": {"name": "look", "arguments": "[1"}}
     chunk = json.dumps({"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]})
     server = ModelServer(lambda _: streamed(f"data: {chunk}\n\ndata: [DONE]\n\n".encode()))
     with Running({**MODELS, "cache": {"url": "memory:", "apply": "always"}}, server) as running:
         answer = running.post("/v1/messages", {**HELLO, "stream": True})
-        assert [event["type"] for event in events(answer.body)][-1] == "error"
+        *_, delta, end = events(answer.body)
+        assert (delta["delta"]["stop_reason"], end["type"]) == ("tool_use", "message_stop")
+        assert delta["parley"]["warnings"][0].startswith("arguments_valid: false for c: ")
         id_ = answer.headers["x-parley-response-id"]
-        again = events(running.get(f"/v1/chat/{id_}/events").body)
-        assert [event["type"] for event in again] == [event["type"] for event in events(answer.body)]
+        assert running.get(f"/v1/chat/{id_}/events").body == answer.body
+        whole = running.post("/v1/messages", HELLO)
+        assert (whole.status, whole.json["error"]["code"]) == (502, "tool_use_failed")
         assert running.post("/v1/chat/completions", HELLO).status == 200
 
 

@@ -33,7 +33,7 @@ def test_a_misspelt_parameter_is_refused_with_the_one_that_is_meant(given: str, 
     body: dict[str, Any] = {given: 1}
     answer = ask(server, **(body if meant == "stream" else {**body, "stream": stream}))
     text = f"{given}: is not a known key; did you mean `{meant}`?"
-    assert (answer.status, answer.json["error"]["message"], server.requests) == (422, text, [])
+    assert (answer.status, answer.json["error"]["message"], server.requests) == (400, text, [])
 
 
 @each_case(("given", "meant"), [("chat_template_kwarg", "chat_template_kwargs"), ("sessionId", "session_id")])

@@ -146,7 +146,7 @@ def test_an_unreadable_medium_of_the_newest_message_is_refused_by_its_place(
     part, why = UNREADABLE[name]
     messages = [USER, ANSWER, {"role": "user", "content": [{"type": "text", "text": "look"}, part]}, *after]
     answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": messages})
-    assert answer.status == 422, answer.body
+    assert answer.status == 400, answer.body
     assert answer.json["error"]["param"].startswith("messages[2].content[1].")
     assert why in answer.json["error"]["message"]
     assert not gateway.server.requests
@@ -190,7 +190,7 @@ def test_a_medium_of_an_earlier_turn_that_the_model_does_not_accept_is_named(gat
     warning = "messages[0].content[0].image_url was not sent: this model does not accept image input"
     assert answer.json["warnings"] == [warning]
     refused = gateway.post("/v1/chat", {**body, "messages": [{"role": "user", "content": [part]}]})
-    assert refused.status == 422 and refused.json["error"]["param"] == "messages[0].content[0].image_url"
+    assert refused.status == 400 and refused.json["error"]["param"] == "messages[0].content[0].image_url"
 
 
 def test_a_server_that_does_not_accept_old_media_is_used_only_if_none_does(gateway: Gateway) -> None:
@@ -206,7 +206,7 @@ def test_an_image_that_is_in_the_history_and_in_the_newest_message_must_be_reada
     part = UNREADABLE["an HTML page"][0]
     messages = [*in_earlier_turn(part)[:2], {"role": "user", "content": [part]}]
     answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "stream": False, "messages": messages})
-    assert answer.status == 422
+    assert answer.status == 400
     assert answer.json["error"]["param"] == "messages[2].content[0].image_url"
 
 
@@ -231,7 +231,7 @@ def test_audio_of_the_history_whose_format_is_unknown_is_named(gateway: Gateway)
     answer = gateway.post("/v1/chat", body)
     assert "[audio: audio (not sent: must have a format" in gateway.sent()["messages"][0]["content"]
     assert len(answer.json["warnings"]) == 1
-    assert gateway.post("/v1/chat", {**body, "messages": [{"role": "user", "content": [part]}]}).status == 422
+    assert gateway.post("/v1/chat", {**body, "messages": [{"role": "user", "content": [part]}]}).status == 400
 
 
 def test_an_assistant_message_that_was_only_an_image_is_not_empty(gateway: Gateway) -> None:
@@ -354,7 +354,7 @@ def test_the_faces_go_on_after_media_that_their_schemas_refuse(gateway: Gateway)
 def test_other_mistakes_are_reported_with_the_media(gateway: Gateway) -> None:
     messages = [{"role": "user", "content": [image(LOCAL)]}, ANSWER, {"role": "user", "content": 5}]
     answer = gateway.post("/v1/chat", {"model": "m", "format": "openai", "messages": messages})
-    assert answer.status == 422
+    assert answer.status == 400
     assert [one["param"] for one in answer.json["error"]["violations"]] == [
         "messages[0].content[0].image_url.url",
         "messages[2].content",

@@ -117,7 +117,7 @@ def test_the_spending_of_a_day_is_an_exhausted_quota() -> None:
     with gateway(model={"spend_per_day": 50.0}) as running:
         assert running.post("/v1/chat", CHAT, HEADERS).status == 200
         answer = running.post("/v1/chat/completions", CHAT, HEADERS)
-    assert (answer.status, answer.json["error"]["code"]) == (429, "insufficient_quota")
+    assert (answer.status, answer.json["error"]["code"]) == (402, "insufficient_quota")
     assert "the model 'm' has spent its limit of 50 per day" in answer.json["error"]["message"]
     assert int(answer.headers["retry-after"]) <= 86_400
 

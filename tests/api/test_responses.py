@@ -106,6 +106,9 @@ def test_what_is_found_out_after_a_stream_was_opened_is_in_its_last_frame() -> N
 class Broken:
     """A stage with a defect."""
 
+    def __init__(self, mode: ReplyMode) -> None:
+        pass
+
     def feed(self, events: list[Event]) -> list[Event]:
         raise RuntimeError("a defect")
 
@@ -147,14 +150,16 @@ async def test_events_pass_through_the_stages_that_were_added_before_that_of_the
     passed: list[tuple[str, list[Event]]] = []
 
     class Named:
-        def __init__(self, name: str = "format") -> None:
+        def __init__(self, name: str) -> None:
             self._name = name
 
         def feed(self, events: list[Event]) -> list[Event]:
             passed.append((self._name, events))
             return events
 
-    response = EventStreamResponse(NoClient(), INFO, replace(QWEN, reply_stage=Named), "delta", LIMITS)
+    response = EventStreamResponse(
+        NoClient(), INFO, replace(QWEN, reply_stage=lambda mode: Named("format")), "delta", LIMITS
+    )
     response.add_first_stage(Named("added"))
     events: list[Event] = [TextDelta("a")]
     response.on_events(events)

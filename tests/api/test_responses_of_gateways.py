@@ -173,8 +173,11 @@ def test_a_cancelled_background_response_is_streamed(gateways: Gateways) -> None
             assert (answer.status, numbers(answer)) == (200, list(range(len(answer.frames))))
             assert answer.frames[-1]["response"] == cancelled and cancelled["status"] == "cancelled"
             rest = await gateways.get(gateway, f"{id_}?stream=true&starting_after=1")
-            assert [frame["response"] for frame in rest.frames] == [cancelled]
-            past = await gateways.get(gateway, f"{id_}?stream=true&starting_after={rest.frames[0]['sequence_number']}")
+            assert [(frame["type"], frame.get("response")) for frame in rest.frames] == [
+                ("error", None),
+                ("response.failed", cancelled),
+            ]
+            past = await gateways.get(gateway, f"{id_}?stream=true&starting_after={rest.frames[1]['sequence_number']}")
             assert (past.status, past.body) == (200, b"")
 
     gateways.loop.run_until_complete(run())

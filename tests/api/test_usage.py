@@ -249,10 +249,10 @@ def test_what_was_spent_before_a_restart_counts_for_the_limits_of_today(tmp_path
         headers = {"authorization": "Bearer alice"}
         with Running(tree, answering(USAGE)) as gateway:
             assert gateway.post("/v1/chat", asked, headers).status == 200
-            assert gateway.post("/v1/chat", asked | {"cache": {"mode": "off"}}, headers).status == 429
+            assert gateway.post("/v1/chat", asked | {"cache": {"mode": "off"}}, headers).status == 402
         with Running(tree, answering(USAGE)) as gateway:
             refused = gateway.post("/v1/chat", asked, headers)
-            assert (refused.status, refused.json["error"]["code"]) == (429, "insufficient_quota"), limits
+            assert (refused.status, refused.json["error"]["code"]) == (402, "insufficient_quota"), limits
 
 
 def test_what_was_spent_before_a_reload_counts_for_the_limits_that_it_adds() -> None:
@@ -317,7 +317,7 @@ def test_the_cost_of_a_fallback_counts_for_its_own_limits_and_not_for_those_of_t
     with Running({**FALLING_BACK, "models": models}, failing_for("down")) as gateway:
         asked = QUESTION | {"stream": False, "cache": {"mode": "off"}}
         assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
-        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 429
+        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 402
         assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
 
 
@@ -327,7 +327,7 @@ def test_the_cost_of_a_fallback_counts_for_its_own_limits_if_the_requested_model
     with Running({**FALLING_BACK, "models": models}, failing_for("down")) as gateway:
         asked = QUESTION | {"stream": False, "cache": {"mode": "off"}}
         assert gateway.post("/v1/chat", asked | {"model": "down"}).status == 200
-        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 429
+        assert gateway.post("/v1/chat", asked | {"model": "m"}).status == 402
 
 
 def test_a_key_that_may_use_a_model_gets_the_replies_of_its_fallbacks() -> None:

@@ -11,7 +11,6 @@ from app.formats.base import (
     ReplyInfo,
     choose_status,
     is_usage_estimated,
-    list_error_headers,
     make_summary,
     wrap_error,
 )
@@ -19,21 +18,18 @@ from app.formats.base import (
 from tests.each_case import each_case
 
 OVERLOADED = UpstreamFailed(Fault("overloaded", "", True, 503))
-WRITER = ErrorWriter(wrap_error, {503: 529}, {"invalid_request": 422}, tells_retry=True)
+WRITER = ErrorWriter(wrap_error, {503: 529}, {"invalid_request": 422})
 
 
-@each_case(("error", "status", "retry"), [(OVERLOADED, 529, "true"), (BadRequest("x"), 422, "false")])
-def test_an_api_has_statuses_and_headers_of_its_own(error: ParleyError, status: int, retry: str) -> None:
+@each_case(("error", "status"), [(OVERLOADED, 529), (BadRequest("x"), 422)])
+def test_an_api_has_statuses_of_its_own(error: ParleyError, status: int) -> None:
     assert choose_status(WRITER, error) == status
-    assert list_error_headers(WRITER, error) == {**error.headers, "x-should-retry": retry}
     assert WRITER(error.to_dict("req-1"))["error"]["status"] == status
 
 
-def test_without_a_table_the_status_and_headers_are_those_of_the_error() -> None:
+def test_without_a_table_the_status_is_that_of_the_error() -> None:
     assert choose_status(wrap_error, OVERLOADED) == OVERLOADED.status
-    assert list_error_headers(wrap_error, OVERLOADED) == OVERLOADED.headers
     assert choose_status(ErrorWriter(wrap_error), OVERLOADED) == OVERLOADED.status
-    assert "x-should-retry" not in list_error_headers(ErrorWriter(wrap_error), OVERLOADED)
 
 
 @each_case(

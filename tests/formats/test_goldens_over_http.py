@@ -10,7 +10,7 @@ from app.errors import InvalidInput
 from app.profiles import Profile
 
 from tests.each_case import each_case
-from tests.formats.agentscope.cases import sent as sent_for_agentscope
+from tests.formats.agentscope.cases import sent_repaired
 from tests.formats.agentscope.recorded_requests import CASES, DEEPSEEK, OPENAI
 from tests.formats.autogen.recorded_cases import read
 from tests.formats.autogen.recorded_requests import AGENTS, PROFILE, REQUESTS, TRANSCRIPTS
@@ -40,7 +40,7 @@ class Gateway:
         asked = len(self._server.requests)
         request = {"model": model, "format": form, "messages": messages, "stream": False, **fields}
         answer = self._running.post("/v1/chat", request)
-        if answer.status == 422:
+        if answer.status in (400, 422):
             assert len(self._server.requests) == asked
             return None
         assert answer.status == 200, answer.body
@@ -85,9 +85,9 @@ def test_a_transcript_of_autogen_reaches_the_server_as_it_is_compared(
 def test_a_list_of_agentscope_reaches_the_server_as_it_is_compared(
     gateway: Gateway, form: Any, messages: list[Any], formatter: str, name: str, expected: Any, functions: list[Any]
 ) -> None:
-    compared = sent_for_agentscope(form, messages, ROWS[formatter])
+    compared = sent_repaired(form, messages, ROWS[formatter])
     found = gateway.sent(formatter, form.name, messages, functions=functions)
-    assert undeclared(found) == (None if isinstance(compared, str) else undeclared(compared)), SOUND
+    assert undeclared(found) == undeclared(compared), SOUND
 
 
 def undeclared(value: Any) -> Any:

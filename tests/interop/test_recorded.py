@@ -160,7 +160,7 @@ def test_a_result_that_names_no_call_is_refused(id_: Any) -> None:
     history = [{"role": "user", "content": "x"}, {"role": "tool", "content": "done", "id": id_}]
     with Running(SETTINGS, ModelServer(replying)) as gateway:
         answer = gateway.post("/v1/chat/completions", {"model": "demo", "messages": history})
-    assert (answer.status, answer.json["error"]["param"]) == (422, "messages[1].tool_call_id")
+    assert (answer.status, answer.json["error"]["param"]) == (400, "messages[1].tool_call_id")
 
 
 def test_a_model_that_is_not_there_has_openais_code() -> None:

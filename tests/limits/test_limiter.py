@@ -143,7 +143,7 @@ def test_spending_is_an_exhausted_quota_with_the_time_of_its_end() -> None:
     gateway.limiter.settle(reservation, 100, 0.5)
     gateway.limiter.settle(reservation, 100, 0.5)  # a second call does nothing
     error = gateway.refusal()
-    assert isinstance(error, QuotaExceeded) and (error.code, error.status) == ("insufficient_quota", 429)
+    assert isinstance(error, QuotaExceeded) and (error.code, error.status) == ("insufficient_quota", 402)
     assert error.message == "the gateway has spent its limit of 0.5 per day. Try again from 2027-01-16T00:00:00Z on"
     assert int(error.headers["retry-after"]) == 16 * 3600
     error = Gateway(Limits(spend_per_month=0)).refusal()

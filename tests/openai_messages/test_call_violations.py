@@ -1,7 +1,7 @@
 """Calls without results and results without calls."""
 
 from app.chat.messages import CacheMark, Message, Reasoning, Role, Text, ToolCall, ToolResult
-from app.openai_messages.grouping import find_call_violations, group_messages
+from app.openai_messages.grouping import find_unmatched_calls, group_messages
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ messages = st.lists(
 
 @given(messages)
 def test_calls_without_results_are_found_as_through_groups(given_messages: list[Message]) -> None:
-    assert find_call_violations(given_messages) == group_messages(given_messages)[1]
+    assert list(find_unmatched_calls(given_messages).violations) == group_messages(given_messages)[1]
 
 
 def call(id_: str | None, role: Role = "assistant") -> Message:
@@ -59,5 +59,6 @@ def result(id_: str | None, role: Role = "tool") -> Message:
     ],
 )
 def test_calls_and_results_are_pairs_by_id_and_order(messages: list[Message], count: int) -> None:
-    assert len(find_call_violations(messages)) == count
-    assert find_call_violations(messages) == group_messages(messages)[1]
+    found = find_unmatched_calls(messages)
+    assert len(found.violations) == len(found.calls) + len(found.results) == count
+    assert list(found.violations) == group_messages(messages)[1]

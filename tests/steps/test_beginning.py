@@ -242,11 +242,8 @@ MARK = CacheMark({"type": "ephemeral"}, "p")
         ("messages", 1, Message("user", (Text("u", MARK),))),
         ("messages", 3, Message("tool", (ToolResult((Text("ok", MARK),), None, "c0"),))),
         ("messages", 2, Message("assistant", (ToolCall("f", "no JSON", "c0"),))),
-        ("messages", 3, Message("user", (Text(" "),))),
         ("responses", 2, Message("assistant", (ToolCall("f", "{}", "c0"), Reasoning("late")))),
         ("responses", 2, Message("assistant", (ToolCall("f", "{}", "c0"),), extra={"reasoning_details": [ODD]})),
-        ("responses", 2, _UNANSWERED),
-        ("messages", 2, _UNANSWERED),
     ],
 )
 def test_a_server_is_sent_the_whole_where_what_follows_could_change_the_beginning(
@@ -261,6 +258,32 @@ def test_a_server_is_sent_the_whole_where_what_follows_could_change_the_beginnin
         patch.setattr(beginning, "CHANGED_MESSAGES", len(session) - 4)
         assert divided(request, profile, api) is request
     assert send(request, profile, api) == send(replace(request, known=None), profile, api)
+
+
+_LATE = Message("tool", (ToolResult((Text("late"),), None, "c0"),))
+
+
+@pytest.mark.parametrize(("name", "profile"), API_PROFILES)
+@pytest.mark.parametrize(
+    ("place", "message", "end", "is_divided"),
+    [
+        (2, _UNANSWERED, USER, True),
+        (3, Message("user", (Text(" "),)), USER, True),
+        (3, Message("tool", (ToolResult((Text("ok"),), None, "z"),)), USER, True),
+        (3, USER, _LATE, False),
+        (3, USER, Message("tool", (ToolResult((Text("late"),), "f"),)), False),
+    ],
+)
+def test_what_was_repaired_at_the_beginning_is_sent_as_in_the_whole(
+    name: ApiName, profile: Profile, place: int, message: Message, end: Message, is_divided: bool
+) -> None:
+    api, known = find_api(name), KnownConversation()
+    for count in (20, 24, 28):
+        session = (*_replace_message(_make_session(count), place, message), end)
+        request = ChatRequest("m", session, (Tool("f", {"name": "f"}),), known=known)
+        assert send(request, profile, api) == send(replace(request, known=None), profile, api)
+        if profile in (Profile(), API_PROFILES[-1][1], API_PROFILES[-2][1]):
+            assert (divided(request, profile, api) is not request) is is_divided
 
 
 def test_marks_of_the_system_are_removed_from_each_request_anew() -> None:
@@ -291,7 +314,6 @@ def test_nothing_is_divided_where_nothing_is_remembered() -> None:
         (1, Message("user", (_IMAGE,))),
         (3, Message("tool", (ToolResult((_IMAGE,), None, "c0"),))),
         (1, Message("system", (Text("no user"),))),
-        (2, _UNANSWERED),
         (61, Message("user", (_IMAGE,))),
     ],
 )

@@ -1,8 +1,8 @@
-"""Fails a reply with arguments that are not JSON, which Anthropic's `input` cannot hold.
+"""Looks at the arguments of a reply's calls, which Anthropic's `input` can hold only if they are JSON.
 
-The SDKs raise in the middle of the stream for such arguments, or run the tool with half of them. So arguments are sent
-only as far as they can still become a JSON value. One that is not an object is sent as the model wrote it, with a
-warning: the SDKs read it, and clients that check `input` tell the model.
+A stream has them as text, so they are sent as the model wrote them, with a warning: agents give the model the error of
+their parser, and go on. A whole message cannot hold them, so that it fails. JSON that is not an object is sent with a
+warning in both: the SDKs read it, and clients that check `input` tell the model.
 """
 
 import re
@@ -10,6 +10,8 @@ import re
 from msgspec.structs import replace
 
 from app.chat.events import Event, Failed, Fault, Finish, ServerCall, ToolCallDelta
+from app.chat.stage import Stage
+from app.formats.base import ReplyMode
 from app.formats.sequential_calls import SequentialCallsStage
 
 MAX_NESTING = 200
@@ -155,9 +157,8 @@ class JsonScanner:
         return "comma or end" if self._stack else "end"
 
 
-class ArgumentsStage:
-    """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become JSON, and warns of those
-    that are no object.
+class _Calls:
+    """The calls of a reply, and what their arguments have come to.
 
     A reply that was cut by its limit of tokens may end within its last call. Calls that the gateway runs are not
     looked at: it tells the model what is wrong with them.
@@ -165,44 +166,82 @@ class ArgumentsStage:
 
     def __init__(self) -> None:
         self._scanners: dict[int, JsonScanner] = {}
-        self._calls: dict[int, ToolCallDelta] = {}
+        self._starts: dict[int, ToolCallDelta] = {}
         """The first delta of each call."""
         self._served: set[int] = set()
         """The calls that the gateway runs."""
+        self._broken: set[int] = set()
+        """Those whose arguments can no longer become JSON."""
+
+    def add(self, event: Event) -> bool:
+        """Return whether the arguments of each call may still become JSON."""
+        if type(event) is ServerCall:
+            self._served.add(event.index)
+        if type(event) is not ToolCallDelta or event.index in self._served or event.index in self._broken:
+            return not self._broken
+        scanner = self._scanners.get(event.index)
+        if scanner is None:
+            scanner = self._scanners[event.index] = JsonScanner()
+            self._starts[event.index] = event
+        if event.arguments and not scanner.feed(event.arguments):
+            self._broken.add(event.index)
+        return not self._broken
+
+    def list_invalid(self, finish: Finish) -> list[ToolCallDelta]:
+        """Return the first deltas of calls whose arguments are not JSON."""
+        return [
+            start
+            for index, start in self._starts.items()
+            if index in self._broken or not (self._scanners[index].whole or finish.reason == "length")
+        ]
+
+    def add_warnings(self, finish: Finish) -> Finish:
+        """Add a warning for each call whose arguments are not a JSON object."""
+        invalid = self.list_invalid(finish)
+        warnings = [_warn(start, "not JSON") for start in invalid]
+        warnings += (
+            _warn(start, "JSON, but not an object")
+            for index, start in self._starts.items()
+            if start not in invalid and self._scanners[index].whole and not self._scanners[index].is_object
+        )
+        return replace(finish, warnings=(*finish.warnings, *warnings)) if warnings else finish
+
+
+def _warn(start: ToolCallDelta, what: str) -> str:
+    return f"arguments_valid: false for {start.id}: the arguments of {start.name!r} are {what}"
+
+
+class StreamedArgumentsStage:
+    """Warns of arguments that are not a JSON object."""
+
+    def __init__(self) -> None:
+        self._calls = _Calls()
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        for event in events:
+            self._calls.add(event)
+        last = events[-1] if events else None
+        return [*events[:-1], self._calls.add_warnings(last)] if type(last) is Finish else events
+
+
+class WholeArgumentsStage:
+    """Ends a reply with `tool_use_failed` where the arguments of a call can no longer become JSON, and warns of those
+    that are no object."""
+
+    def __init__(self) -> None:
+        self._calls = _Calls()
         self._failed = False
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._failed:
             return []
         for place, event in enumerate(events):
-            if type(event) is ToolCallDelta:
-                scanner = self._scanners.get(event.index)
-                if scanner is None:
-                    if event.index in self._served:
-                        continue
-                    scanner = self._scanners[event.index] = JsonScanner()
-                    self._calls[event.index] = event
-                if event.arguments and not scanner.feed(event.arguments):
-                    start = [ToolCallDelta(event.index, "", event.id, event.name)] if event.name else []
-                    return [*events[:place], *start, self._fail()]
-            elif type(event) is ServerCall:
-                self._served.add(event.index)
-            elif type(event) is Finish:
-                if event.reason != "length" and not self._all_whole():
-                    return [*events[:place], self._fail()]
-                return [*events[:place], self._warn(event)]
+            if not self._calls.add(event):
+                return [*events[:place], self._fail()]
+            if type(event) is Finish:
+                invalid = self._calls.list_invalid(event)
+                return [*events[:place], self._fail() if invalid else self._calls.add_warnings(event)]
         return events
-
-    def _all_whole(self) -> bool:
-        return all(scanner.whole for scanner in self._scanners.values())
-
-    def _warn(self, finish: Finish) -> Finish:
-        warnings = tuple(
-            f"arguments_valid: false for {call.id}: the arguments of {call.name!r} are JSON, but not an object"
-            for index, call in self._calls.items()
-            if self._scanners[index].whole and not self._scanners[index].is_object
-        )
-        return replace(finish, warnings=(*finish.warnings, *warnings)) if warnings else finish
 
     def _fail(self) -> Failed:
         self._failed = True
@@ -212,8 +251,8 @@ class ArgumentsStage:
 class CallsStage:
     """Checks and orders the calls of a reply. Until the first call, events pass as they are."""
 
-    def __init__(self) -> None:
-        self._arguments = ArgumentsStage()
+    def __init__(self, mode: ReplyMode) -> None:
+        self._arguments: Stage = WholeArgumentsStage() if mode == "whole" else StreamedArgumentsStage()
         self._sequence = SequentialCallsStage()
         self._has_calls = False
         self._before: list[Event] = []

@@ -35,7 +35,6 @@ from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
 from app.formats.request_memory import CallerMemory, map_entries
 from app.formats.server_asks import make_server_tools
-from app.openai_messages.grouping import find_call_violations
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -47,7 +46,8 @@ class AnthropicThinking(BaseModel):
 
     type: Literal["enabled", "disabled", "adaptive", "between_tools"]
     budget_tokens: Int64 | None = Field(default=None, ge=1)
-    display: Literal["summarized", "omitted"] | None = None
+    display: Any = None
+    """`summarized` or `omitted`. Others, which new clients send, are read as the first."""
 
 
 class AnthropicOutputFormat(BaseModel):
@@ -61,7 +61,8 @@ class AnthropicOutputConfig(BaseModel):
     model_config = _STRICT
 
     format: AnthropicOutputFormat | None = None
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    effort: Any = None
+    """One of `_EFFORTS`. Others are ignored, so that new clients are served."""
 
 
 class CountTokensRequest(BaseModel):
@@ -147,6 +148,7 @@ _PATHS = RequestPaths(
         "response_format": "output_config.format",
     },
 )
+_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _WORDS = {"auto": "auto", "none": "none", "any": "required"}
 _MAX_METADATA_CHARACTERS = 512
 
@@ -245,17 +247,14 @@ def _parse_request(
     violations += check_tool_choice(head.tool_choice, tools, asks.asks)
     violations += _check_thinking(head.thinking)
     params = _translate_params(head, body, violations, has_tools=bool(tools or asks.asks))
-    messages = (*system.messages, *parsed.messages)
     if violations:
-        if tools and not parsed.violations:
-            violations += find_call_violations(messages)
         raise InvalidInput(violations)
     warnings = [*system.warnings, *parsed.warnings, *warnings, *_warn_of_edits(body.get("context_management"))]
-    warnings += _warn_of_unknown_fields(head, body)
+    warnings += [*_warn_of_unknown_fields(head, body), *_warn_of_unknown_values(head)]
     given = head if isinstance(head, MessagesRequest) else MessagesRequest.model_construct(model=head.model)
     request = ChatRequest(
         model=head.model,
-        messages=messages,
+        messages=(*system.messages, *parsed.messages),
         tools=tools,
         params=params,
         text_joiner=ANTHROPIC.text_joiner,
@@ -319,6 +318,17 @@ def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> I
             yield f"{path} is not known here and was ignored"
 
 
+def _warn_of_unknown_values(head: CountTokensRequest) -> Iterator[str]:
+    """Warn of values of optional fields that are not known here. Claude Code sends a refused request again without
+    features, one after the other."""
+    display = None if head.thinking is None else head.thinking.display
+    if display not in (None, "summarized", "omitted"):
+        yield "thinking.display has a value that is not known here, and was read as summarized"
+    effort = None if head.output_config is None else head.output_config.effort
+    if effort is not None and effort not in _EFFORTS:
+        yield "output_config.effort has a value that is not known here, and was ignored"
+
+
 def _check_thinking(thinking: AnthropicThinking | None) -> Iterator[Violation]:
     if thinking is not None and thinking.type == "enabled" and thinking.budget_tokens is None:
         yield Violation("thinking.budget_tokens", "is required")
@@ -350,7 +360,7 @@ def _translate_params(
     if output is not None:
         schema = {"name": "response", "schema": output.schema_, "strict": True}
         params["response_format"] = {"type": "json_schema", "json_schema": schema}
-    if config is not None and config.effort is not None:
+    if config is not None and config.effort in _EFFORTS:
         params[PREFERRED_EFFORT] = config.effort
     if body.get("chat_template_kwargs"):
         params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}

@@ -58,8 +58,6 @@ def _describe_output_limit(error: dict[str, Any]) -> str | None:
     return f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}, {remedy}"
 
 
-WRITE_ERROR = ErrorWriter(
-    write_error, statuses={422: 400, 503: 529}, code_statuses={"insufficient_quota": 402}, tells_retry=True
-)
-"""Validation is 400 here, and a full or stopping gateway 529, for which the SDKs have a class. A used-up quota is 402:
-clients would repeat a 429."""
+WRITE_ERROR = ErrorWriter(write_error, statuses={422: 400, 503: 529}, code_statuses={"insufficient_quota": 402})
+"""Validation is 400 here, and a full or stopping gateway 529, for which the SDKs have a class. A used-up quota is 402,
+also if the server called it 429: this API has a type for it, and clients would repeat a 429."""

@@ -138,7 +138,8 @@ class AnthropicSearchResultBlock(_Marked):
 
 
 class AnthropicToolReferenceBlock(_Marked):
-    """A tool that a search for tools has found. It is one of the request's tools, which are all offered."""
+    """A tool that a search for tools has found: one of the request's tools with `defer_loading`, which is offered from
+    now on."""
 
     type: Literal["tool_reference"]
     tool_name: str | None = None

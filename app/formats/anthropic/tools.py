@@ -35,7 +35,11 @@ class AnthropicToolChoice(BaseModel):
     disable_parallel_tool_use: bool | None = None
 
 
-_PROVIDER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_", "advisor")
+_SEARCH_TOOLS = ("web_search_", "web_fetch_")
+_TOOL_SEARCH = "tool_search_"
+_HOSTED_TOOLS = (*_SEARCH_TOOLS, _TOOL_SEARCH, "code_execution_", "advisor", "memory_")
+"""The beginnings of the types of tools that agents offer with every request. Only Anthropic's servers run them; memory
+is run by the client, but only Anthropic's models know how to call it."""
 _TOOL_KEYS = frozenset(
     {
         *("type", "name", "description", "input_schema", "strict", "cache_control"),
@@ -66,7 +70,51 @@ def find_tools(body: dict[str, Any], path: str) -> list[tuple[str, Any]]:
             withdrawn.discard(str(name))
         else:
             withdrawn.discard(str(tool.get("name")))
-    return [one for one in tools if _get_name(one[1]) not in withdrawn] if withdrawn else tools
+    tools = [one for one in tools if _get_name(one[1]) not in withdrawn] if withdrawn else tools
+    return _leave_out_deferred(tools, body)
+
+
+def _leave_out_deferred(tools: list[tuple[str, Any]], body: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return the tools without those that wait until the model has searched for them (`defer_loading`).
+
+    Those that were found follow all others, in the order in which they were found first, so that the beginning of the
+    prompt stays as it is. Where nothing that is offered could find them, all are.
+    """
+    deferred = {_get_name(one[1]): one for one in tools if _is_deferred(one[1])}
+    others = [one for one in tools if not _is_deferred(one[1])]
+    hosted = [one for one in others if _has_type(one[1], _HOSTED_TOOLS)]
+    if not deferred or len(hosted) == len(others) or any(_has_type(tool, (_TOOL_SEARCH,)) for _, tool in hosted):
+        return tools
+    choice = body.get("tool_choice")
+    found: list[Any] = [name for names in map_entries(body.get("messages") or (), _list_references) for name in names]
+    found += [choice.get("name")] if isinstance(choice, dict) else []
+    return others + [deferred[name] for name in dict.fromkeys(found) if name in deferred]
+
+
+def _is_deferred(tool: Any) -> bool:
+    return isinstance(tool, dict) and tool.get("defer_loading") is True and isinstance(tool.get("name"), str)
+
+
+def _has_type(tool: Any, starts: tuple[str, ...]) -> bool:
+    return isinstance(tool, dict) and str(tool.get("type")).startswith(starts) and tool.get("input_schema") is None
+
+
+def _list_references(message: Any) -> list[str]:
+    """Return the names of the tools that a message says were found."""
+    content = message.get("content") if isinstance(message, dict) else None
+    names: list[Any] = [
+        block["tool"].get("name") for _, block in _list_tool_changes(message) if block["type"] == "tool_addition"
+    ]
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        found = block.get("content")
+        if block.get("type") == "tool_search_tool_result" and isinstance(found, dict):
+            found = found.get("tool_references")
+        for one in (block, *(found if isinstance(found, list) else ())):
+            if isinstance(one, dict) and one.get("type") == "tool_reference":
+                names.append(one.get("tool_name"))
+    return [name for name in names if isinstance(name, str)]
 
 
 def _find_tool_changes(messages: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -137,8 +185,12 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
     violations: list[Violation] = []
     warnings: list[str] = []
     names: set[str] = set()
+    only_searches = all([_has_type(given, _SEARCH_TOOLS) for _, given in items])
     for path, given in items:
         item = _read_tool_form(given)
+        if _has_type(item, _HOSTED_TOOLS) and not only_searches:
+            warnings.append(f"{path} was not offered: {item['type'][:_MAX_SHOWN]} is run by Anthropic's servers")
+            continue
         problem = _check_tool(item, names)
         if problem is not None:
             violations.append(Violation(path + problem[0], problem[1]))
@@ -189,7 +241,7 @@ def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
         return None
     if not isinstance(kind, str):
         return ".type", "must be a string"
-    if kind.startswith(_PROVIDER_TOOLS):
+    if kind.startswith(_SEARCH_TOOLS):  # a request of an agent for nothing but a search
         text = f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client"
         return ".type", text
     if item.get("input_schema") is not None:

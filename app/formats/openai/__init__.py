@@ -20,7 +20,7 @@ from app.formats.entry_schemas import EntrySchema
 from app.formats.openai.parse import parse_messages
 from app.formats.openai.plain import PLAIN_MESSAGES
 from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
-from app.formats.openai.stream import ChunkEncoder, CompletionEncoder, error_body
+from app.formats.openai.stream import WRITE_ERROR, ChunkEncoder, CompletionEncoder
 from app.formats.openai.write import write_messages
 from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
@@ -68,7 +68,8 @@ OPENAI = Format(
     __name__,
     _recognizes,
     lambda message: "text" in message.kinds,
-    error=error_body,
+    error=WRITE_ERROR,
     keeps_marks=True,
     keeps_served_calls=True,
+    cuts_failed_calls=True,  # vercel/ai, packages/openai-compatible: its `flush` hands over calls that have not ended
 )

@@ -1,10 +1,12 @@
 """Parses OpenAI messages."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
+from app.chat.accumulator import is_json_object
 from app.chat.messages import CacheMark, Media, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from app.formats.base import ParsedMessages
 from app.formats.openai import schema as wire
@@ -33,7 +35,12 @@ def parse_messages(messages: Sequence[AnyMessage], given: Sequence[Any] = ()) ->
         # Grouping could take two assistant messages in a row for the same turn.
         after = messages[number + 1].role if number + 1 < len(messages) else ""
         message = parser.parse(number, item, turn="assistant" in (role, after))
-        parsed += parser.add_server_messages(message, item.server_messages) if item.server_messages else (message,)
+        if item.server_messages:
+            parsed += parser.add_server_messages(message, item.server_messages)
+        elif message.role == "user" and ToolResult in map(type, message.parts):
+            parsed += _split_results(message)
+        else:
+            parsed.append(message)
         role = item.role
         if number + 1 in places:
             state = ParsedMessages(tuple(parsed), (), tuple(parser.warnings), has_waiting=parser.has_waiting)
@@ -46,6 +53,15 @@ def _find_place(messages: Sequence[AnyMessage], place: int) -> int:
     while place and messages[place - 1].role == "assistant":
         place -= 1
     return place
+
+
+def _split_results(message: Message) -> Iterator[Message]:
+    """Yield the results in a message of the user, then what else it says."""
+    results = tuple([part for part in message.parts if type(part) is ToolResult])
+    yield Message("tool", results, path=message.path)
+    rest = tuple([part for part in message.parts if type(part) is not ToolResult])
+    if rest:
+        yield replace(message, parts=rest)
 
 
 class _OpenAIParser:
@@ -71,10 +87,12 @@ class _OpenAIParser:
         if item.function_call is not None:
             self._warn_unknown_keys(item.function_call, f"{path}.function_call", "a function call")
         role: Role = _ROLES.get(item.role) or item.role  # type: ignore[assignment]  # the others keep their names
-        content = _parse_content(item, path)
         self._misplaced(item, path)
         if role == "tool":
-            return Message("tool", (ToolResult(content, item.name, item.tool_call_id),), path=path)
+            said = _parse_parts(item.content, path)
+            said = (*said, Text(item.refusal)) if item.refusal else said
+            return Message("tool", (ToolResult(said, item.name, item.tool_call_id),), path=path)
+        content = _parse_content(item, path)
         parts: list[Part] = []
         reasoning = item.reasoning_content or item.reasoning
         if reasoning and role == "assistant":
@@ -221,9 +239,30 @@ def _opaque_fields(call: wire.ToolCallWire | PlainCall) -> dict[str, Any]:
     return {key: value for key, value in (call.model_extra or {}).items() if key not in _KNOWN_CALL_KEYS}
 
 
-def _parse_content(item: AnyMessage, path: str) -> tuple[Text | Media, ...]:
-    parts = _parse_parts(item.content, path)
+def _parse_content(item: AnyMessage, path: str) -> tuple[Part, ...]:
+    content = item.content
+    if isinstance(content, list) and not _TOOL_PARTS.isdisjoint(map(type, content)):
+        parts = tuple([_parse_any_part(part, f"{path}.content[{place}]") for place, part in enumerate(content)])
+    else:
+        parts = _parse_parts(content, path)
     return (*parts, Text(item.refusal)) if item.refusal else parts
+
+
+_TOOL_PARTS = {wire.ToolUsePart, wire.ToolResultPart}
+
+
+def _parse_any_part(part: Any, path: str) -> Part:
+    """Parse a part of a message, which may be a call or a result in the form of Anthropic's Messages."""
+    if type(part) is wire.ToolUsePart:
+        given = part.input
+        arguments = given if isinstance(given, str) and is_json_object(given) else json.dumps(given, ensure_ascii=False)
+        return ToolCall(part.name, arguments, part.id, path=path)
+    if type(part) is wire.ToolResultPart:
+        content = _parse_parts(part.content, path)
+        if part.is_error and not content:
+            content = (Text("Error"),)  # it must not look like a success
+        return ToolResult(content, None, part.tool_use_id, part.is_error)
+    return _parse_part(part, path)
 
 
 def _parse_parts(content: Any, path: str) -> tuple[Text | Media, ...]:

@@ -136,6 +136,48 @@ ContentPart = Annotated[
 ]
 
 
+class ToolUsePart(_Part):
+    """A call in the form of Anthropic's Messages, in which Cursor sends an agent's history."""
+
+    type: Literal["tool_use"]
+    id: str = Field(min_length=1)
+    name: str = Field(min_length=1, pattern=r"\S")
+    input: Any
+
+
+class ToolResultPart(_Part):
+    """The result of such a call."""
+
+    type: Literal["tool_result"]
+    tool_use_id: str = Field(min_length=1)
+    content: str | list[ContentPart] | None = None
+    is_error: bool | None = None
+
+
+def _message_part_type(value: Any) -> str | None:
+    kind = value.get("type") if isinstance(value, dict) else None
+    return f"<{kind}>" if kind in ("tool_use", "tool_result") else _part_type(value)
+
+
+MessagePart = Annotated[
+    Annotated[TextPart, Tag("<text>")]
+    | Annotated[RefusalPart, Tag("<refusal>")]
+    | Annotated[ImagePart, Tag("<image>")]
+    | Annotated[VideoPart, Tag("<video>")]
+    | Annotated[FramesPart, Tag("<frames>")]
+    | Annotated[AudioPart, Tag("<audio>")]
+    | Annotated[AudioUrlPart, Tag("<audio_url>")]
+    | Annotated[FilePart, Tag("<file>")]
+    | Annotated[ToolUsePart, Tag("<tool_use>")]
+    | Annotated[ToolResultPart, Tag("<tool_result>")],
+    Discriminator(
+        _message_part_type,
+        custom_error_type="openai_part_type",
+        custom_error_message=f"must be a part with one of the types {', '.join(_PARTS)}",
+    ),
+]
+
+
 def _content_kind(value: Any) -> str | None:
     if isinstance(value, str):
         return "<string>"
@@ -146,6 +188,16 @@ def _content_kind(value: Any) -> str | None:
 
 Content = Annotated[
     Annotated[str, Tag("<string>")] | Annotated[list[ContentPart], Tag("<parts>")] | Annotated[None, Tag("<null>")],
+    Discriminator(
+        _content_kind,
+        custom_error_type="content_type",
+        custom_error_message="must be a string, a list of parts or null",
+    ),
+]
+
+
+MessageContent = Annotated[
+    Annotated[str, Tag("<string>")] | Annotated[list[MessagePart], Tag("<parts>")] | Annotated[None, Tag("<null>")],
     Discriminator(
         _content_kind,
         custom_error_type="content_type",
@@ -204,7 +256,7 @@ class OpenAIMessage(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True)
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: Content = None
+    content: MessageContent = None
     name: str | None = None
     tool_calls: list[ToolCallWire] | None = None
     tool_call_id: str | None = None
@@ -237,11 +289,18 @@ class OpenAIMessage(BaseModel):
             errors.append(_field_error("name"))
         if self.role in ("system", "developer", "user") and self.content is None:
             errors.append(_field_error("content"))
+        for place, part in enumerate(self.content if isinstance(self.content, list) else ()):
+            owner = _TOOL_PART_ROLES.get(part.type, self.role)
+            if owner != self.role:
+                text = f"a part of type {part.type} belongs into a message of role {owner}"
+                error = PydanticCustomError("not_of_role", "{text}", {"text": text})
+                errors.append(InitErrorDetails(type=error, loc=("content", place), input=None))
         if errors:
             raise ValidationError.from_exception_data("message", errors)
         return self
 
 
+_TOOL_PART_ROLES = {"tool_use": "assistant", "tool_result": "user"}
 _ASSISTANT_FIELDS = ("tool_calls", "function_call", "server_messages")
 
 

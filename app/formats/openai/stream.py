@@ -13,7 +13,7 @@ from typing_extensions import override
 from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, MediaOutput, TurnEnd
 from app.errors import find_code
-from app.formats.base import ReplyInfo
+from app.formats.base import ErrorWriter, ReplyInfo
 from app.formats.citations import write_chat_citation
 from app.formats.encoders import DeltaEncoder, WholeEncoder
 from app.formats.openai.server_messages import FINISH_REASONS, ServerMessages, list_entries
@@ -33,12 +33,16 @@ _ARGUMENTS = _CHUNK % b'{"tool_calls":[{"index":%d,"function":{"arguments":%b}}]
 """The chunk of a new text: the values are the common part of all chunks, and JSON."""
 
 
-def error_body(error: dict[str, Any]) -> dict[str, Any]:
+def write_error(error: dict[str, Any]) -> dict[str, Any]:
     """Make OpenAI's error object, with the gateway's other fields of the error added to it."""
     code = error["code"]
     row = find_code(code)
     kind = row.openai_type or ("invalid_request_error" if error["status"] < 500 else "server_error")
     return {"error": {**error, "code": row.openai_code or code, "type": kind}}
+
+
+WRITE_ERROR = ErrorWriter(write_error, statuses={422: 400})
+"""Validation is 400, as at OpenAI: its clients know no 422."""
 
 
 class ChunkEncoder(DeltaEncoder):
@@ -157,7 +161,7 @@ class ChunkEncoder(DeltaEncoder):
 
     @override
     def fail(self, error: dict[str, Any]) -> bytes:
-        return write_frame(error_body(error))
+        return write_frame(WRITE_ERROR(error))
 
 
 class CompletionEncoder(WholeEncoder):
@@ -166,7 +170,7 @@ class CompletionEncoder(WholeEncoder):
     @override
     def _write_failure(self, error: dict[str, Any]) -> dict[str, Any]:
         served = self._list_served()
-        return error_body(error | {"partial": served} if served else error)
+        return WRITE_ERROR(error | {"partial": served} if served else error)
 
     def _list_served(self) -> list[dict[str, Any]]:
         return list_entries(self._accumulator.messages, self._accumulator.turn_ends)

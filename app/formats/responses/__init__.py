@@ -35,7 +35,7 @@ def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     return ResponseEncoder(info) if mode == "whole" else ResponseEventEncoder(info)
 
 
-_ERROR = ErrorWriter(error_body, statuses={422: 400}, tells_retry=True)
+_ERROR = ErrorWriter(error_body, statuses={422: 400})
 _ITEMS = frozenset(
     {
         *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call"),

@@ -44,7 +44,6 @@ from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_cho
 from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.formats.sse import encode_json
-from app.openai_messages.grouping import find_call_violations
 from app.other_apis import read_response_format
 from app.params import GenerateCfg, max_entries
 from app.validation.violations import describe_given, to_violations
@@ -237,8 +236,6 @@ class _BodyReader:
         parsed = self._parse_conversation(context, [*items[:-1], _QUESTION] if compacts else items, tools)
         self._violations += find_invalid_fields(self._body, self._names, _TYPED, self._limits.max_nesting)
         if self._violations or head is None:
-            if tools.tools and not parsed.violations:
-                self._violations += find_call_violations(parsed.messages)
             raise InvalidInput(self._violations)
         body = self._body
         background, streamed, store = head.background is True, head.stream is True, head.store is not False

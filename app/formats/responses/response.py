@@ -75,10 +75,23 @@ def make_response(info: ReplyInfo, status: str, output: Sequence[Any] = (), **fi
     }
 
 
+FAILED = "response.failed"
+
+
 def choose_end_type(response: dict[str, Any]) -> str:
     """Return the type of the last event, which has this Response."""
     status = response["status"]
-    return f"response.{status if status in ('completed', 'incomplete') else 'failed'}"
+    return f"response.{status}" if status in ("completed", "incomplete") else FAILED
+
+
+def describe_failure(response: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of the event `error`, which is sent before `response.failed`: some clients, such as Microsoft's
+    Agent Framework, take `response.failed` alone for an end like any other.
+
+    OpenAI sends both (github.com/openai/openai-openapi, ResponseErrorEvent).
+    """
+    error = response.get("error") or {}
+    return {name: error.get(name) for name in ("code", "message", "param")}
 
 
 def describe_unstored(response: dict[str, Any], reason: str) -> dict[str, Any]:

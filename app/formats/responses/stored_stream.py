@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.formats.responses.events import write_event
-from app.formats.responses.response import choose_end_type
+from app.formats.responses.response import FAILED, choose_end_type, describe_failure
 
 _IN_PROGRESS: dict[str, Any] = {
     "status": "in_progress",
@@ -22,21 +22,28 @@ def write_stored_stream(response: dict[str, Any], last_number: int | None, start
     """Return the frames of the stream.
 
     `last_number` is the sequence number of the last event of the original stream, if there was one. A client that read
-    part of that, up to `starting_after`, gets only the last event, which has the whole Response, or nothing if it has
-    read that too.
+    part of that, up to `starting_after`, gets only the last event, which has the whole Response, with the event `error`
+    before it if it failed, or nothing if it has read that too.
     """
-    end = {"type": choose_end_type(response), "response": response}
+    end = _list_end_events(response)
     if last_number is not None and starting_after is not None:
-        return b"" if starting_after >= last_number else _write(end, last_number)
+        numbered = enumerate(end, last_number + 1 - len(end))
+        return b"".join(_write(event, number) for number, event in numbered if number > starting_after)
     started = response | _IN_PROGRESS | {"completed_at": None}
     events: list[dict[str, Any]] = [
         {"type": f"response.{kind}", "response": started} for kind in ("created", "in_progress")
     ]
     for index, item in enumerate(response["output"]):
         events += ({**event, "output_index": index} for event in _list_item_events(item))
-    events.append(end)
+    events += end
     first = 0 if starting_after is None else starting_after + 1
     return b"".join(_write(event, number) for number, event in enumerate(events) if number >= first)
+
+
+def _list_end_events(response: dict[str, Any]) -> list[dict[str, Any]]:
+    kind = choose_end_type(response)
+    failure = [{"type": "error", **describe_failure(response)}] if kind == FAILED else []
+    return [*failure, {"type": kind, "response": response}]
 
 
 def _write(event: dict[str, Any], number: int) -> bytes:

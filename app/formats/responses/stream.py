@@ -42,8 +42,10 @@ from app.formats.responses.items import (
 )
 from app.formats.responses.passed_events import PassedEvents
 from app.formats.responses.response import (
+    FAILED,
     UNFINISHED,
     choose_end_type,
+    describe_failure,
     error_body,
     make_item_id,
     make_response,
@@ -79,13 +81,14 @@ class ResponseEventEncoder(DeltaEncoder):
         """For each message, which of its opaque fields are in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
         self._end = b""
-        """The last frame, which has the Response."""
+        """The last frame, which has the Response, and the event `error` before it."""
         self._end_number = 0
-        """The sequence number with which the last frame begins."""
+        """The sequence number with which they begin."""
         self.response: dict[str, Any] | None = None
         """The Response, once the reply has ended."""
         self.completed_at: int | None = None
         """Unix seconds; set by the owner of a clock."""
+        self._fails_filtered = self._options.fails_filtered
         self._passes: bool | None = None
         """Whether the server's own events are sent; None before the first one."""
 
@@ -300,16 +303,33 @@ class ResponseEventEncoder(DeltaEncoder):
             parley["server_tools"] = summary.to_dict()
         if parley:
             fields["parley"] = parley
-        if unfinished:
-            fields["incomplete_details"] = {"reason": unfinished}
         status = "incomplete" if unfinished else "completed"
+        if finish.reason == "content_filter" and self._fails_filtered:
+            status, fields["error"] = "failed", self._describe_filter()
+        elif unfinished:
+            fields["incomplete_details"] = {"reason": unfinished}
         self.response = make_response(self._info, status, self._events.output, **fields)
         return out + self._write_end(self.response)
+
+    def _describe_filter(self) -> dict[str, Any]:
+        """Return the error of a reply that a content filter has ended, in the words of the model if it sent any: Codex
+        shows no item with a refusal."""
+        refusals = [one.text for one in self._accumulator.messages if one.refusal]
+        message = "".join(refusals) or "the content filter of the model server has ended the reply"
+        return {
+            "code": find_code("content_filter").failed_response_code,
+            "message": message,
+            "param": None,
+            "parley_code": "content_filter",
+            "retryable": False,
+        }
 
     def _write_end(self, response: dict[str, Any]) -> bytes:
         self._end_number = self._events.find_number()
         beside: dict[str, Any] = self._passed.beside_end if self._passed else {}
-        self._end = self._events.write(choose_end_type(response), response=response, **beside)
+        kind = choose_end_type(response)
+        before = self._events.write("error", **describe_failure(response)) if kind == FAILED else b""
+        self._end = before + self._events.write(kind, response=response, **beside)
         return self._end
 
     @override
@@ -473,6 +493,7 @@ class ResponseEncoder(ResponseEventEncoder):
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info, NoEvents(info.keepalives))
+        self._fails_filtered = False
 
     @override
     def open(self) -> bytes:

@@ -258,6 +258,8 @@ class _BodyBuilder:
             path = json_path([name], self._paths.extra_body)
             if name in _RESERVED:
                 self._refuse(path, "is set by the gateway: leave it out of extra_body")
+            elif name == "web_search_options" and not self._profile.web_search_options:
+                self._warn_unsent_at(path, "this model's server does not search the web")
             elif self._profile.extra_fields is not None and name not in self._profile.extra_fields:
                 self._refuse(path, "is not a field that this model's server accepts")
             elif name in _ONE_REPLY and extra[name] not in (None, 1):

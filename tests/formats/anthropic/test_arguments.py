@@ -1,10 +1,11 @@
-"""Arguments are sent as far as they can still become JSON, however they are split, and no further."""
+"""Arguments that are not JSON are sent as they are in a stream, and fail a whole message, however they are split."""
 
 import json
+from collections.abc import Callable
 
 import pytest
-from app.chat.events import Event, Failed, Finish, TextDelta, ToolCallDelta
-from app.formats.anthropic.arguments import MAX_NESTING, ArgumentsStage, JsonScanner
+from app.chat.events import Event, Failed, Finish, ServerCall, TextDelta, ToolCallDelta
+from app.formats.anthropic.arguments import MAX_NESTING, JsonScanner, StreamedArgumentsStage, WholeArgumentsStage
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,11 +132,23 @@ def test_a_number_without_end_takes_linear_time() -> None:
 
 START = ToolCallDelta(0, '{"city":', "c", "f")
 BAD = ToolCallDelta(0, " Paris}")
+SERVED = ServerCall(0, "s", "f")
 
 
 def feed(*batches: list[Event]) -> list[list[Event]]:
-    stage = ArgumentsStage()
+    stage = WholeArgumentsStage()
     return [stage.feed(batch) for batch in batches]
+
+
+def stream(*batches: list[Event]) -> list[list[Event]]:
+    stage = StreamedArgumentsStage()
+    return [stage.feed(batch) for batch in batches]
+
+
+def list_warnings(batch: list[Event]) -> list[str]:
+    """The calls that an end warns of, and what their arguments are."""
+    assert isinstance(batch[-1], Finish)
+    return [f"{text.split()[3].rstrip(':')} {text.partition(' are ')[2]}" for text in batch[-1].warnings]
 
 
 def is_failed(events: list[Event]) -> bool:
@@ -149,6 +162,32 @@ def test_a_reply_fails_at_the_delta_that_breaks_the_arguments_and_says_nothing_m
     assert third == []
 
 
+def test_a_stream_goes_on_with_arguments_that_are_not_json_and_warns_of_them() -> None:
+    broken, unfinished = ToolCallDelta(0, "Paris", "c0", "f"), ToolCallDelta(1, '{"a', "c1", "g")
+    whole, text = ToolCallDelta(2, "{}", "c2", "h"), ToolCallDelta(3, '"x"', "c3", "i")
+    batches: list[list[Event]] = [[broken, ToolCallDelta(0, "!")], [unfinished, whole, text]]
+    *out, end = stream(*batches, [Finish("tool_calls")])
+    assert out == batches
+    assert list_warnings(end) == ["c0 not JSON", "c1 not JSON", "c3 JSON, but not an object"]
+
+
+def test_a_stream_that_was_cut_by_its_limit_warns_only_of_what_cannot_become_json() -> None:
+    broken, unfinished = ToolCallDelta(0, "Paris", "c0", "f"), ToolCallDelta(1, '{"a', "c1", "g")
+    [end] = stream([broken, unfinished, Finish("length")])
+    assert list_warnings(end) == ["c0 not JSON"]
+
+
+@pytest.mark.parametrize("run", [feed, stream])
+def test_calls_that_the_gateway_runs_are_not_looked_at(run: Callable[..., list[list[Event]]]) -> None:
+    batch: list[Event] = [SERVED, ToolCallDelta(0, "Paris", "c", "f"), Finish("stop")]
+    assert run(batch) == [batch]
+
+
+@pytest.mark.parametrize("batch", [[], [TextDelta("x")], [TextDelta("x"), Finish("stop")]])
+def test_a_reply_without_calls_passes(batch: list[Event]) -> None:
+    assert feed(batch) == stream(batch) == [batch]
+
+
 def test_arguments_that_are_no_object_are_sent_and_warned_of() -> None:
     call = ToolCallDelta(0, '["Paris"', "c1", "f")
     rest, good = ToolCallDelta(0, "]"), ToolCallDelta(1, "{}", "c2", "g")
@@ -160,9 +199,9 @@ def test_arguments_that_are_no_object_are_sent_and_warned_of() -> None:
     assert "arguments_valid: false for c1" in warning and "'f'" in warning
 
 
-def test_a_call_that_begins_broken_is_announced_without_arguments() -> None:
+def test_a_call_that_begins_broken_fails_at_once() -> None:
     [out] = feed([ToolCallDelta(0, "Paris", "c", "f")])
-    assert out[0] == ToolCallDelta(0, "", "c", "f") and is_failed(out)
+    assert len(out) == 1 and is_failed(out)
 
 
 @pytest.mark.parametrize("reason", ["stop", "tool_calls", "content_filter"])

@@ -142,3 +142,66 @@ def test_a_choice_names_one_of_the_tools(
 ) -> None:
     parsed = None if choice is None else AnthropicToolChoice.model_validate(choice)
     assert [(one.path, one.message) for one in check_tool_choice(parsed, tools, ())] == found
+
+
+def offer(tools: list[Json], *messages: Json, **fields: Any) -> list[str]:
+    body = {"tools": tools, "messages": [{"role": "user", "content": "Hi"}, *messages], **fields}
+    return [tool.name for tool in parse_tools(find_tools(body, "tools"))[0]]
+
+
+def found(*names: str) -> Json:
+    references = [{"type": "tool_reference", "tool_name": name} for name in names]
+    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": references}]}
+
+
+SEARCHED = {
+    "role": "assistant",
+    "content": [
+        {
+            "type": "tool_search_tool_result",
+            "content": {"tool_references": [{"type": "tool_reference", "tool_name": "b"}]},
+        }
+    ],
+}
+ADDED = {"role": "user", "content": [{"type": "tool_addition", "tool": {"name": "b"}}]}
+LATER = [{**TOOL, "name": name, "defer_loading": True} for name in "abc"]
+SEARCH = {"type": "tool_search_tool_regex_20251119", "name": "s"}
+
+
+@each_case(
+    ("tools", "messages", "expected"),
+    [
+        ([TOOL, *LATER], [], ["f"]),
+        ([LATER[0], TOOL], [found("b")], ["f"]),
+        ([*LATER, TOOL], [found("c"), found("a", "c")], ["f", "c", "a"]),
+        ([*LATER, TOOL], [SEARCHED], ["f", "b"]),
+        ([*LATER, TOOL], [ADDED], ["f", "b"]),
+        (LATER, [], ["a", "b", "c"]),
+        ([*LATER, {"type": "advisor_20260301", "name": "advisor"}], [], ["a", "b", "c"]),
+        ([TOOL, *LATER, SEARCH], [], ["f", "a", "b", "c"]),
+    ],
+)
+def test_a_deferred_tool_is_offered_behind_the_others_once_it_was_found(
+    tools: list[Json], messages: list[Json], expected: list[str]
+) -> None:
+    assert offer(tools, *messages) == expected
+
+
+def test_a_deferred_tool_that_is_chosen_is_offered() -> None:
+    assert offer([TOOL, *LATER], tool_choice={"type": "tool", "name": "b"}) == ["f", "b"]
+
+
+HOSTED = ("advisor_20260301", "web_search_20250305", "web_fetch_20250910", "code_execution_20250825", "memory_20250818")
+
+
+@each_case("kind", HOSTED)
+def test_a_tool_of_anthropics_servers_is_left_out_with_a_warning(kind: str) -> None:
+    tools, violations, warnings = parse_tools([("tools[0]", TOOL), ("tools[1]", {"type": kind, "name": "x"})])
+    assert ([tool.name for tool in tools], violations) == (["f"], [])
+    assert warnings == [f"tools[1] was not offered: {kind} is run by Anthropic's servers"]
+
+
+def test_a_request_for_nothing_but_a_search_is_refused() -> None:
+    _, [violation], _ = parse_tools([("tools[0]", {"type": "web_search_20250305", "name": "w"})])
+    assert violation.path == "tools[0].type"
+    assert parse_tools([("tools[0]", {"type": "advisor_20260301", "name": "advisor"})])[1] == []

@@ -146,3 +146,41 @@ def test_an_unknown_key_of_a_message_is_ignored_with_a_warning_unless_it_is_empt
     message: Any = {"role": "user", "content": "Hi", "mood": "good", "tags": [], "note": None}
     parsed = OPENAI.parse([message], Options())
     assert list(parsed.warnings) == ["messages[0].mood is not a field of an OpenAI message and was ignored"]
+
+
+USE = {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": "é"}}
+
+
+def test_calls_and_results_of_anthropics_messages_are_read() -> None:
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": [{"type": "text", "text": "sunny"}]}
+    failed = {"type": "tool_result", "tool_use_id": "c2", "is_error": True}
+    parsed = OPENAI.parse(
+        [
+            {"role": "assistant", "content": [{"type": "text", "text": "So"}, USE, {**USE, "id": "c2", "input": "{}"}]},
+            {"role": "user", "content": [{"type": "text", "text": "And?"}, result, failed]},
+            {"role": "user", "content": [{**result, "content": "wet"}]},
+        ],
+        Options(),
+    )
+    assert (parsed.violations, parsed.warnings) == ((), [])
+    call, results, words, wet = parsed.messages
+    assert call.parts == (Text("So"), ToolCall("f", '{"a": "é"}', "c1"), ToolCall("f", "{}", "c2"))
+    first, second = ToolResult((Text("sunny"),), None, "c1"), ToolResult((Text("Error"),), None, "c2", True)
+    assert (results.role, results.parts) == ("tool", (first, second))
+    assert (words.role, words.parts) == ("user", (Text("And?"),))
+    assert (wet.role, wet.parts) == ("tool", (ToolResult((Text("wet"),), None, "c1"),))
+
+
+@each_case(
+    ("role", "part", "place"),
+    [
+        ("user", USE, "messages[0].content[1]"),
+        ("assistant", {"type": "tool_result", "tool_use_id": "c1"}, "messages[0].content[1]"),
+        ("assistant", {**USE, "id": ""}, "messages[0].content[1].id"),
+        ("assistant", {"type": "tool_use", "id": "c1", "name": "f"}, "messages[0].content[1].input"),
+    ],
+)
+def test_such_a_part_that_is_malformed_is_refused_at_its_place(role: str, part: Any, place: str) -> None:
+    text = {"type": "text", "text": "x"}
+    [violation] = OPENAI.parse([{"role": role, "content": [text, part]}], Options()).violations
+    assert violation.path == place

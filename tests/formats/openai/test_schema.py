@@ -136,7 +136,7 @@ def test_an_unknown_field_is_named_by_its_place(fields: Json) -> None:
         ({"role": "user", "content": ["x"]}, ".content[0]"),
         ({"role": "user", "content": [{"text": "x"}]}, ".content[0]"),
         ({"role": "user", "content": [{"type": 5}]}, ".content[0]"),
-        ({"role": "user", "content": [{"type": "tool_use"}]}, ".content[0]"),
+        ({"role": "user", "content": [{"type": "tool_call"}]}, ".content[0]"),
         ({"role": "user", "content": [{"type": "text"}]}, ".content[0].text"),
         ({"role": "user", "content": [{"type": "text", "text": None}]}, ".content[0].text"),
         (part("image_url", {}), ".content[0].image_url.url"),

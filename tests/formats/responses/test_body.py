@@ -99,7 +99,7 @@ def test_settings_of_an_item_have_its_place() -> None:
         ({"input": "Hi", "temperature": "hot", "stream": 5}, ["stream", "temperature"]),
         ({"input": [QUESTION] * 6}, ["input"]),
         ({"input": "Hi", "tools": [FUNCTION | {"name": name} for name in "fgh"]}, ["tools"]),
-        ({"input": [QUESTION, CALL], "tools": [FUNCTION], "truncation": "x"}, ["truncation", "input[1]"]),
+        ({"input": [QUESTION, CALL], "tools": [FUNCTION], "truncation": "x"}, ["truncation"]),
         ({"input": [QUESTION | {"content": 5}], "metadata": {"a": 5}}, ["metadata.a", "input[0].content"]),
         ({"input": "Hi", "text": {"format": {"type": "json_schema", "schema": [[[[[[[[[[1]]]]]]]]]]}}}, None),
         ({"input": ""}, ["input"]),

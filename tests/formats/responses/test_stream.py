@@ -158,8 +158,12 @@ def test_a_failure_that_is_written_ahead_is_the_one_that_is_sent(code: str, writ
     )
     assert encoder.response == response
     number = encoder.last_number
-    [line] = [line for line in encoder.fail(error).splitlines() if line.startswith(b"data: ")]
-    sent = json.loads(line[6:])
+    lines = [line for line in encoder.fail(error).splitlines() if line.startswith(b"data: ")]
+    before, sent = (json.loads(line[6:]) for line in lines)
+    assert before == {
+        **{"type": "error", "sequence_number": sent["sequence_number"] - 1},
+        **{"code": written, "message": "Too late.", "param": None},
+    }
     assert (sent["type"], sent["sequence_number"], sent["response"]) == ("response.failed", number, response)
     assert encoder.fail(error) == encoder.fail({"code": "internal", "message": "Another.", "status": 500})
     assert encoder.last_number == number

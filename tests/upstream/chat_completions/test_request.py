@@ -360,6 +360,14 @@ def test_a_field_that_the_server_does_not_know_is_refused() -> None:
     assert [violation.path for violation in error.value.violations] == ["generate_cfg.extra_body.top_a"]
 
 
+def test_options_of_a_search_are_sent_only_to_servers_that_search() -> None:
+    given = request(user("q"), extra_body={"web_search_options": {}})
+    assert build(given, "m", Profile(web_search_options=True))[0]["web_search_options"] == {}
+    body, [warning] = build(given, "m", Profile())
+    assert "web_search_options" not in body
+    assert warning.startswith("generate_cfg.extra_body.web_search_options was not sent: ")
+
+
 def test_an_effort_that_is_only_preferred_yields_to_the_callers_own() -> None:
     profile = Profile(thinking_switch="reasoning_effort")
     given = replace(request(user("q")), params={PREFERRED_EFFORT: "low"})
