@@ -28,6 +28,7 @@ from app.upstream.messages.decoder import decode, decode_kept
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
+from app.upstream.reply.odd_json import clean
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -164,7 +165,7 @@ class MessageAssembler:
         if self._run_kind == "text_delta":
             self._add_text(block, text, out, ragged=False)
         elif self._run_kind == "input_json_delta":
-            self._add_input(block, text, out)
+            self._add_input(block, text, out, ragged=False)
         else:
             self._add_thinking(block, text, out, ragged=False)
 
@@ -332,7 +333,7 @@ class MessageAssembler:
             case "thinking_delta" if block.type == "thinking":
                 self._add_thinking(block, delta.get("thinking"), out, ragged=ragged)
             case "input_json_delta":
-                self._add_input(block, delta.get("partial_json"), out)
+                self._add_input(block, delta.get("partial_json"), out, ragged=ragged)
             case "signature_delta" if block.type == "thinking":
                 signature = delta.get("signature")
                 block.signature += signature if isinstance(signature, str) else ""
@@ -383,8 +384,12 @@ class MessageAssembler:
             out,
         )
 
-    def _add_input(self, block: _Block, text: Any, out: list[Event]) -> None:
-        if not isinstance(text, str) or not text:
+    def _add_input(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+        if not isinstance(text, str):
+            return
+        if ragged or block.half:
+            text, block.half = split_half(block.half + text)
+        if not text:
             return
         block.parts.append(text)
         if block.call >= 0 and not self._calls.extend(block.call, text, out):
@@ -400,6 +405,8 @@ class MessageAssembler:
         if block is None:
             return
         half, block.half = block.half, ""
+        if half and block.type not in ("text", "thinking"):
+            self._add_input(block, "\ufffd", out, ragged=False)
         match block.type:
             case "text":
                 if half:
@@ -421,7 +428,7 @@ class MessageAssembler:
         given = block.item.get("input")
         if given and not block.parts:
             text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-            self._add_input(block, text, out)
+            self._add_input(block, text, out, ragged=False)
 
     def _add_opaque(self, item: dict[str, Any], out: list[Event]) -> None:
         """Add what must come back before the next message. At the end of the reply it belongs to the last one."""
@@ -617,7 +624,7 @@ def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:
     for key, value in delta.items():
         if key != "type":
             before = item.get(key)
-            item[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
+            item[key] = clean(before + value if isinstance(before, str) and isinstance(value, str) else value)
     block.item = item
 
 

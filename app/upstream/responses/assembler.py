@@ -182,6 +182,10 @@ class ResponsesAssembler:
             self._fail(faults.from_object(event.whole, None), out)
         elif name.startswith("response."):
             self.started = True
+            if event.unread:
+                text = f"the model server's event {name} has a field {event.unread!r} that is not an object"
+                self._fail(faults.make_fault("upstream_protocol", text), out)
+                return
             self._feed_response_event(name, event, out)
 
     def _extend_run(self, text: str, out: list[Event]) -> bool:

@@ -7,9 +7,10 @@ from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed
 from app.upstream.reply.tool_calls import MAX_CALLS
 from app.upstream.responses.api import make_passing_reader
+from app.upstream.responses.decoder import decode_kept
 
 from tests.each_case import each_case
-from tests.upstream.responses.reader import Json, read_events, write_stream
+from tests.upstream.responses.reader import Json, get_end, read_events, write_stream
 
 COMPLETED: Json = {"type": "response.completed", "response": {"status": "completed", "output": []}}
 CALL: Json = {"type": "function_call", "call_id": "c", "name": "f"}
@@ -290,3 +291,33 @@ def test_a_whole_reply_has_no_name() -> None:
     reply: Json = {"status": "completed", "output": [{"type": "message", "content": "Hi"}]}
     body = b"event: response.completed\ndata: %b\n\n" % json.dumps(reply).encode()
     assert summarize(read_events([body])) == ([("content", "Hi")], "stop")
+
+
+@each_case(
+    "event",
+    [
+        {"type": "response.completed", "response": True},
+        {"type": "response.incomplete", "response": "odd"},
+        {"type": "response.output_item.added", "output_index": 0, "item": [1]},
+        {"type": "response.output_item.done", "output_index": 0, "item": 5},
+    ],
+)
+def test_an_event_whose_object_is_something_else_is_the_servers_fault(event: Json) -> None:
+    end = get_end(read_events([write_stream(delta("output_text", "a"), event)]))
+    assert isinstance(end, Failed)
+    assert end.fault.code == "upstream_protocol"
+    assert event["type"] in end.fault.message
+
+
+def test_an_end_without_its_response_ends_the_text_that_came() -> None:
+    events = read_events([write_stream(delta("output_text", "a"), {"type": "response.completed", "response": None})])
+    assert isinstance(get_end(events), Finish)
+
+
+def test_an_event_that_is_kept_can_be_read_and_half_a_character_stays_in_a_delta() -> None:
+    assert decode_kept(b'{"type": "x", "item": {"a": "\\ud83c", "b": NaN, "c": 1e999}}').text == (
+        '{"type": "x", "item": {"a": "\ufffd", "b": null, "c": null}}'
+    )
+    event = b'{"type": "response.output_text.delta", "delta": "\\ud83c"}'
+    assert decode_kept(event).text.encode() == event
+    assert decode_kept(b"[NaN]").text == "[null]"
