@@ -53,6 +53,8 @@ class Assembler:
     started = False
     """Whether any chunk of a reply came, even an empty one."""
     ended = False
+    _stopped = False
+    """Nothing more is read but usage: the reply has ended, or an error has come after its finish reason."""
     _usage: dict[str, Any] | None = None
     _reason: str | None = None
     _stopped_by: str | None = None
@@ -101,7 +103,7 @@ class Assembler:
             if type(item) is self._text_kind:
                 out.append(item)
                 continue
-            if self.ended:
+            if self._stopped:
                 break
             self._text_kind = None
             if type(item) is Chunk:
@@ -115,14 +117,31 @@ class Assembler:
                 self._feed_mark(item, out)
             if self._calls.too_many and not self.ended:
                 self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
+        if self._stopped and not self.ended:
+            self._read_late(items, out)
         return out
+
+    def _read_late(self, items: Sequence[Any], out: list[Event]) -> None:
+        """Take the usage that comes behind a late error (OpenRouter). Usage that is known already changes nothing."""
+        for item in items:
+            if type(item) is StreamDone:
+                self._finish(out)
+                return
+            if type(item) is Chunk:
+                if item.usage:
+                    self._add_usage(item.usage)
+                self._update_usage(item, (item.choices or [ChunkChoice()])[0])
 
     def _feed_mark(self, item: StreamDone | ErrorEvent | MalformedData, out: list[Event]) -> None:
         """Take what the framing says: that the reply is over, or has failed."""
         if type(item) is ErrorEvent:
             self._on_error(self._make_named_fault(item.data), out)
         elif type(item) is MalformedData:
-            self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
+            if faults.is_skippable(item.data, item.reason):
+                self._cacheable = False
+                self._warn(faults.describe_skipped(item.data))
+            else:
+                self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         else:
             self._settle_choices(out)
             if self.ended:
@@ -279,13 +298,14 @@ class Assembler:
             self._set_finish_reason(other.finish, out)
 
     def _on_error(self, fault: Fault, out: list[Event]) -> None:
-        """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning."""
+        """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning. Only usage can
+        follow."""
         self._settle_choices(out)
         if self.ended:
             return
         if self._reason:
             self._warn_late(fault.message)
-            self._finish(out)
+            self._stopped = True
         else:
             self._fail(fault, out)
 
@@ -514,7 +534,7 @@ class Assembler:
                 stopped_by=self._stopped_by if reason == "stop" else None,
             )
         )
-        self.ended = True
+        self.ended = self._stopped = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """End with a fault whose status is 200: the response's head had announced a success."""
@@ -526,7 +546,7 @@ class Assembler:
             self._add_text(self._audio.take_rest(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
-        self.ended = True
+        self.ended = self._stopped = True
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         """End the reply with its body. Rule 8: with a finish reason it is a success, without one a fault.

@@ -188,7 +188,7 @@ class _Parts:
         self.thoughts: list[Any] = []
         self.calls: list[Any] = []
         if isinstance(content, list):
-            if any(_is_part(item) for item in content):
+            if any(_is_part(item) or _has_type(item) for item in content):
                 for item in content:
                     self._add(item, unread)
             elif any(item is not None for item in content):
@@ -230,6 +230,11 @@ def _is_part(value: Any) -> bool:
     if value.get("type") in (*_THOUGHT_TYPES, *_TEXT_TYPES) or "image_url" in value or _is_call(value):
         return True
     return _find_text(value) is not None and (isinstance(value.get("type"), str) or len(value) == 1)
+
+
+def _has_type(item: Any) -> bool:
+    """Whether an item of a list is a part by its type, which may be an unknown one."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] != ""
 
 
 def _is_signed(part: Any) -> bool:

@@ -137,7 +137,11 @@ class MessageAssembler:
             elif type(item) is ErrorEvent:
                 self._on_error(faults.from_body(item.data, None), out)
             elif type(item) is MalformedData:
-                self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
+                if faults.is_skippable(item.data, item.reason):
+                    self._cacheable = False
+                    self._warn(faults.describe_skipped(item.data))
+                else:
+                    self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         return out
 
     def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:

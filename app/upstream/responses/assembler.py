@@ -149,7 +149,10 @@ class ResponsesAssembler:
         elif type(item) is ErrorEvent:
             self._feed_error(item, out)
         elif type(item) is MalformedData:
-            self._fail(faults.make_protocol_fault(item.data, item.reason), out)
+            if faults.is_skippable(item.data, item.reason):
+                self._warnings.append(faults.describe_skipped(item.data))
+            else:
+                self._fail(faults.make_protocol_fault(item.data, item.reason), out)
         elif type(item) is StreamDone:
             self._fail(self._make_incomplete_fault(_INCOMPLETE if self._slots else _NOTHING), out)
         if self._calls.too_many and not self.ended:

@@ -229,3 +229,10 @@ def test_no_event_makes_a_defect() -> None:
         for name in ("index", "content_block", "delta", "message", "usage", "error"):
             for kind in ("message_start", "content_block_start", "content_block_delta", "message_delta", "error"):
                 assert isinstance(read_all({"type": kind, name: value}, *stop())[-1], Finish | Failed)
+
+
+def test_a_few_words_in_place_of_an_event_are_a_warning() -> None:
+    stream = write_stream([start(), *text(0, "a")]) + b"data: ping\n\n" + write_stream(stop())
+    finish = finish_of(read(stream))
+    assert "'ping'" in finish.warnings[0] and not finish.cacheable
+    assert fault_of(read(stream.replace(b"ping", b"{"))) == "upstream_protocol"

@@ -321,3 +321,11 @@ def test_an_event_that_is_kept_can_be_read_and_half_a_character_stays_in_a_delta
     event = b'{"type": "response.output_text.delta", "delta": "\\ud83c"}'
     assert decode_kept(event).text.encode() == event
     assert decode_kept(b"[NaN]").text == "[null]"
+
+
+def test_a_few_words_in_place_of_an_event_are_a_warning() -> None:
+    stream = write_stream(delta("output_text", "a")) + b"data: ping\n\n" + write_stream(COMPLETED)
+    end = get_end(read_events([stream]))
+    assert isinstance(end, Finish)
+    assert "'ping'" in end.warnings[0] and not end.cacheable
+    assert isinstance(get_end(read_events([stream.replace(b"ping", b"{")])), Failed)
