@@ -66,6 +66,8 @@ _THOUGHTS = {
 }
 """The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
 _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
+_OBJECT_BEGINNINGS = frozenset('{["n') | {""}
+"""The characters with which arguments begin that are an object, also one in a list or a string, or `null`."""
 _IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
 _NOT_A_REPLY = "not_a_reply"
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
@@ -207,7 +209,7 @@ class ResponsesAssembler:
 
     def _begin_run(self, slot: Slot, key: PartKey) -> None:
         """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
-        if slot.call >= 0 if key[0] == "arguments" else slot is self._open:
+        if slot.call >= 0 and not slot.holds if key[0] == "arguments" else slot is self._open:
             self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
@@ -280,7 +282,7 @@ class ResponsesAssembler:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
             self._begin_run(slot, key)
         else:
-            self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
+            self._add_final_arguments(slot, event.arguments or "", out)
 
     # Slots.
 
@@ -320,7 +322,8 @@ class ResponsesAssembler:
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._call_ids.add(id_)
-        function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
+        arguments = "" if slot.holds else slot.get_text(("arguments", 0))
+        function = FunctionFragment(name=get_text(item, "name"), arguments=arguments)
         fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
         self._calls.feed([fragment], out)
 
@@ -395,6 +398,26 @@ class ResponsesAssembler:
         if not text:
             return
         slot.texts.setdefault(("arguments", 0), []).append(text)
+        if slot.holds:
+            text = slot.get_text(("arguments", 0))
+            if text.lstrip()[:1] not in _OBJECT_BEGINNINGS:
+                return
+            slot.holds = False
+        self._pass_arguments(slot, text, out)
+
+    def _add_final_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
+        """Take the arguments at the end of a call. They count before deltas that were held."""
+        if slot.holds and text:
+            slot.texts.pop(("arguments", 0), None)
+        self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), text), out)
+
+    def _release_arguments(self, slot: Slot, out: list[Event]) -> None:
+        """Pass on arguments that were held, because no others come."""
+        if slot.holds and slot.kind in CALLS and (text := slot.get_text(("arguments", 0))):
+            slot.holds = False
+            self._pass_arguments(slot, text, out)
+
+    def _pass_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
         if slot.call >= 0 and not self._calls.extend(slot.call, text, out):
             self._calls.feed([ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))], out)
 
@@ -446,7 +469,8 @@ class ResponsesAssembler:
         if slot.emitted_fields != slot.make_extra_content():
             slot.emitted_fields = slot.make_extra_content()
             self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
-        self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
+        self._add_final_arguments(slot, read_arguments(item), out)
+        self._release_arguments(slot, out)
         self._calls.seal_last_call(".", out)
 
     def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
@@ -521,6 +545,7 @@ class ResponsesAssembler:
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
         self._flush_halves(out)
+        self._release_all(out)
         self._calls.close(out)
         if self._calls.nameless:
             self._warnings.append("a tool call of the model server's reply has no name: its arguments became text")
@@ -528,6 +553,10 @@ class ResponsesAssembler:
             reason = "tool_calls"
         out.append(Finish(reason, self.read_usage(), native, tuple(self._warnings), cacheable=not self._warnings))
         self.ended = True
+
+    def _release_all(self, out: list[Event]) -> None:
+        for slot in self._slots:
+            self._release_arguments(slot, out)
 
     def _flush_halves(self, out: list[Event]) -> None:
         """Replace halves of surrogate pairs whose other half never came."""
@@ -541,6 +570,7 @@ class ResponsesAssembler:
         if self.ended:
             return
         self._flush_halves(out)
+        self._release_all(out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed
+from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed, ToolCallDelta
 from app.upstream.reply.tool_calls import MAX_CALLS
 from app.upstream.responses.api import make_passing_reader
 from app.upstream.responses.decoder import decode_kept
@@ -329,3 +329,41 @@ def test_a_few_words_in_place_of_an_event_are_a_warning() -> None:
     assert isinstance(end, Finish)
     assert "'ping'" in end.warnings[0] and not end.cacheable
     assert isinstance(get_end(read_events([stream.replace(b"ping", b"{")])), Failed)
+
+
+ARGUMENTS = '{"city": "A"}'
+
+
+@each_case(
+    ("deltas", "final", "item", "arguments"),
+    [
+        (["U2FsdGVkX1", "9xyz=="], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1", "9xyz=="], None, ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1"], "9xyz==", ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1"], ARGUMENTS, "", ARGUMENTS),
+        (["U2FsdGVkX1", "9xyz=="], None, None, "U2FsdGVkX19xyz=="),
+        (["U2FsdGVkX1"], None, "", "U2FsdGVkX1"),
+        ([" ", "\n", ARGUMENTS], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+        (['{"city":"A"}'], ARGUMENTS, ARGUMENTS, '{"city":"A"}'),
+        (['{"city"'], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+    ],
+)
+def test_the_arguments_at_the_end_count_if_those_of_the_deltas_cannot_be_an_object(
+    deltas: list[str], final: str | None, item: str | None, arguments: str
+) -> None:
+    stream = [added(0, **CALL), *(delta("function_call_arguments", one) for one in deltas)]
+    if final is not None:
+        stream.append({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": final})
+    if item is not None:
+        stream.append(done(0, **CALL, arguments=item))
+    for size in (1, 10_000):
+        data = write_stream(*stream, COMPLETED)
+        events = read_events([data[start : start + size] for start in range(0, len(data), size)])
+        got = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
+        assert got.strip() == arguments
+
+
+def test_arguments_that_were_held_are_passed_on_as_they_came_if_the_reply_is_cut() -> None:
+    events = read_events([write_stream(added(0, **CALL), delta("function_call_arguments", "U2FsdGVkX1"))])
+    assert isinstance(get_end(events), Failed)
+    assert [event.arguments for event in events if isinstance(event, ToolCallDelta)] == ["U2FsdGVkX1"]
