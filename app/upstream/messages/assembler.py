@@ -454,9 +454,10 @@ class MessageAssembler:
         if text:
             self._calls.seal_last_call(text, out)
 
-    def _close_thoughts(self, out: list[Event]) -> None:
+    def _close_thoughts(self, out: list[Event], index: int = NEXT_MESSAGE) -> None:
         """Add the signatures of thinking blocks to their message, each with the text that it signs where that does not
-        follow from the message: for one of several blocks, and for one without text."""
+        follow from the message: for one of several blocks, and for one without text. `index` is that of the message to which
+        those without any text belong."""
         thoughts, self._thoughts = self._thoughts, []
         if thoughts and self._opaque:
             self._place_opaque(NEXT_MESSAGE, out)
@@ -469,7 +470,7 @@ class MessageAssembler:
             text = "".join(block.parts)
             items.append(item if len(thoughts) == 1 and text and has_text else {**item, "text": text})
         if items:
-            out.append(Extra({"reasoning_details": items}, -1 if has_text else NEXT_MESSAGE))
+            out.append(Extra({"reasoning_details": items}, -1 if has_text else index))
 
     # The end.
 
@@ -488,7 +489,7 @@ class MessageAssembler:
     def _finish(self, out: list[Event]) -> None:
         for index in sorted(self._blocks):
             self._stop_block(self._blocks.pop(index), out)
-        self._close_thoughts(out)
+        self._close_thoughts(out, -1)
         self._place_opaque(-1, out)
         self._calls.close(out)
         if self._calls.nameless:

@@ -116,6 +116,8 @@ class ResponsesAssembler:
         self._halves: dict[tuple[int, PartKey], str] = {}
         """First halves of surrogate pairs, by item and text."""
         self._warnings: list[str] = []
+        self._held_details: list[dict[str, Any]] = []
+        """The details that stand before the next message."""
 
     def check_progress(self) -> bool:
         """Whether tool calls grew since the last call of this method, even if no event was emitted for them."""
@@ -315,6 +317,8 @@ class ResponsesAssembler:
         return slot
 
     def _open_call(self, slot: Slot, item: dict[str, Any], out: list[Event]) -> None:
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         slot.call = self._call_count
         self._call_count += 1
         self._open = None
@@ -363,6 +367,8 @@ class ResponsesAssembler:
         a part of the same message, behind a blank line. White space alone begins nothing."""
         if text.isspace():
             return text
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         before, self._open = self._open, slot
         if before is not None and before.kind == "message" and self._open_refusal is refusal:
             if before is not slot:
@@ -383,6 +389,8 @@ class ResponsesAssembler:
         if not text or slot.thought != key[0]:
             return
         self._calls.seal_last_call(text, out)
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         if key not in slot.texts and (slot.texts or (self._open is not slot and self._is_thought_open())):
             out.append(ReasoningDelta(f"\n\n{text}"))
         else:
@@ -478,13 +486,19 @@ class ResponsesAssembler:
         self._add_detail(make_item_detail(item), out)
         picture = read_picture(item)
         if picture is not None:
+            self._place_details(NEXT_MESSAGE, out)
             out.append(picture)
 
     def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
         """Emit a detail that has no message of its own, as a field of the next one."""
         self._calls.seal_last_call(".", out)
         self._open = None
-        out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
+        self._held_details.append(detail)
+
+    def _place_details(self, index: int, out: list[Event]) -> None:
+        """Emit the details that stand before the next message; at the end of the reply, they belong to the last one."""
+        details, self._held_details = self._held_details, []
+        out.append(Extra({"reasoning_details": details}, index))
 
     # Ends.
 
@@ -546,6 +560,8 @@ class ResponsesAssembler:
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
         self._flush_halves(out)
         self._release_all(out)
+        if self._held_details:
+            self._place_details(-1, out)
         self._calls.close(out)
         if self._calls.nameless:
             self._warnings.append("a tool call of the model server's reply has no name: its arguments became text")
@@ -571,6 +587,8 @@ class ResponsesAssembler:
             return
         self._flush_halves(out)
         self._release_all(out)
+        if self._held_details:
+            self._place_details(-1, out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
@@ -621,8 +639,8 @@ class PassingAssembler(ResponsesAssembler):
     def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
         event, place = kept.event, len(out)
         super()._feed_item(event, out)
-        has_brought = len(out) > place
-        failed = has_brought and type(out[-1]) is Failed
+        has_brought = len(out) > place or bool(self._held_details)
+        failed = len(out) > place and type(out[-1]) is Failed
         name = (event.type or "response") if event is not None else ""
         if not failed and (name == self._known_name or _NAME.fullmatch(name)):
             self._known_name = name
