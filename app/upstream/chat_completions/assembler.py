@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.message_fields import make_field_details
 from app.upstream import faults
 from app.upstream.chat_completions.other_choices import OtherChoices, get_calls
 from app.upstream.chat_completions.reasoning_details import ReasoningDetails, get_details_text
@@ -343,6 +344,9 @@ class Assembler:
             self._feed_details(details, out, whole=whole)
         if delta.signed_blocks:
             out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+        if delta.opaque_fields:
+            self._seen_fields.add("opaque")
+            out.append(Extra({"reasoning_details": make_field_details(delta.opaque_fields)}))
         has_begun = bool(self._first_content)
         if content := delta.content:
             self._first_content = self._first_content or content
@@ -418,6 +422,8 @@ class Assembler:
             message.reasoning_details = message.signed_blocks = None
         if "details" in seen:
             message.reasoning_details = None
+        if "opaque" in seen:
+            message.opaque_fields = None
         if "refusal" in seen:
             message.refusal = None
         if "calls" in seen:

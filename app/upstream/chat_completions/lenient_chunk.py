@@ -24,6 +24,7 @@ _ARGUMENT_KEYS = ("arguments", "input", "parameters", "args")
 _TEXT_TYPES = ("text", "output_text", "input_text")
 _TOOL_ROLES = ("tool", "function")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_OPAQUE_FIELDS = ("reasoning_opaque", "cot_id")
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "messages", "text", "finish_reason"})
 _CALL_FIELDS = frozenset({"index", "id", "function", "name", "custom", "call_id"})
 _TYPE_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false", int: "a number"}
@@ -131,6 +132,7 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
         reasoning["reasoning_content"] = _find_late_thought(value, details, blocks)
     signed = [clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
     calls = _find_calls(value.get("tool_calls"), unread) or parts.calls
+    opaque = _find_opaque_fields(value)
     role = value.get("role")
     is_tool_result = isinstance(role, str) and role.lower() in _TOOL_ROLES
     return ChunkDelta(
@@ -147,11 +149,23 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
         images=[clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
         extra_content=clean(value.get("extra_content")),
         tool_call_id=_parse_id(value.get("tool_call_id")),
-        is_odd=is_tool_result or bool(signed) or bool(unread),
+        is_odd=is_tool_result or bool(signed) or bool(unread) or bool(opaque),
         is_tool_result=is_tool_result,
         signed_blocks=signed or None,
+        opaque_fields=opaque or None,
         unread=unread or None,
     )
+
+
+def _find_opaque_fields(delta: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that the server wants back as they are: those that only it can read, and a list of reasoning,
+    whose items may be signed (SAP)."""
+    fields: dict[str, Any] = {name: clean(delta[name]) for name in _OPAQUE_FIELDS if isinstance(delta.get(name), str)}
+    for name in _REASONING_FIELDS:
+        items = delta.get(name)
+        if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
+            fields[name] = clean(items)
+    return {name: value for name, value in fields.items() if value}
 
 
 def _find_calls(value: Any, unread: list[str]) -> list[Any]:

@@ -456,8 +456,8 @@ class MessageAssembler:
 
     def _close_thoughts(self, out: list[Event], index: int = NEXT_MESSAGE) -> None:
         """Add the signatures of thinking blocks to their message, each with the text that it signs where that does not
-        follow from the message: for one of several blocks, and for one without text. `index` is that of the message to which
-        those without any text belong."""
+        follow from the message: for one of several blocks, and for one without text. Those without any text belong
+        to the message of `index`."""
         thoughts, self._thoughts = self._thoughts, []
         if thoughts and self._opaque:
             self._place_opaque(NEXT_MESSAGE, out)

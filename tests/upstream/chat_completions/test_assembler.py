@@ -354,3 +354,15 @@ def test_a_few_words_in_place_of_a_chunk_are_a_warning() -> None:
     assert "'keep-alive'" in finish.warnings[0]
     assert not finish.cacheable
     assert isinstance(events(CHUNK, b"internal error", STOP)[-1], Failed)
+
+
+def test_a_field_that_only_the_server_can_read_is_kept_once() -> None:
+    delta = b'{"choices":[{"delta":{"reasoning_text":"Hm","reasoning_opaque":"x","cot_id":"y"}}]}'
+    closing = b'{"choices":[{"message":{"content":"hi","reasoning_opaque":"x"},"finish_reason":"stop"}]}'
+    read = events(delta, CHUNK, closing, b"[DONE]")
+    kept = [event for event in read if isinstance(event, Extra)]
+    assert [(one["name"], one["value"]) for one in kept[0].fields["reasoning_details"]] == [
+        ("reasoning_opaque", "x"),
+        ("cot_id", "y"),
+    ]
+    assert len(kept) == 1
