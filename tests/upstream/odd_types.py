@@ -102,7 +102,7 @@ def _list_paths(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[
 def _replace(value: Any, path: tuple[str | int, ...], new: Any) -> Any:
     if not path:
         return new
-    copy = dict(value) if isinstance(value, dict) else list(value)
+    copy: Any = dict(value) if isinstance(value, dict) else list(value)
     if len(path) == 1 and new is MISSING:
         del copy[path[0]]
     else:
@@ -190,7 +190,7 @@ _CHAT_STREAM: list[Json] = [
     {"error": {"message": "late", "code": 500, "metadata": {"raw": "x"}, "errors": [{"code": 1}]}, "choices": None},
 ]
 
-_PART = {
+_PART: Json = {
     "type": "output_text",
     "text": "Hi",
     "annotations": [{"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0}],

@@ -17,7 +17,7 @@ from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta,
 from app.chat.message_fields import make_field_details
 from app.upstream import faults
 from app.upstream.chat_completions.other_choices import OtherChoices, get_calls
-from app.upstream.chat_completions.reasoning_details import ReasoningDetails, get_details_text
+from app.upstream.chat_completions.reasoning_details import ReasoningDetails, RepeatedTexts, get_details_text
 from app.upstream.outputs import AudioParts, parse_picture
 from app.upstream.reply.chunk import (
     Chunk,
@@ -84,6 +84,7 @@ class Assembler:
         """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
         self._choices = OtherChoices()
+        self._repeated = RepeatedTexts()
         self._ending: Ending = STOP
         """What the finish reason means."""
 
@@ -334,6 +335,8 @@ class Assembler:
     def _feed_delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
         reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         details = delta.reasoning_details
+        if details and not whole:
+            details = self._repeated.cut(details)
         if details and not reasoning:
             reasoning = get_details_text(details)
         if reasoning:
@@ -342,11 +345,8 @@ class Assembler:
             self._seen_fields.add("reasoning")
         if details:
             self._feed_details(details, out, whole=whole)
-        if delta.signed_blocks:
-            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
-        if delta.opaque_fields:
-            self._seen_fields.add("opaque")
-            out.append(Extra({"reasoning_details": make_field_details(delta.opaque_fields)}))
+        if delta.is_odd:
+            self._feed_opaque_parts(delta, out)
         has_begun = bool(self._first_content)
         if content := delta.content:
             self._first_content = self._first_content or content
@@ -364,6 +364,13 @@ class Assembler:
             self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._feed_calls([ToolCallFragment(index=0, function=delta.function_call)], out, whole=False)
+
+    def _feed_opaque_parts(self, delta: ChunkDelta, out: list[Event]) -> None:
+        if delta.signed_blocks:
+            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+        if delta.opaque_fields:
+            self._seen_fields.add("opaque")
+            out.append(Extra({"reasoning_details": make_field_details(delta.opaque_fields)}))
 
     def _feed_details(self, details: list[Any], out: list[Event], *, whole: bool) -> None:
         self._seen_fields.add("details")
