@@ -61,9 +61,10 @@ def _clean(value: dict[str, Any]) -> dict[str, Any]:
     cleaned = clean(value)
     for holder in ("delta", "content_block"):
         part = value.get(holder)
-        name = _GROWING_TEXTS.get(str(part.get("type"))) if isinstance(part, dict) else None
-        if name is not None and isinstance(part.get(name), str):
-            cleaned[holder][name] = part[name]
+        if isinstance(part, dict):
+            name = _GROWING_TEXTS.get(str(part.get("type")), "")
+            if isinstance(part.get(name), str):
+                cleaned[holder][name] = part[name]
     return cleaned  # type: ignore[no-any-return]  # an object stays one
 
 
