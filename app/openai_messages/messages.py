@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from app.chat.accumulator import is_json
+from app.chat.message_fields import split_fields
 from app.chat.messages import (
     NO_CALLS,
     CallState,
@@ -43,8 +44,10 @@ def write_group(group: MessageGroup, profile: Profile, joiner: str) -> list[dict
 
 def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[str, Any]]:
     reasoning = _reasoning(group, profile)
-    details = group.details if profile.replay_details else []
-    if not group.texts and not group.calls and reasoning is None and not details:
+    fields, details = split_fields(group.details) if group.details else ({}, [])
+    details = details if profile.replay_details else []
+    fields = fields if profile.replay_extra_content else {}
+    if not group.texts and not group.calls and reasoning is None and not details and not fields:
         return []
     message: dict[str, Any] = {"role": "assistant"}
     if group.name and profile.names == "all":
@@ -54,6 +57,7 @@ def _assistant(group: MessageGroup, profile: Profile, joiner: str) -> list[dict[
         content = _add_think_tags(reasoning, content, profile)
     elif reasoning is not None:
         message[profile.replay_reasoning] = reasoning
+    message.update(fields)
     if details:
         message["reasoning_details"] = details
     extra_content = drop_other_apis(group.extra_content) if profile.replay_extra_content else None

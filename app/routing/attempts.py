@@ -431,7 +431,9 @@ class DefaultLimitStage(WarningStage):
 
     def feed(self, events: list[Event]) -> list[Event]:
         last = events[-1] if events else None
-        return super().feed(events) if type(last) is Finish and last.reason == "length" else events
+        if type(last) is not Finish or last.reason != "length" or "context" in (last.native_reason or "").lower():
+            return events  # a full context is not a missing limit
+        return super().feed(events)
 
 
 class FallbackStage:

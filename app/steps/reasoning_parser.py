@@ -2,14 +2,15 @@
 
 States: START, before it is known whether the reply starts with reasoning; SEEK, where a closing tag would show that it
 did; BLOCK, between the tags of reasoning or of the answer; AFTER, after a closing tag, where line breaks are trimmed
-and the answer can have tags of its own; FIELD, after reasoning in a field; TEXT, where everything passes (or,
-interleaved, until the next opening tag). The stage buffers only what could still become a tag, the line breaks that
-would be trimmed beside one, and in SEEK everything. Text that can no longer become a tag is buffered separately, so
-that no text is searched twice; of the rest, `_at` says what is read, so that no text is copied again and again when one
-event has many blocks of reasoning.
+and the answer can have tags of its own; FIELD, after reasoning in a field; REPEATED, in a block behind such reasoning,
+which is left out if it says the same; TEXT, where everything passes (or, interleaved, until the next opening tag). The
+stage buffers only what could still become a tag, the line breaks that would be trimmed beside one, and in SEEK
+everything. Text that can no longer become a tag is buffered separately, so that no text is searched twice; of the
+rest, `_at` says what is read, so that no text is copied again and again when one event has many blocks of reasoning.
 
-Once a server sends reasoning in a field of its own, tags in the content are content. Only a closing tag with which the
-content begins is none: the server has parsed the reasoning, and left that tag of the template behind.
+Once a server sends reasoning in a field of its own, tags in the content are content. Only a block with the same text
+with which the content begins, and a closing tag with which it begins, are none: the server has parsed the reasoning,
+and left that tag of the template behind.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -44,6 +45,8 @@ def _block_ends(closing: str, interrupt: str) -> re.Pattern[str]:
     return re.compile(re.escape(closing) + (rf"|\n(?={re.escape(interrupt)})" if interrupt else ""))
 
 
+_COMPARED = 32
+"""How many characters of a block are compared while it grows."""
 _find_no_break = re.compile(f"[^{_BREAKS}]|\\Z").search
 
 
@@ -64,6 +67,10 @@ class ReasoningStage:
         self._interrupt = interrupt or ""
         self._has_field = False
         """The server has sent reasoning in a field."""
+        self._field_events: list[Event] = []
+        """The events since the field of reasoning began, until the content begins."""
+        self._begins_alike = False
+        """The block behind the field begins as that does."""
         self._has_blank_field = False
         """The server has sent white space in a field of reasoning."""
         self._end_tag = self._close
@@ -85,7 +92,10 @@ class ReasoningStage:
         self._find_block_end = self._find_thought_end = _block_ends(self._close, self._interrupt).search
 
     def feed(self, events: list[Event]) -> list[Event]:
-        if self._passing or (self._state is ReasoningStage._field and self._holds_nothing() and _has_no_text(events)):
+        if self._passing:
+            return events
+        if self._state is ReasoningStage._field and self._holds_nothing() and _has_no_text(events):
+            self._field_events += events
             return events
         out: list[Event] = []
         for event in events:
@@ -123,12 +133,19 @@ class ReasoningStage:
     def _end_search(self, event: Event, out: list[Event]) -> None:
         """Flush the buffer before a non-text event. A reasoning event, or a call before any tag, ends the search."""
         state = self._state
+        if state is ReasoningStage._repeated:
+            if type(event) is ReasoningDelta:
+                self._field_events.append(event)
+            else:
+                self._end_repeated(self._take_kept(self._held), out)
+            return
         self._flush(out)
         if type(event) is ReasoningDelta:
             if state is ReasoningStage._start and event.text.isspace():
                 self._has_blank_field = True
             elif state is ReasoningStage._start or state is ReasoningStage._field:
                 self._has_field = True
+                self._field_events.append(event)
                 self._state = ReasoningStage._field
             else:
                 self._start_passing()
@@ -150,6 +167,7 @@ class ReasoningStage:
 
     def _start_passing(self) -> None:
         self._passing = True
+        self._field_events.clear()
         self._state = ReasoningStage._text
 
     def _start(self, out: list[Event]) -> bool:
@@ -180,11 +198,62 @@ class ReasoningStage:
         self._keep(len(self._held) - len(text))
         if self._remove_stray_tag(text):
             return True
-        if self._close.startswith(text):
+        if self._close.startswith(text) or (text != self._open and self._open.startswith(text)):
             return False
+        if text.startswith(self._open):
+            self._kept.clear()
+            self._held = text
+            self._state = ReasoningStage._repeated
+            return True
         self._held = self._take_kept(text)
         self._start_passing()
         return True
+
+    def _repeated(self, out: list[Event]) -> bool:
+        """Hold a block of reasoning behind reasoning in a field until it is known whether it says the same."""
+        place = self._held.find(self._close)
+        if place >= 0:
+            block = self._take_kept(self._held[:place])
+            if self._drop_repeated(block, out):
+                self._end(place + len(self._close))
+                return True
+            self._held = block + self._held[place:]
+        else:
+            self._keep(len(self._held) - partial_tag_length(self._held, (self._close,)))
+            if self._may_be_repeated():
+                return False
+            self._held = self._take_kept(self._held)
+        self._start_passing()
+        return True
+
+    def _may_be_repeated(self) -> bool:
+        """Whether the beginning of the block is that of the field. Once it is long enough, it is not compared again."""
+        if self._begins_alike:
+            return True
+        block = "".join(self._kept)[len(self._open) :].strip()[:_COMPARED]
+        field = self._join_field()[:_COMPARED]
+        self._begins_alike = len(block) == _COMPARED
+        return block.startswith(field) or field.startswith(block)
+
+    def _join_field(self) -> str:
+        return "".join([one.text for one in self._field_events if type(one) is ReasoningDelta]).strip()
+
+    def _drop_repeated(self, block: str, out: list[Event]) -> bool:
+        """Leave out a block that says what the field says (MiniMax: can1357/oh-my-pi#2434), but for what it has beyond
+        that. Returns False for another text, which is content."""
+        text, field = block[len(self._open) :].strip(), self._join_field()
+        if not field.startswith(text) and not text.startswith(field):
+            return False
+        if len(text) > len(field):
+            out.append(ReasoningDelta(text[len(field) :]))
+        return True
+
+    def _end_repeated(self, block: str, out: list[Event]) -> None:
+        """End a block that the server did not close."""
+        if not self._drop_repeated(block, out):
+            out.append(TextDelta(block))
+        self._held = ""
+        self._start_passing()
 
     def _remove_stray_tag(self, text: str) -> bool:
         """Remove a closing tag with which the content begins. `text` is all of `_held`."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from app.chat.events import Fault
 from app.errors import find_code
+from app.upstream.long_prompts import is_long_prompt
 from app.upstream.reply.chunk import is_too_deep
 from app.upstream.token_limits import find_output_limit
 
@@ -101,15 +102,6 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"validation errors? for AnthropicContentBlock",  # vLLM over Messages: arguments that are no object
         ),
         (
-            "context_length_exceeded",
-            r"context_length_exceeded|exceed_context_size|maximum context length|context (length|window|size) "
-            r"(limit|exceeded)|longer than the model'?s context|exceeds? the (available |model'?s )?context|"
-            r"exceeded model token limit|`inputs` tokens \+ `max_new_tokens`|maximum (input|prompt) length|"
-            r"(prompt|input|request)[^.]{0,40} (is )?too (long|many tokens)|range of input length should be|"
-            r"max_prompt_tokens|string_above_max_length|context_window|max_tokens must be at least 1, got -|"
-            r"(输入|上下文|提示)\w{0,20}(过长|超长|超出|超过)",
-        ),
-        (
             "insufficient_quota",
             r"insufficient[_ ](quota|balance|credits?|funds)|exceeded_current_quota|exceeded your current quota|"
             r"usage limit|balance is insufficient|billing_hard_limit|account balance|arrearage|"
@@ -121,7 +113,8 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             "content_filter",
             r"content_filter|data_inspection_failed|datainspectionfailed|responsibleaipolicyviolation|"
             r"content management policy|blocked by content filtering policy|"
-            r"inappropriate content|content_policy|moderation|sensitive content|"
+            r"inappropriate content|content_policy|flagged as potentially violating|moderation|"
+            r"sensitive content|"
             r"output new_sensitive|input new_sensitive|敏感内容",
         ),
         (
@@ -151,7 +144,11 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"invalid_api_key|incorrect api key|invalid api key|invalid_authentication|unauthori[sz]ed|"
             r"无效的令牌|令牌(无效|已过期)|身份验证失败",
         ),
-        ("not_found", r"model_not_found|notfounderror|model [^ ]{1,200} (does not exist|not found)|no such model"),
+        (
+            "not_found",
+            r"model_not_found|notfounderror|\bmodel not found\b|no such model|"
+            r"model [^ ]{1,200} (does not exist|not found)",
+        ),
         (
             "timeout",
             r"(request|upstream|gateway|generation|idle) ?(has )?timed? ?out$|a timeout occurred|deadline exceeded",
@@ -161,7 +158,7 @@ _BY_WORDS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 
 _BY_CODE = {
     "slow_down": "overloaded",
-    "invalid_prompt": "content_filter",
+    "invalid_prompt": "invalid_request",
     "bio_policy": "content_filter",
     "cyber_policy": "content_filter",
     "vector_store_timeout": "timeout",
@@ -217,7 +214,8 @@ def by_words(words: str) -> str | None:
     """Return the kind whose pattern matches the error's code, type and message; None when no pattern does."""
     if len(words) > MAX_WORDS:
         words = f"{words[: MAX_WORDS // 2]} {words[-MAX_WORDS // 2 :]}"
-    return next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
+    found = next((kind for kind, pattern in _BY_WORDS if pattern.search(words)), None)
+    return "context_length_exceeded" if found != "tool_use_failed" and is_long_prompt(words) else found
 
 
 def by_code(code: object) -> str | None:
@@ -279,6 +277,7 @@ _FAILURE_WORD = re.compile(
 )
 _JSON_BEGINNINGS = ("{", '"', "[{", '["')
 _MESSAGE_KEYS = frozenset(("message", "msg", "code", "id", "request_id", "requestId", "requestid", "timestamp", "data"))
+_FEW_WORDS = re.compile(rb"[A-Za-z][\w ,.:;!-]{0,60}", re.ASCII)
 _HTML = re.compile(r"^\s*<(?:!doctype|html|head|body|\?xml|center|h1)", re.IGNORECASE)
 
 
@@ -301,6 +300,20 @@ def make_protocol_fault(data: bytes, reason: str = "") -> Fault:
     if not text.lstrip().startswith(_JSON_BEGINNINGS) and (_names_failure(text) or by_words(text) is not None):
         return from_body(data, None)
     return make_fault("upstream_protocol", "the model server's reply contains data that is not valid JSON")
+
+
+def is_skippable(data: bytes, reason: str) -> bool:
+    """Whether a data line that is not JSON can be left out with a warning: a few words that name no failure, which are
+    no part of a reply."""
+    if reason or _FEW_WORDS.fullmatch(data) is None:
+        return False
+    text = data.decode()
+    return not _names_failure(text) and by_words(text) is None
+
+
+def describe_skipped(data: bytes) -> str:
+    """Return the warning of a data line that was left out."""
+    return f"the model server sent a line that is not JSON, which is left out: {data.decode()!r}"
 
 
 def from_response(status: int, headers: Mapping[str, str], body: bytes, now: datetime) -> Fault:

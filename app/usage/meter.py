@@ -149,7 +149,7 @@ class CallMeter:
     def _complete(self, usage: dict[str, Any], events: Sequence[Event], count: int) -> dict[str, Any]:
         """Return the usage with estimates for the numbers that it does not have; itself if it has all."""
         prompt, completion = read_count(usage.get("prompt_tokens")), read_count(usage.get("completion_tokens"))
-        if prompt and (completion or (completion == 0 and not count)):
+        if prompt and (completion or (completion == 0 and not count and not _count_bytes(events))):
             return usage
         completion = completion or max(count, _count_bytes(events) // _BYTES_PER_TOKEN)
         total = read_count(usage.get("total_tokens")) or 0

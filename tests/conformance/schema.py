@@ -89,7 +89,7 @@ CASE = _closed(
     {
         "id": {"type": "string", "pattern": "^[QX]-[0-9]{3}$"},
         "title": FILLED,
-        "category": {"enum": ["reasoning", "tools", "text_tools", "framing", "errors"]},
+        "category": {"enum": ["reasoning", "tools", "text_tools", "framing", "errors", "usage"]},
         "seen": FILLED,
         "upstream_kind": {"enum": ["stream", "json", "error"]},
         "request": _closed({"stream": FLAG}, {"tools": {"type": "array", "items": FILLED, "minItems": 1}}),

@@ -54,6 +54,51 @@ def test_reasoning_in_a_field_after_text_ends_the_search_for_tags() -> None:
     assert found == [("R", "a"), ("C", "b"), ("R", "c"), ("C", "<think>d</think>")]
 
 
+FIELD_CASES: list[tuple[list[str], str, list[tuple[str, str]]]] = [
+    (["Hmm", " well"], "<think>Hmm well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    (["Hmm well"], "<think>\nHmm well\n</think>\n\nHi", [("R", "Hmm well"), ("C", "Hi")]),
+    (["Hmm well"], "<think>Hmm</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    (["Hmm"], "<think>Hmm well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    (["Hmm"], "<think></think>Hi", [("R", "Hmm"), ("C", "Hi")]),
+    (["Hmm"], "<think>Hmm", [("R", "Hmm")]),
+    (["Hmm"], "<think>No</think>Hi", [("R", "Hmm"), ("C", "<think>No</think>Hi")]),
+    (["Hmm"], "<think>No", [("R", "Hmm"), ("C", "<think>No")]),
+    (["Hmm"], "<think>Hmm</think><think>Hmm</think>", [("R", "Hmm"), ("C", "<think>Hmm</think>")]),
+    (["Hmm"], "<thing>", [("R", "Hmm"), ("C", "<thing>")]),
+    (["H" * 90], f"<think>{'H' * 60}a</think>", [("R", "H" * 90), ("C", f"<think>{'H' * 60}a</think>")]),
+    (["H" * 90], f"<think>{'H' * 90}</think>a", [("R", "H" * 90), ("C", "a")]),
+]
+
+
+@each_case(("field", "content", "told"), FIELD_CASES)
+@each_case("seed", [None, 0, 1, 2])
+@each_case("mode", ["leading", "interleaved", "forced_open"])
+def test_a_block_that_says_what_the_field_says_is_left_out(
+    field: list[str], content: str, told: list[tuple[str, str]], seed: int | None, mode: ThinkMode
+) -> None:
+    thought: list[list[Event]] = [[ReasoningDelta(one)] for one in field]
+    found = run([ReasoningStage(mode, ("<think>", "</think>"))], [*thought, *texts(content, seed)])
+    assert found.short() == told
+
+
+def test_a_field_and_a_block_can_grow_together() -> None:
+    batches: list[list[Event]] = [
+        [ReasoningDelta("The user"), TextDelta("<think>The user")],
+        [ReasoningDelta(" said"), TextDelta(" said")],
+        [TextDelta("</think>Hi")],
+    ]
+    assert run([ReasoningStage("leading", ("<think>", "</think>"))], batches).short() == [
+        ("R", "The user said"),
+        ("C", "Hi"),
+    ]
+
+
+def repeating(times: int) -> None:
+    stage = ReasoningStage("leading", ("<think>", "</think>"))
+    stage.feed([ReasoningDelta(PIECE * times)])
+    flooded(stage, "<think>", PIECE, times)
+
+
 PIECE = "x" * 40
 
 
@@ -86,6 +131,7 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "a thought": thinking("leading", "<think>a", PIECE),
     "text between thoughts": thinking("interleaved", "a", PIECE),
     "blank content": blank,
+    "a thought that is repeated": repeating,
     "empty thoughts in one event": in_one_event("interleaved", "<think></think>"),
     "thoughts with line breaks in one event": in_one_event("interleaved", "<think>\n\n\nx\n\n</think>\n\n\nx"),
     "thoughts that calls end in one event": in_one_event("interleaved", "<think>x\n<tool_call>"),

@@ -366,3 +366,37 @@ def test_an_error_that_is_nested_too_deeply_is_taken_for_text() -> None:
 def test_the_error_of_the_provider_behind_a_relay_may_be_no_object(raw: Any) -> None:
     body = {"error": {"message": "Provider returned error", "code": 500, "metadata": {"raw": raw, "provider": "P"}}}
     assert fault(body).message
+
+
+@each_case(
+    ("data", "reason", "skippable"),
+    [
+        (b"ping", "", True),
+        (b"keep-alive", "", True),
+        (b"OK, processing...", "", True),
+        (b"ping", "the server sent no gzip", False),
+        (b"internal error", "", False),
+        (b"service overloaded", "", False),
+        (b'{"choices"', "", False),
+        (b"<html>", "", False),
+        (b"\xff", "", False),
+        (b"a" * 70, "", False),
+    ],
+)
+def test_only_a_few_words_that_name_no_failure_can_be_left_out(data: bytes, reason: str, skippable: bool) -> None:
+    assert faults.is_skippable(data, reason) is skippable
+
+
+@each_case(
+    ("message", "code"),
+    [
+        ("Invalid prompt: your prompt was flagged as potentially violating our usage policy", "content_filter"),
+        ("Invalid Responses API request", "invalid_request"),
+    ],
+)
+def test_the_code_invalid_prompt_alone_names_no_filter(message: str, code: str) -> None:
+    assert fault({"error": {"message": message, "code": "invalid_prompt"}}, 400).code == code
+
+
+def test_a_model_that_is_not_found_is_told_as_that() -> None:
+    assert fault({"code": "invalid-argument", "error": "Model not found: grok-9"}, 400).code == "not_found"

@@ -272,3 +272,11 @@ def test_all_calls_that_a_server_made_for_a_reply_are_billed() -> None:
 def test_calls_that_cannot_be_read_are_billed_as_the_totals(calls: Any) -> None:
     usage, _ = ended(Finish("stop", REPORTED | {"iterations": calls}), 500)
     assert usage == CallUsage(TokenUsage(1000, 0, 0, 500, 0), 0.003)
+
+
+def test_no_tokens_of_a_reply_that_has_nothing_are_none() -> None:
+    usage, finish = ended(Finish("stop", totals(7, 0)), 0, None)
+    assert usage == CallUsage(TokenUsage(7))
+    assert finish.usage == totals(7, 0)
+    _, with_text = ended(Finish("stop", totals(7, 0)), 0, None, TextDelta("a" * 40))
+    assert with_text.usage["completion_tokens"] == 10

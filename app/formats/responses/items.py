@@ -127,7 +127,8 @@ _NATIVE_ITEMS = HOSTED_ITEMS - {"image_generation_call", "computer_call_output"}
 def find_native_item(detail: Any) -> dict[str, Any] | None:
     """Return the item of a detail that clients of this API know; None for any other detail."""
     item = detail.get("item") if isinstance(detail, dict) and detail.get("type") == "provider.item" else None
-    return item if isinstance(item, dict) and item.get("type") in _NATIVE_ITEMS else None
+    kind = item.get("type") if isinstance(item, dict) else None
+    return item if isinstance(kind, str) and kind in _NATIVE_ITEMS else None
 
 
 def _write_text_fields(extra_content: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def read_result(result: Mapping[str, Any], max_text_bytes: int, max_media_bytes:
     if not _has_content(parts) and isinstance(result.get("structuredContent"), dict | list):
         parts = [Text(json.dumps(result["structuredContent"], ensure_ascii=False))]
     if not _has_content(parts):
-        parts = [Text("Error" if is_error else "")]
+        parts = [Text("Error")] if is_error else []
     content = _join_texts(_cut(parts, max_text_bytes))
     error = ToolError("execution", 0, _first_text(content)) if is_error else None
     return ToolAnswer(content, error, "error" if is_error else "ok", _measure(content))

@@ -14,9 +14,10 @@ from typing import Any
 import msgspec
 
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta
+from app.chat.message_fields import make_field_details
 from app.upstream import faults
 from app.upstream.chat_completions.other_choices import OtherChoices, get_calls
-from app.upstream.chat_completions.reasoning_details import ReasoningDetails, get_details_text
+from app.upstream.chat_completions.reasoning_details import ReasoningDetails, RepeatedTexts, get_details_text
 from app.upstream.outputs import AudioParts, parse_picture
 from app.upstream.reply.chunk import (
     Chunk,
@@ -53,6 +54,8 @@ class Assembler:
     started = False
     """Whether any chunk of a reply came, even an empty one."""
     ended = False
+    _stopped = False
+    """Nothing more is read but usage: the reply has ended, or an error has come after its finish reason."""
     _usage: dict[str, Any] | None = None
     _reason: str | None = None
     _stopped_by: str | None = None
@@ -81,6 +84,7 @@ class Assembler:
         """The sources that the reply cites, from the last chunk that had them (Perplexity)."""
         self._warnings: list[str] = []
         self._choices = OtherChoices()
+        self._repeated = RepeatedTexts()
         self._ending: Ending = STOP
         """What the finish reason means."""
 
@@ -101,7 +105,7 @@ class Assembler:
             if type(item) is self._text_kind:
                 out.append(item)
                 continue
-            if self.ended:
+            if self._stopped:
                 break
             self._text_kind = None
             if type(item) is Chunk:
@@ -115,14 +119,31 @@ class Assembler:
                 self._feed_mark(item, out)
             if self._calls.too_many and not self.ended:
                 self._fail(faults.make_fault("upstream_protocol", _TOO_MANY_CALLS, cause="reply_too_large"), out)
+        if self._stopped and not self.ended:
+            self._read_late(items, out)
         return out
+
+    def _read_late(self, items: Sequence[Any], out: list[Event]) -> None:
+        """Take the usage that comes behind a late error (OpenRouter). Usage that is known already changes nothing."""
+        for item in items:
+            if type(item) is StreamDone:
+                self._finish(out)
+                return
+            if type(item) is Chunk:
+                if item.usage:
+                    self._add_usage(item.usage)
+                self._update_usage(item, (item.choices or [ChunkChoice()])[0])
 
     def _feed_mark(self, item: StreamDone | ErrorEvent | MalformedData, out: list[Event]) -> None:
         """Take what the framing says: that the reply is over, or has failed."""
         if type(item) is ErrorEvent:
             self._on_error(self._make_named_fault(item.data), out)
         elif type(item) is MalformedData:
-            self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
+            if faults.is_skippable(item.data, item.reason):
+                self._cacheable = False
+                self._warn(faults.describe_skipped(item.data))
+            else:
+                self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         else:
             self._settle_choices(out)
             if self.ended:
@@ -279,13 +300,14 @@ class Assembler:
             self._set_finish_reason(other.finish, out)
 
     def _on_error(self, fault: Fault, out: list[Event]) -> None:
-        """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning."""
+        """Rule 8: after a finish reason the reply counts as a success and the error becomes a warning. Only usage can
+        follow."""
         self._settle_choices(out)
         if self.ended:
             return
         if self._reason:
             self._warn_late(fault.message)
-            self._finish(out)
+            self._stopped = True
         else:
             self._fail(fault, out)
 
@@ -313,6 +335,8 @@ class Assembler:
     def _feed_delta(self, delta: ChunkDelta, out: list[Event], *, whole: bool = False) -> None:
         reasoning = delta.reasoning_content or delta.reasoning or delta.reasoning_text
         details = delta.reasoning_details
+        if details and not whole:
+            details = self._repeated.cut(details)
         if details and not reasoning:
             reasoning = get_details_text(details)
         if reasoning:
@@ -321,8 +345,8 @@ class Assembler:
             self._seen_fields.add("reasoning")
         if details:
             self._feed_details(details, out, whole=whole)
-        if delta.signed_blocks:
-            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+        if delta.is_odd:
+            self._feed_opaque_parts(delta, out)
         has_begun = bool(self._first_content)
         if content := delta.content:
             self._first_content = self._first_content or content
@@ -340,6 +364,13 @@ class Assembler:
             self._feed_calls(delta.tool_calls, out, whole=whole)
         elif delta.function_call is not None:
             self._feed_calls([ToolCallFragment(index=0, function=delta.function_call)], out, whole=False)
+
+    def _feed_opaque_parts(self, delta: ChunkDelta, out: list[Event]) -> None:
+        if delta.signed_blocks:
+            out.append(Extra({"thinking_blocks": delta.signed_blocks}))
+        if delta.opaque_fields:
+            self._seen_fields.add("opaque")
+            out.append(Extra({"reasoning_details": make_field_details(delta.opaque_fields)}))
 
     def _feed_details(self, details: list[Any], out: list[Event], *, whole: bool) -> None:
         self._seen_fields.add("details")
@@ -398,6 +429,8 @@ class Assembler:
             message.reasoning_details = message.signed_blocks = None
         if "details" in seen:
             message.reasoning_details = None
+        if "opaque" in seen:
+            message.opaque_fields = None
         if "refusal" in seen:
             message.refusal = None
         if "calls" in seen:
@@ -514,7 +547,7 @@ class Assembler:
                 stopped_by=self._stopped_by if reason == "stop" else None,
             )
         )
-        self.ended = True
+        self.ended = self._stopped = True
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """End with a fault whose status is 200: the response's head had announced a success."""
@@ -526,7 +559,7 @@ class Assembler:
             self._add_text(self._audio.take_rest(), out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
-        self.ended = True
+        self.ended = self._stopped = True
 
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         """End the reply with its body. Rule 8: with a finish reason it is a success, without one a fault.

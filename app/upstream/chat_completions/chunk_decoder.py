@@ -5,7 +5,6 @@ content parts, an object for arguments, a call without `function`, NaN, invalid 
 again by the lenient one.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,7 +14,7 @@ import msgspec
 from typing_extensions import override
 
 from app.chat.events import ReasoningDelta, TextDelta
-from app.upstream.chat_completions.lenient_chunk import decode_leniently, find_object, join_surrogates
+from app.upstream.chat_completions.lenient_chunk import decode_leniently, find_object
 from app.upstream.reply.chunk import (
     MAX_NESTING,
     Chunk,
@@ -25,10 +24,9 @@ from app.upstream.reply.chunk import (
     get_text,
     is_too_deep,
 )
+from app.upstream.reply.odd_json import join_surrogates, load
 from app.upstream.reply.usual_decoder import PROBE, STRING, UsualDecoder
 
-_MAX_DIGITS = 4000
-"""An integer with more digits is read as 0: Python refuses it, and it takes quadratic time."""
 _EMPTY_TEXTS = ("", "[DONE]")
 _CHANGES = re.compile(
     rb'"(?:content|reasoning_content|arguments)"\s*:\s*'
@@ -52,7 +50,7 @@ def decode(data: bytes) -> Chunk | None:
     try:
         chunk = _strict(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        value = _load(data)
+        value = load(data)
         if isinstance(value, str) and value.strip() not in _EMPTY_TEXTS:
             return Chunk(whole={"message": join_surrogates(value)})
         read = decode_leniently(value)
@@ -69,15 +67,7 @@ def _decode_object(data: bytes) -> dict[str, Any] | None:
     try:
         return _decode_any(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return find_object(_load(data))
-
-
-def _load(data: bytes) -> Any:
-    return json.loads(data.decode("utf-8", "replace"), parse_int=_integer)
-
-
-def _integer(digits: str) -> int:
-    return int(digits) if len(digits) <= _MAX_DIGITS else 0
+        return find_object(load(data))
 
 
 class ChunkDecoder(UsualDecoder[Chunk | None, ChunkText]):

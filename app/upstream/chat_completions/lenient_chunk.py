@@ -16,6 +16,7 @@ from app.upstream.reply.chunk import (
     ToolCallFragment,
     is_too_deep,
 )
+from app.upstream.reply.odd_json import clean, join_surrogates
 
 _THOUGHT_TYPES = ("thinking", "reasoning", "redacted_thinking")
 _CALL_TYPES = ("tool_use", "tool_call", "function_call", "function")
@@ -23,11 +24,10 @@ _ARGUMENT_KEYS = ("arguments", "input", "parameters", "args")
 _TEXT_TYPES = ("text", "output_text", "input_text")
 _TOOL_ROLES = ("tool", "function")
 _REASONING_FIELDS = ("reasoning_content", "reasoning", "reasoning_text")
+_OPAQUE_FIELDS = ("reasoning_opaque", "cot_id")
 _CHOICE_FIELDS = frozenset({"index", "delta", "message", "messages", "text", "finish_reason"})
 _CALL_FIELDS = frozenset({"index", "id", "function", "name", "custom", "call_id"})
 _TYPE_NAMES = {str: "a string", list: "a list", dict: "an object", bool: "true or false", int: "a number"}
-_MAX_INTEGER = 2**64 - 1
-"""The largest integer that can be written again as an integer outside of text."""
 
 
 def decode_leniently(value: Any) -> Chunk | None:
@@ -39,12 +39,12 @@ def decode_leniently(value: Any) -> Chunk | None:
     return Chunk(
         choices=None if choices is None else [_parse_choice(item) for item in choices if isinstance(item, dict)],
         usage=_to_mapping(value.get("usage")),
-        error=_clean(value.get("error")),
+        error=clean(value.get("error")),
         x_groq=_to_mapping(value.get("x_groq")),
         base_resp=_to_mapping(value.get("base_resp")),
         object=value.get("object") if isinstance(value.get("object"), str) else None,
-        citations=_clean(value.get("citations")),
-        search_results=_clean(value.get("search_results")),
+        citations=clean(value.get("citations")),
+        search_results=clean(value.get("search_results")),
     )
 
 
@@ -71,11 +71,11 @@ def _parse_choice(value: dict[str, Any]) -> ChunkChoice:
         message=_parse_delta(message),
         text=_find_text(value.get("text")),
         finish_reason=_find_word(value.get("finish_reason")) or _find_word(value.get("finishReason")),
-        native_finish_reason=_clean(value.get("native_finish_reason")),
+        native_finish_reason=clean(value.get("native_finish_reason")),
         usage=_to_mapping(value.get("usage")),
-        error=_clean(value.get("error")) or _find_error(delta) or _find_error(message),
-        stop_reason=_clean(value.get("stop_reason")),
-        matched_stop=_clean(value.get("matched_stop")),
+        error=clean(value.get("error")) or _find_error(delta) or _find_error(message),
+        stop_reason=clean(value.get("stop_reason")),
+        matched_stop=clean(value.get("matched_stop")),
     )
 
 
@@ -96,7 +96,7 @@ def _find_word(reason: Any) -> str | None:
 
 
 def _find_error(delta: Any) -> Any:
-    return _clean(delta.get("error")) if isinstance(delta, dict) else None
+    return clean(delta.get("error")) if isinstance(delta, dict) else None
 
 
 def _find_answer(messages: Any) -> Any:
@@ -130,8 +130,9 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
     reasoning["reasoning_content"] = reasoning["reasoning_content"] or parts.thought or None
     if not any(reasoning.values()):
         reasoning["reasoning_content"] = _find_late_thought(value, details, blocks)
-    signed = [_clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
+    signed = [clean(part) for part in (*blocks, *parts.thoughts) if _is_signed(part)]
     calls = _find_calls(value.get("tool_calls"), unread) or parts.calls
+    opaque = _find_opaque_fields(value)
     role = value.get("role")
     is_tool_result = isinstance(role, str) and role.lower() in _TOOL_ROLES
     return ChunkDelta(
@@ -144,15 +145,27 @@ def _parse_delta(value: Any) -> ChunkDelta | None:
         function_call=_parse_function(value.get("function_call"), {}, unread),
         refusal=_find_value_text(value.get("refusal") or None),
         audio=_to_mapping(value.get("audio")),
-        annotations=[_clean(item) for item in _to_list(value.get("annotations"), "annotations", unread)] or None,
-        images=[_clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
-        extra_content=_clean(value.get("extra_content")),
+        annotations=[clean(item) for item in _to_list(value.get("annotations"), "annotations", unread)] or None,
+        images=[clean(item) for item in _to_list(value.get("images"), "images", unread)] + parts.pictures or None,
+        extra_content=clean(value.get("extra_content")),
         tool_call_id=_parse_id(value.get("tool_call_id")),
-        is_odd=is_tool_result or bool(signed) or bool(unread),
+        is_odd=is_tool_result or bool(signed) or bool(unread) or bool(opaque),
         is_tool_result=is_tool_result,
         signed_blocks=signed or None,
+        opaque_fields=opaque or None,
         unread=unread or None,
     )
+
+
+def _find_opaque_fields(delta: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields that the server wants back as they are: those that only it can read, and a list of reasoning,
+    whose items may be signed (SAP)."""
+    fields: dict[str, Any] = {name: clean(delta[name]) for name in _OPAQUE_FIELDS if isinstance(delta.get(name), str)}
+    for name in _REASONING_FIELDS:
+        items = delta.get(name)
+        if isinstance(items, list) and items and all(isinstance(item, dict) for item in items):
+            fields[name] = clean(items)
+    return {name: value for name, value in fields.items() if value}
 
 
 def _find_calls(value: Any, unread: list[str]) -> list[Any]:
@@ -189,7 +202,7 @@ class _Parts:
         self.thoughts: list[Any] = []
         self.calls: list[Any] = []
         if isinstance(content, list):
-            if any(_is_part(item) for item in content):
+            if any(_is_part(item) or _has_type(item) for item in content):
                 for item in content:
                     self._add(item, unread)
             elif any(item is not None for item in content):
@@ -206,7 +219,7 @@ class _Parts:
             self.thought += _find_part_thought(part)
             self.thoughts.append(part)
         elif "image_url" in part:
-            self.pictures.append(_clean(part))
+            self.pictures.append(clean(part))
         elif _is_call(part):
             self.calls.append({**part, "type": "function", "id": part.get("call_id") or part.get("id")})
         elif (text := _find_text(part)) is not None:
@@ -231,6 +244,11 @@ def _is_part(value: Any) -> bool:
     if value.get("type") in (*_THOUGHT_TYPES, *_TEXT_TYPES) or "image_url" in value or _is_call(value):
         return True
     return _find_text(value) is not None and (isinstance(value.get("type"), str) or len(value) == 1)
+
+
+def _has_type(item: Any) -> bool:
+    """Whether an item of a list is a part by its type, which may be an unknown one."""
+    return isinstance(item, dict) and isinstance(item.get("type"), str) and item["type"] != ""
 
 
 def _is_signed(part: Any) -> bool:
@@ -309,11 +327,6 @@ def _write_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def join_surrogates(text: str) -> str:
-    """Join escaped surrogate pairs to characters; half a pair becomes U+FFFD, because UTF-8 cannot encode it."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _parse_call(value: Any, unread: list[str]) -> ToolCallFragment | None:
     if not isinstance(value, dict):
         unread.append(f"a tool call that is {_name_type(value)}")
@@ -322,9 +335,9 @@ def _parse_call(value: Any, unread: list[str]) -> ToolCallFragment | None:
         index=_parse_index(value.get("index")),
         id=_parse_id(value.get("id")),
         function=_parse_function(value.get("function"), value, unread),
-        extra_content=_clean(value.get("extra_content")),
+        extra_content=clean(value.get("extra_content")),
         type=value.get("type") if isinstance(value.get("type"), str) else None,
-        custom=_clean(value.get("custom")),
+        custom=clean(value.get("custom")),
     )
 
 
@@ -365,24 +378,12 @@ def _parse_index(value: Any) -> int | None:
 
 
 def _to_mapping(value: Any) -> dict[str, Any] | None:
-    return _clean(value) if isinstance(value, dict) else None
+    return clean(value) if isinstance(value, dict) else None
 
 
 def _clean_detail(value: Any) -> Any:
     """Clean an item of `reasoning_details`. Its text keeps half surrogate pairs: SurrogateJoiner joins them later."""
     if not isinstance(value, dict):
-        return _clean(value)
+        return clean(value)
     text = {key: value[key] for key in ("text", "summary") if isinstance(value.get(key), str)}
-    return {**_clean(value), **text}
-
-
-def _clean(value: Any) -> Any:
-    """Replace in any JSON value what cannot be encoded: half surrogate pairs (UTF-8), and integers beyond 64 bits, of
-    which the digits are kept as a text."""
-    if isinstance(value, str):
-        return value if value.isascii() else join_surrogates(value)
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
-    return str(value) if isinstance(value, int) and not -(2**63) <= value <= _MAX_INTEGER else value
+    return {**clean(value), **text}

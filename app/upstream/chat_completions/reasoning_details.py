@@ -17,6 +17,49 @@ def get_details_text(details: list[Any]) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
+_LEAST_REPEATED = 3
+"""A shorter text may begin the next fragment by chance."""
+
+
+class _KnownText:
+    """The text of an item so far, in pieces."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def take_new(self, text: str) -> str:
+        """Return what is new in the text of the next fragment, which may have all of the text so far."""
+        is_longer = len(text) > self.size >= _LEAST_REPEATED
+        if is_longer and text.startswith(known := "".join(self.pieces)):
+            self.pieces, self.size = [text], len(text)
+            return text[len(known) :]
+        self.pieces.append(text)
+        self.size += len(text)
+        return text
+
+
+class RepeatedTexts:
+    """Finds the fragments of one item that have all of its text so far (ZHangZHengEric/Sage#256)."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, int], _KnownText] = {}
+        """Of the items with an id and an index."""
+
+    def cut(self, details: list[Any]) -> list[Any]:
+        """Return the fragments with what is new in each."""
+        return [self._cut_one(item) if isinstance(item, dict) else item for item in details]
+
+    def _cut_one(self, item: dict[str, Any]) -> dict[str, Any]:
+        id_, index = item.get("id"), item.get("index")
+        name = next((key for key in _TEXT_KEYS if isinstance(item.get(key), str)), None)
+        if name is None or not isinstance(id_, str) or not id_ or type(index) is not int:
+            return item
+        return {**item, name: self._known.setdefault((name, id_, index), _KnownText()).take_new(item[name])}
+
+
 class _Item:
     """An item whose fragments may still come."""
 

@@ -33,6 +33,7 @@ from app.upstream.http.transport import (
     make_request_head,
 )
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
+from app.upstream.reply.odd_json import clean, load
 
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
@@ -215,7 +216,7 @@ class UpstreamClient:
         """
         try:
             data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", "/models", MAX_LIST_BYTES)
-            return await _parse(_parse_model_list, data, target, "a JSON list of models")
+            return await _parse(parse_model_list, data, target, "a JSON list of models")
         except UpstreamFailed as error:
             raise UpstreamFailed(
                 msgspec.structs.replace(error.fault, message=UNLISTED + error.fault.message)
@@ -359,9 +360,12 @@ def _is_text(body: bytes) -> bool:
     return text.lstrip().startswith(("{", "[", "<"))
 
 
-def _parse_model_list(data: bytes) -> list[dict[str, Any]]:
+def parse_model_list(data: bytes) -> list[dict[str, Any]]:
     """Parse a model list. Raises ValueError for invalid JSON and RecursionError where it is nested too deeply."""
-    body = msgspec.json.decode(data)
+    try:
+        body = msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        body = clean(load(data))
     rows = body.get("data") if isinstance(body, dict) else None
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 

@@ -28,6 +28,7 @@ from app.upstream.messages.decoder import decode, decode_kept
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
+from app.upstream.reply.odd_json import clean
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -136,7 +137,11 @@ class MessageAssembler:
             elif type(item) is ErrorEvent:
                 self._on_error(faults.from_body(item.data, None), out)
             elif type(item) is MalformedData:
-                self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
+                if faults.is_skippable(item.data, item.reason):
+                    self._cacheable = False
+                    self._warn(faults.describe_skipped(item.data))
+                else:
+                    self._on_error(faults.make_protocol_fault(item.data, item.reason), out)
         return out
 
     def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
@@ -164,7 +169,7 @@ class MessageAssembler:
         if self._run_kind == "text_delta":
             self._add_text(block, text, out, ragged=False)
         elif self._run_kind == "input_json_delta":
-            self._add_input(block, text, out)
+            self._add_input(block, text, out, ragged=False)
         else:
             self._add_thinking(block, text, out, ragged=False)
 
@@ -332,7 +337,7 @@ class MessageAssembler:
             case "thinking_delta" if block.type == "thinking":
                 self._add_thinking(block, delta.get("thinking"), out, ragged=ragged)
             case "input_json_delta":
-                self._add_input(block, delta.get("partial_json"), out)
+                self._add_input(block, delta.get("partial_json"), out, ragged=ragged)
             case "signature_delta" if block.type == "thinking":
                 signature = delta.get("signature")
                 block.signature += signature if isinstance(signature, str) else ""
@@ -383,8 +388,12 @@ class MessageAssembler:
             out,
         )
 
-    def _add_input(self, block: _Block, text: Any, out: list[Event]) -> None:
-        if not isinstance(text, str) or not text:
+    def _add_input(self, block: _Block, text: Any, out: list[Event], *, ragged: bool) -> None:
+        if not isinstance(text, str):
+            return
+        if ragged or block.half:
+            text, block.half = split_half(block.half + text)
+        if not text:
             return
         block.parts.append(text)
         if block.call >= 0 and not self._calls.extend(block.call, text, out):
@@ -400,6 +409,8 @@ class MessageAssembler:
         if block is None:
             return
         half, block.half = block.half, ""
+        if half and block.type not in ("text", "thinking"):
+            self._add_input(block, "\ufffd", out, ragged=False)
         match block.type:
             case "text":
                 if half:
@@ -421,7 +432,7 @@ class MessageAssembler:
         given = block.item.get("input")
         if given and not block.parts:
             text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
-            self._add_input(block, text, out)
+            self._add_input(block, text, out, ragged=False)
 
     def _add_opaque(self, item: dict[str, Any], out: list[Event]) -> None:
         """Add what must come back before the next message. At the end of the reply it belongs to the last one."""
@@ -443,9 +454,10 @@ class MessageAssembler:
         if text:
             self._calls.seal_last_call(text, out)
 
-    def _close_thoughts(self, out: list[Event]) -> None:
+    def _close_thoughts(self, out: list[Event], index: int = NEXT_MESSAGE) -> None:
         """Add the signatures of thinking blocks to their message, each with the text that it signs where that does not
-        follow from the message: for one of several blocks, and for one without text."""
+        follow from the message: for one of several blocks, and for one without text. Those without any text belong
+        to the message of `index`."""
         thoughts, self._thoughts = self._thoughts, []
         if thoughts and self._opaque:
             self._place_opaque(NEXT_MESSAGE, out)
@@ -458,7 +470,7 @@ class MessageAssembler:
             text = "".join(block.parts)
             items.append(item if len(thoughts) == 1 and text and has_text else {**item, "text": text})
         if items:
-            out.append(Extra({"reasoning_details": items}, -1 if has_text else NEXT_MESSAGE))
+            out.append(Extra({"reasoning_details": items}, -1 if has_text else index))
 
     # The end.
 
@@ -477,7 +489,7 @@ class MessageAssembler:
     def _finish(self, out: list[Event]) -> None:
         for index in sorted(self._blocks):
             self._stop_block(self._blocks.pop(index), out)
-        self._close_thoughts(out)
+        self._close_thoughts(out, -1)
         self._place_opaque(-1, out)
         self._calls.close(out)
         if self._calls.nameless:
@@ -617,7 +629,7 @@ def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:
     for key, value in delta.items():
         if key != "type":
             before = item.get(key)
-            item[key] = before + value if isinstance(before, str) and isinstance(value, str) else value
+            item[key] = clean(before + value if isinstance(before, str) and isinstance(value, str) else value)
     block.item = item
 
 

@@ -3,7 +3,6 @@
 Nearly all of them are deltas like an earlier one, which become a `RepeatedEvent`. Every other object becomes a dict.
 """
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,10 +12,12 @@ from typing_extensions import override
 
 from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.surrogates import write_line
+from app.upstream.reply.odd_json import clean, load
+from app.upstream.reply.surrogates import write_line, write_odd
 from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEventDecoder
 
 TEXT_OF_DELTA = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}
+_GROWING_TEXTS = {"text": "text", "thinking": "thinking", **TEXT_OF_DELTA}
 _CHANGES = re.compile(
     rb'"(?:text|thinking|partial_json)"\s*:\s*' + STRING % b"text" + rb"|\}(?P<spaces> *)(?=\}\Z)", re.DOTALL
 )
@@ -49,14 +50,30 @@ def decode_object(data: bytes) -> dict[str, Any]:
     try:
         return _decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        value = json.loads(data)
+        value = load(data)
     if not isinstance(value, dict):
         raise ValueError("not an object")
-    return RaggedObject(value)
+    return RaggedObject(_clean(value))
+
+
+def _clean(value: dict[str, Any]) -> dict[str, Any]:
+    """Clean an event but for a text that the next delta may complete."""
+    cleaned = clean(value)
+    for holder in ("delta", "content_block"):
+        part = value.get(holder)
+        if isinstance(part, dict):
+            name = _GROWING_TEXTS.get(str(part.get("type")), "")
+            if isinstance(part.get(name), str):
+                cleaned[holder][name] = part[name]
+    return cleaned  # type: ignore[no-any-return]  # an object stays one
 
 
 def decode_kept(data: bytes) -> KeptObject:
     """Decode one object and keep its text. Raises ValueError as `decode` does."""
-    kept = KeptObject(decode(data))
-    kept.text = write_line(data)
+    value = decode(data)
+    kept = KeptObject(value)
+    if isinstance(value, RaggedObject):
+        kept.text = write_odd(data, is_delta=isinstance(value.get("delta"), dict))
+    else:
+        kept.text = write_line(data)
     return kept

@@ -74,12 +74,17 @@ class ChunkDelta(Struct, gc=False):
     tool_call_id: str | None = None
     text: None = None
     error: None = None
+    reasoning_opaque: None = None
+    """GitHub Copilot's, like the next one: text that only the server can read, and wants back."""
+    cot_id: None = None
     is_odd: bool = False
     """Whether the lenient decoder found any of the following."""
     is_tool_result: bool = False
     """It is not the assistant's: a tool that the server ran itself has answered."""
     signed_blocks: list[Any] | None = None
     """Parts of reasoning with a signature or encrypted data, as the server wrote them."""
+    opaque_fields: dict[str, Any] | None = None
+    """Fields of the message that the server wants back as it sent them."""
     unread: list[str] | None = None
     """What could not be read, in words."""
 

@@ -125,7 +125,7 @@ class ErrorEvent:
 
 
 class MalformedData:
-    """Bytes that are not valid in any framing; what follows them cannot be trusted."""
+    """Bytes that are not valid in any framing."""
 
     __slots__ = ("data", "reason")
 
@@ -320,16 +320,17 @@ class EventReader(Generic[T]):
             self._decode_each(parts, out)
 
     def _decode_each(self, parts: list[bytes], out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
-        """Decode lines one by one that are not JSON together: several events without blank lines, or malformed data."""
+        """Decode lines one by one that are not JSON together: several events without blank lines, lines that a relay
+        has framed twice, or malformed data."""
         for part in parts:
-            if part.strip().startswith(b"[DONE]"):
+            value = _remove_inner_frame(part)
+            if value.startswith(b"[DONE]"):
                 out.append(DONE)
-            elif part.strip():
+            elif value:
                 try:
-                    out.append(self._decode(part))
+                    out.append(self._decode(value))
                 except ValueError:
-                    out.append(MalformedData(part[:500]))
-                    return
+                    out.append(MalformedData(value[:500]))
 
     def _feed_other_line(self, line: bytes, out: "list[T | StreamDone | ErrorEvent | MalformedData]") -> None:
         name, _, value = line.partition(b":")
@@ -384,3 +385,12 @@ class EventReader(Generic[T]):
         except ValueError:
             return True
         return False
+
+
+def _remove_inner_frame(value: bytes) -> bytes:
+    """Return the data of a line that was framed twice (`data: data: …`, openclaw/openclaw#96497). A comment or another
+    field that stands in the data has none."""
+    value = value.strip()
+    while value.startswith(b"data:"):
+        value = value[5:].strip()
+    return b"" if value.startswith((b":", b"event:", b"id:", b"retry:")) else value

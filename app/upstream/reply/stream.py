@@ -224,7 +224,6 @@ class UpstreamStream:
                 self._active = True
             last = type(events[-1]) if events else None
             if last is Failed:
-                self._event_count -= 1  # the server's error is no part of the reply
                 events = self._annotate_failure(events)
         except Exception as error:
             self._end()
@@ -233,6 +232,7 @@ class UpstreamStream:
             self._give_crash(receiver, error)
             return
         if assembler.ended:
+            self._event_count -= 1  # the end is no part of the reply
             self._end()
             self._body.release()
             self._take_observer().on_finished()

@@ -1,12 +1,11 @@
 """Join surrogate pairs whose halves arrive in two chunks. No half may remain: UTF-8 cannot encode it."""
 
 import json
-import re
 from collections.abc import Callable
 from typing import TypeAlias
 
-from app.upstream.chat_completions.lenient_chunk import join_surrogates
 from app.upstream.reply.chunk import ChunkDelta, FunctionFragment, ToolCallFragment
+from app.upstream.reply.odd_json import clean, join_surrogates, load
 
 LONE = "\ufffd"
 TextLocation: TypeAlias = tuple[str | int | None, int]
@@ -74,10 +73,13 @@ def split_half(text: str) -> tuple[str, str]:
 
 
 def write_line(data: bytes) -> str:
-    """Return JSON as one line that UTF-8 can encode."""
-    text = data.decode("utf-8", "replace").strip()
-    if "\n" not in text and "\r" not in text:
-        return text
-    value = json.loads(text)
-    line = json.dumps(value, ensure_ascii=False)
-    return json.dumps(value) if re.search("[\ud800-\udfff]", line) else line
+    """Return JSON that was decoded strictly as one line."""
+    text = data.decode().strip()
+    return text if "\n" not in text and "\r" not in text else json.dumps(json.loads(text), ensure_ascii=False)
+
+
+def write_odd(data: bytes, *, is_delta: bool) -> str:
+    """Return JSON that a strict decoder refused as one line that it takes. In a delta, halves of surrogate pairs stay,
+    escaped: a client can join them with those of the next delta."""
+    value = load(data)
+    return json.dumps(value) if is_delta else json.dumps(clean(value), ensure_ascii=False)

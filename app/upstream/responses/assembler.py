@@ -66,6 +66,8 @@ _THOUGHTS = {
 }
 """The events of reasoning without `.delta` and `.done`, with the field of the item that has the same text."""
 _TEXTS = {"response.output_text": "text", "response.refusal": "refusal"}
+_OBJECT_BEGINNINGS = frozenset('{["n') | {""}
+"""The characters with which arguments begin that are an object, also one in a list or a string, or `null`."""
 _IN_BACKGROUND = "the server answers in the background: `background` of the request must be false"
 _NOT_A_REPLY = "not_a_reply"
 _TOO_MANY_CALLS = f"the model server's reply has more than {MAX_CALLS} tool calls"
@@ -114,6 +116,8 @@ class ResponsesAssembler:
         self._halves: dict[tuple[int, PartKey], str] = {}
         """First halves of surrogate pairs, by item and text."""
         self._warnings: list[str] = []
+        self._held_details: list[dict[str, Any]] = []
+        """The details that stand before the next message."""
 
     def check_progress(self) -> bool:
         """Whether tool calls grew since the last call of this method, even if no event was emitted for them."""
@@ -149,7 +153,10 @@ class ResponsesAssembler:
         elif type(item) is ErrorEvent:
             self._feed_error(item, out)
         elif type(item) is MalformedData:
-            self._fail(faults.make_protocol_fault(item.data, item.reason), out)
+            if faults.is_skippable(item.data, item.reason):
+                self._warnings.append(faults.describe_skipped(item.data))
+            else:
+                self._fail(faults.make_protocol_fault(item.data, item.reason), out)
         elif type(item) is StreamDone:
             self._fail(self._make_incomplete_fault(_INCOMPLETE if self._slots else _NOTHING), out)
         if self._calls.too_many and not self.ended:
@@ -182,6 +189,10 @@ class ResponsesAssembler:
             self._fail(faults.from_object(event.whole, None), out)
         elif name.startswith("response."):
             self.started = True
+            if event.unread:
+                text = f"the model server's event {name} has a field {event.unread!r} that is not an object"
+                self._fail(faults.make_fault("upstream_protocol", text), out)
+                return
             self._feed_response_event(name, event, out)
 
     def _extend_run(self, text: str, out: list[Event]) -> bool:
@@ -200,7 +211,7 @@ class ResponsesAssembler:
 
     def _begin_run(self, slot: Slot, key: PartKey) -> None:
         """Let `_extend_run` take the next deltas of a text, if they only need to be added to it."""
-        if slot.call >= 0 if key[0] == "arguments" else slot is self._open:
+        if slot.call >= 0 and not slot.holds if key[0] == "arguments" else slot is self._open:
             self._run, self._run_kind, self._run_call = slot.texts.get(key), key[0], slot.call
 
     def _feed_error(self, item: ErrorEvent, out: list[Event]) -> None:
@@ -273,7 +284,7 @@ class ResponsesAssembler:
             self._add_arguments(slot, self._join(slot, event, "arguments"), out)
             self._begin_run(slot, key)
         else:
-            self._add_arguments(slot, self._take_rest(slot, key, event.arguments or ""), out)
+            self._add_final_arguments(slot, event.arguments or "", out)
 
     # Slots.
 
@@ -306,6 +317,8 @@ class ResponsesAssembler:
         return slot
 
     def _open_call(self, slot: Slot, item: dict[str, Any], out: list[Event]) -> None:
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         slot.call = self._call_count
         self._call_count += 1
         self._open = None
@@ -313,7 +326,8 @@ class ResponsesAssembler:
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
         self._call_ids.add(id_)
-        function = FunctionFragment(name=get_text(item, "name"), arguments=slot.get_text(("arguments", 0)))
+        arguments = "" if slot.holds else slot.get_text(("arguments", 0))
+        function = FunctionFragment(name=get_text(item, "name"), arguments=arguments)
         fragment = ToolCallFragment(slot.call, unique, function, slot.emitted_fields)
         self._calls.feed([fragment], out)
 
@@ -353,6 +367,8 @@ class ResponsesAssembler:
         a part of the same message, behind a blank line. White space alone begins nothing."""
         if text.isspace():
             return text
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         before, self._open = self._open, slot
         if before is not None and before.kind == "message" and self._open_refusal is refusal:
             if before is not slot:
@@ -373,6 +389,8 @@ class ResponsesAssembler:
         if not text or slot.thought != key[0]:
             return
         self._calls.seal_last_call(text, out)
+        if self._held_details:
+            self._place_details(NEXT_MESSAGE, out)
         if key not in slot.texts and (slot.texts or (self._open is not slot and self._is_thought_open())):
             out.append(ReasoningDelta(f"\n\n{text}"))
         else:
@@ -388,6 +406,26 @@ class ResponsesAssembler:
         if not text:
             return
         slot.texts.setdefault(("arguments", 0), []).append(text)
+        if slot.holds:
+            text = slot.get_text(("arguments", 0))
+            if text.lstrip()[:1] not in _OBJECT_BEGINNINGS:
+                return
+            slot.holds = False
+        self._pass_arguments(slot, text, out)
+
+    def _add_final_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
+        """Take the arguments at the end of a call. They count before deltas that were held."""
+        if slot.holds and text:
+            slot.texts.pop(("arguments", 0), None)
+        self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), text), out)
+
+    def _release_arguments(self, slot: Slot, out: list[Event]) -> None:
+        """Pass on arguments that were held, because no others come."""
+        if slot.holds and slot.kind in CALLS and (text := slot.get_text(("arguments", 0))):
+            slot.holds = False
+            self._pass_arguments(slot, text, out)
+
+    def _pass_arguments(self, slot: Slot, text: str, out: list[Event]) -> None:
         if slot.call >= 0 and not self._calls.extend(slot.call, text, out):
             self._calls.feed([ToolCallFragment(slot.call, function=FunctionFragment(arguments=text))], out)
 
@@ -439,7 +477,8 @@ class ResponsesAssembler:
         if slot.emitted_fields != slot.make_extra_content():
             slot.emitted_fields = slot.make_extra_content()
             self._calls.feed([ToolCallFragment(slot.call, extra_content=slot.emitted_fields)], out)
-        self._add_arguments(slot, self._take_rest(slot, ("arguments", 0), read_arguments(item)), out)
+        self._add_final_arguments(slot, read_arguments(item), out)
+        self._release_arguments(slot, out)
         self._calls.seal_last_call(".", out)
 
     def _add_item(self, item: dict[str, Any], out: list[Event]) -> None:
@@ -447,13 +486,19 @@ class ResponsesAssembler:
         self._add_detail(make_item_detail(item), out)
         picture = read_picture(item)
         if picture is not None:
+            self._place_details(NEXT_MESSAGE, out)
             out.append(picture)
 
     def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
         """Emit a detail that has no message of its own, as a field of the next one."""
         self._calls.seal_last_call(".", out)
         self._open = None
-        out.append(Extra({"reasoning_details": [detail]}, NEXT_MESSAGE))
+        self._held_details.append(detail)
+
+    def _place_details(self, index: int, out: list[Event]) -> None:
+        """Emit the details that stand before the next message; at the end of the reply, they belong to the last one."""
+        details, self._held_details = self._held_details, []
+        out.append(Extra({"reasoning_details": details}, index))
 
     # Ends.
 
@@ -514,6 +559,9 @@ class ResponsesAssembler:
 
     def _finish(self, reason: FinishReason, native: str | None, out: list[Event]) -> None:
         self._flush_halves(out)
+        self._release_all(out)
+        if self._held_details:
+            self._place_details(-1, out)
         self._calls.close(out)
         if self._calls.nameless:
             self._warnings.append("a tool call of the model server's reply has no name: its arguments became text")
@@ -521,6 +569,10 @@ class ResponsesAssembler:
             reason = "tool_calls"
         out.append(Finish(reason, self.read_usage(), native, tuple(self._warnings), cacheable=not self._warnings))
         self.ended = True
+
+    def _release_all(self, out: list[Event]) -> None:
+        for slot in self._slots:
+            self._release_arguments(slot, out)
 
     def _flush_halves(self, out: list[Event]) -> None:
         """Replace halves of surrogate pairs whose other half never came."""
@@ -534,6 +586,9 @@ class ResponsesAssembler:
         if self.ended:
             return
         self._flush_halves(out)
+        self._release_all(out)
+        if self._held_details:
+            self._place_details(-1, out)
         self._calls.flush(out)
         out.append(Failed(msgspec.structs.replace(fault, status=200)))
         self.ended = True
@@ -584,8 +639,8 @@ class PassingAssembler(ResponsesAssembler):
     def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
         event, place = kept.event, len(out)
         super()._feed_item(event, out)
-        has_brought = len(out) > place
-        failed = has_brought and type(out[-1]) is Failed
+        has_brought = len(out) > place or bool(self._held_details)
+        failed = len(out) > place and type(out[-1]) is Failed
         name = (event.type or "response") if event is not None else ""
         if not failed and (name == self._known_name or _NAME.fullmatch(name)):
             self._known_name = name

@@ -132,8 +132,16 @@ class _Writer:
         if group.role == "assistant":
             self._add_turn(group)
             return
-        self._thoughts = []  # reasoning with nothing after it
+        self._place_last_thoughts()
         self._items.append(write_message(group.role, self._write_content(group.texts)))
+
+    def _place_last_thoughts(self) -> None:
+        """Put encrypted reasoning behind the last text of a turn before that text: servers refuse reasoning that
+        no item of theirs follows. Any other is left out."""
+        thoughts = [thought for thought in self._take_thoughts() if "encrypted_content" in thought]
+        last = self._items[-1] if self._items else {}
+        if thoughts and last.get("type") == "message" and last.get("role") == "assistant":
+            self._items[-1:] = [*thoughts, last]
 
     def _add_turn(self, group: MessageGroup) -> None:
         texts: list[Json] = []

@@ -4,7 +4,6 @@ Nearly all events are deltas like an earlier one, which become a `RepeatedEvent`
 number as text, invalid UTF-8, half a surrogate pair) is read leniently.
 """
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +12,19 @@ import msgspec
 from typing_extensions import override
 
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
-from app.upstream.reply.surrogates import write_line
+from app.upstream.reply.odd_json import clean, join_surrogates, load
+from app.upstream.reply.surrogates import write_line, write_odd
 from app.upstream.reply.usual_decoder import PROBE, STRING, RepeatedEvent, RepeatedEventDecoder
 from app.upstream.responses.event import KeptEvent, ResponseEvent
 
 _TEXTS = ("type", "delta", "text", "refusal", "arguments", "input", "item_id")
 _NUMBERS = ("output_index", "content_index", "summary_index")
 _OBJECTS = ("item", "response", "annotation")
+_NEEDED = {
+    "item": frozenset(("response.output_item.added", "response.output_item.done")),
+    "response": frozenset(f"response.{word}" for word in ("completed", "incomplete", "failed", "cancelled")),
+}
+"""The events that say nothing without an object."""
 
 _EVENT = b"event:"
 _DELTAS = frozenset(
@@ -72,7 +77,10 @@ class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
 
 def decode_kept(data: bytes) -> KeptEvent:
     """Decode an event and keep its text, as one line. Raises ValueError as `decode` does."""
-    return KeptEvent(decode(data), write_line(data))
+    event = decode(data)
+    if event is None or event.is_odd:
+        return KeptEvent(event, write_odd(data, is_delta=event is not None and event.delta is not None))
+    return KeptEvent(event, write_line(data))
 
 
 def decode(data: bytes) -> ResponseEvent | None:
@@ -92,35 +100,22 @@ def decode(data: bytes) -> ResponseEvent | None:
 
 
 def _decode_leniently(data: bytes) -> ResponseEvent | None:
-    value = json.loads(data.decode("utf-8", "replace"))
+    value = load(data)
     if not isinstance(value, dict):
         return None
-    event = ResponseEvent(ragged=b"\\ud" in data.lower())
+    event = ResponseEvent(is_odd=True, ragged=b"\\ud" in data.lower())
     for name in _TEXTS:
         if isinstance(text := value.get(name), str):
-            setattr(event, name, text if name == "delta" else join_halves(text))
+            setattr(event, name, text if name == "delta" else join_surrogates(text))
     for name in _NUMBERS:
         number = value.get(name)
         if isinstance(number, int) or (isinstance(number, float) and number.is_integer()):
             setattr(event, name, int(number))
     for name in _OBJECTS:
         if isinstance(item := value.get(name), dict):
-            setattr(event, name, _clean(item))
+            setattr(event, name, clean(item))
+        elif item is not None and event.type in _NEEDED.get(name, ()):
+            event.unread = name
     if not event.type or event.type == "error":
-        event.whole = _clean(value)
+        event.whole = clean(value)
     return event
-
-
-def join_halves(text: str) -> str:
-    """Join halves of surrogate pairs to characters; one half alone becomes U+FFFD, because UTF-8 cannot encode it."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, str):
-        return join_halves(value)
-    if isinstance(value, dict):
-        return {join_halves(name): _clean(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_clean(item) for item in value]
-    return value

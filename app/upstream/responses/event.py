@@ -28,6 +28,10 @@ class ResponseEvent(Struct, gc=False):
     """All of the object, if it has no type, or is an `error`."""
     ragged: bool = False
     """`delta` may begin or end with half a surrogate pair, whose other half is in a neighbouring event."""
+    is_odd: bool = False
+    """The strict decoder has refused it."""
+    unread: str = ""
+    """The name of a field without which the event says nothing, and which is no object."""
 
 
 class KeptEvent(Struct, gc=False):

@@ -24,6 +24,7 @@ class Slot:
         "call",
         "caller",
         "done",
+        "holds",
         "id",
         "index",
         "kind",
@@ -51,6 +52,9 @@ class Slot:
         self.emitted_fields: dict[str, Any] | None = None
         """The `extra_content` that was emitted last."""
         self.done = False
+        self.holds = True
+        """The arguments so far cannot begin an object, so that none of them were passed on: some servers send others in
+        deltas than at the end (encrypted ones)."""
 
     def get_text(self, key: PartKey) -> str:
         texts = self.texts.get(key)

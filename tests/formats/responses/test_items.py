@@ -155,6 +155,7 @@ def test_a_text_has_its_citations_once_there_is_text() -> None:
         ({"type": "provider.item", "item": {"type": "image_generation_call"}}, False),
         ({"type": "reasoning.text", "item": {"type": "web_search_call"}}, False),
         ({"type": "provider.item", "item": "web_search_call"}, False),
+        ({"type": "provider.item", "item": {"type": ["web_search_call"]}}, False),
         ("provider.item", False),
     ],
 )

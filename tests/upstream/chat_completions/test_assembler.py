@@ -321,3 +321,48 @@ def test_a_body_that_is_only_a_message_fails_with_that_message() -> None:
     assert isinstance(failed, Failed)
     assert "Welcome to the model server" in failed.fault.message
     assert "base_url" not in failed.fault.message
+
+
+LATE = b'{"choices":[{"delta":{"content":"no"}}],"error":{"message":"Provider returned error","code":502}}'
+USAGE = b'{"choices":[{"delta":{"content":"no"}}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}'
+
+
+@each_case("after", [[USAGE, b"[DONE]"], [USAGE], [USAGE, USAGE, b"[DONE]", CHUNK]])
+def test_behind_a_late_error_only_usage_is_read(after: list[bytes]) -> None:
+    read = events(CHUNK, STOP, LATE, *after)
+    (text, finish) = read
+    assert text == TextDelta("hi")
+    assert isinstance(finish, Finish)
+    assert finish.usage == {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+    assert "Provider returned error" in finish.warnings[0]
+    assert not finish.cacheable
+
+
+def test_behind_a_late_error_the_next_read_has_no_text() -> None:
+    assembler = Assembler("chat-1")
+    reader = EventReader(chunk_decoder.decode)
+    read = [
+        assembler.feed(reader.feed(b"data: %b\n\n" % one))
+        for one in (CHUNK, STOP, LATE, CHUNK, USAGE, b"[DONE]", CHUNK)
+    ]
+    assert [len(one) for one in read] == [1, 0, 0, 0, 0, 1, 0]
+
+
+def test_a_few_words_in_place_of_a_chunk_are_a_warning() -> None:
+    (_, finish) = events(CHUNK, b"keep-alive", STOP, b"[DONE]")
+    assert isinstance(finish, Finish)
+    assert "'keep-alive'" in finish.warnings[0]
+    assert not finish.cacheable
+    assert isinstance(events(CHUNK, b"internal error", STOP)[-1], Failed)
+
+
+def test_a_field_that_only_the_server_can_read_is_kept_once() -> None:
+    delta = b'{"choices":[{"delta":{"reasoning_text":"Hm","reasoning_opaque":"x","cot_id":"y"}}]}'
+    closing = b'{"choices":[{"message":{"content":"hi","reasoning_opaque":"x"},"finish_reason":"stop"}]}'
+    read = events(delta, CHUNK, closing, b"[DONE]")
+    kept = [event for event in read if isinstance(event, Extra)]
+    assert [(one["name"], one["value"]) for one in kept[0].fields["reasoning_details"]] == [
+        ("reasoning_opaque", "x"),
+        ("cot_id", "y"),
+    ]
+    assert len(kept) == 1

@@ -58,3 +58,21 @@ def test_a_refusal_in_parts_is_their_text(refusal: Any) -> None:
 def test_a_function_that_is_a_text_is_the_name() -> None:
     calls = delta(tool_calls=[{"id": "c", "function": "f", "arguments": {"a": 1}}]).tool_calls
     assert calls == [ToolCallFragment(id="c", function=FunctionFragment("f", '{"a": 1}'))]
+
+
+@each_case(
+    ("content", "text", "unread"),
+    [
+        ([{"type": "reference", "reference_ids": [0]}], "", ["a content part of type 'reference'"]),
+        ([{"type": "widget", "id": 3}, "a"], "a", ["a content part of type 'widget'"]),
+        ([{"type": ""}], '[{"type": ""}]', None),
+        ([{"type": ["a"]}], '[{"type": ["a"]}]', None),
+        ([{"city": "A"}], '[{"city": "A"}]', None),
+        ({"type": "widget", "id": 3}, '{"type": "widget", "id": 3}', None),
+    ],
+)
+def test_a_list_of_objects_with_a_type_is_parts_whatever_the_type(
+    content: Any, text: str, unread: list[str] | None
+) -> None:
+    found = delta(content=content)
+    assert (found.content or "", found.unread) == (text, unread)

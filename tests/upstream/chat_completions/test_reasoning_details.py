@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from app.chat.events import Extra
-from app.upstream.chat_completions.reasoning_details import ReasoningDetails
+from app.upstream.chat_completions.reasoning_details import ReasoningDetails, RepeatedTexts
 
 from tests.each_case import each_case
 from tests.linear_time import linear
@@ -194,3 +194,32 @@ def test_the_work_for_a_long_thought_is_linear() -> None:
 
     assert work(10)[0]["text"] == "aaaaab"
     assert linear(work, 5000)
+
+
+@each_case(
+    ("texts", "new"),
+    [
+        (["The", "The user", "The user said"], ["The", " user", " said"]),
+        (["The", " user", "The user said"], ["The", " user", " said"]),
+        (["ha", "haha"], ["ha", "haha"]),
+        (["The", "The"], ["The", "The"]),
+    ],
+)
+def test_a_fragment_with_all_of_the_text_so_far_adds_only_what_is_new(texts: list[str], new: list[str]) -> None:
+    repeated = RepeatedTexts()
+    assert [repeated.cut([text(one, id="r1")])[0]["text"] for one in texts] == new
+
+
+@each_case("item", [text("The user", index=None, id="r"), text("The user"), encrypted("AA", 0, id="r"), "x"])
+def test_a_fragment_without_id_and_index_is_new(item: Any) -> None:
+    repeated = RepeatedTexts()
+    assert [repeated.cut([item]), repeated.cut([item])] == [[item], [item]]
+
+
+def test_a_long_text_is_compared_in_linear_time() -> None:
+    def cut(size: int) -> None:
+        repeated = RepeatedTexts()
+        for _ in range(size):
+            repeated.cut([text("abcd", id="r1")])
+
+    assert linear(cut, 2000)

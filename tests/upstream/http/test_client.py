@@ -235,6 +235,14 @@ async def test_a_server_without_a_list_of_models_lists_none_or_says_so(reply: Re
         await client.aclose()
 
 
+async def test_a_list_of_models_with_odd_values_is_read() -> None:
+    body = b'{"data": [{"id": "a", "price": NaN}, 5, {"id": "\\ud83c"}]}'
+    async with ScriptedServer(Reply([body], headers={"content-length": str(len(body))})) as server:
+        client = UpstreamClient()
+        assert await client.models(target(server.url)) == [{"id": "a", "price": None}, {"id": "\ufffd"}]
+        await client.aclose()
+
+
 async def test_the_request_for_a_list_of_models_that_does_not_end_is_aborted_and_closed() -> None:
     async with ScriptedServer(Reply([b'{"data": ', asyncio.Event()])) as server:
         transport = PushTransport()

@@ -8,6 +8,7 @@ from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.upstream.messages import FORMAT
 
+from tests.each_case import each_case
 from tests.upstream.messages.replies import Json, block, read, start, stop, text, write_stream
 
 CALL = {"type": "tool_use", "id": "c", "name": "f", "input": {}}
@@ -188,6 +189,35 @@ def test_half_a_character_waits_for_its_other_half() -> None:
     assert get_texts(read(data)) == "\U0001f30d!"
 
 
+@each_case(
+    "pieces, arguments",
+    [
+        (['{"a": "\ud83c', '\udf0d"}'], '{"a": "\U0001f30d"}'),
+        (['{"a": "\ud83c', '"}'], '{"a": "\ufffd"}'),
+        (['{"a": "', "\ud83c"], '{"a": "\ufffd'),
+        (["\ud83c"], "\ufffd"),
+    ],
+)
+def test_half_a_character_in_the_input_of_a_call_is_joined_or_replaced(pieces: list[str], arguments: str) -> None:
+    deltas = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces)
+    events = read_all(start(), *block(0, {"type": "tool_use", "id": "t", "name": "f", "input": {}}, *deltas), *stop())
+    assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == arguments
+
+
+def test_half_a_character_in_a_whole_input_or_in_a_block_of_the_server_is_replaced() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": "\ud83c"}}
+    events = read_all(start(), *block(0, {"type": "compaction", "content": "\ud83c"}), *block(1, call), *stop())
+    assert "\\ufffd" in ascii(events)
+    assert "\\ud83c" not in ascii(events)
+
+
+def test_half_a_character_that_a_delta_adds_to_a_block_of_the_server_is_replaced() -> None:
+    delta = {"type": "text_delta", "text": "\ud83c"}
+    events = read_all(start(), *block(0, {"type": "mystery"}, delta), *stop())
+    assert "\\ufffd" in ascii(events)
+    assert "\\ud83c" not in ascii(events)
+
+
 @pytest.mark.parametrize("data", [b"<html><title>Sign in</title></html>", b'{"id": 1, "choices": []}', b""])
 def test_what_is_no_reply_is_a_fault(data: bytes) -> None:
     assert fault_of(read(data)).startswith("upstream_")
@@ -199,3 +229,10 @@ def test_no_event_makes_a_defect() -> None:
         for name in ("index", "content_block", "delta", "message", "usage", "error"):
             for kind in ("message_start", "content_block_start", "content_block_delta", "message_delta", "error"):
                 assert isinstance(read_all({"type": kind, name: value}, *stop())[-1], Finish | Failed)
+
+
+def test_a_few_words_in_place_of_an_event_are_a_warning() -> None:
+    stream = write_stream([start(), *text(0, "a")]) + b"data: ping\n\n" + write_stream(stop())
+    finish = finish_of(read(stream))
+    assert "'ping'" in finish.warnings[0] and not finish.cacheable
+    assert fault_of(read(stream.replace(b"ping", b"{"))) == "upstream_protocol"

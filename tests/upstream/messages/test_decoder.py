@@ -133,4 +133,9 @@ def test_what_is_no_object_or_too_deep_is_refused(data: bytes) -> None:
 def test_an_object_is_kept_as_one_line() -> None:
     kept = decode_kept(b'{"a":\n "\xc3\xa9"}')
     assert kept.text == '{"a": "é"}'
-    assert decode_kept(b'{"a":\n "\\ud83d"}').text.encode() == b'{"a": "\\ud83d"}'
+
+
+def test_half_a_character_stays_only_in_the_text_of_a_delta() -> None:
+    assert decode_kept(b'{"a":\n "\\ud83d"}').text == '{"a": "\ufffd"}'
+    event = b'{"delta": {"type": "text_delta", "text": "\\ud83d", "b": NaN}}'
+    assert decode_kept(event).text.encode() == event.replace(b"NaN", b"null")

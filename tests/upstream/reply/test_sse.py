@@ -9,6 +9,8 @@ from app.upstream.reply.sse import DONE, MAX_EVENT_BYTES, ErrorEvent, EventReade
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.each_case import each_case
+
 
 def read(*lines: str) -> list[Any]:
     reader = EventReader(msgspec.json.decode)
@@ -41,10 +43,23 @@ def test_data_of_an_error_is_one_error() -> None:
     assert found.data == b"no\nway"
 
 
-def test_a_line_that_is_no_json_ends_the_reading_of_its_event() -> None:
-    (found,) = read("data: {", 'data: {"b":2}', "")
+def test_a_line_that_is_no_json_is_malformed_and_the_next_one_is_read() -> None:
+    found, after = read("data: {", 'data: {"b":2}', "")
     assert isinstance(found, MalformedData)
-    assert found.data == b"{"
+    assert (found.data, after) == (b"{", {"b": 2})
+
+
+@each_case(
+    ("lines", "found"),
+    [
+        (['data: data: {"a": 1}', "", "data: data:data: [DONE]", ""], [{"a": 1}, DONE]),
+        (["data: : ping", "", 'data: {"a": 1}', ""], [{"a": 1}]),
+        (["data: event: message", "data: id: 5", "data: retry:1", 'data: data: {"a": 1}', ""], [{"a": 1}]),
+        (["data: data:", ""], []),
+    ],
+)
+def test_a_line_that_was_framed_twice_is_read(lines: list[str], found: list[Any]) -> None:
+    assert read(*lines) == found
 
 
 lines = st.sampled_from(

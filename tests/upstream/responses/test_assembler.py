@@ -236,6 +236,15 @@ def test_the_end_of_a_reply_has_a_reason(response: Json, reason: str, native: st
         ({"type": "response.failed", "response": {"error": {"code": "slow_down", "message": "Later."}}}, "overloaded"),
         (
             {"type": "response.failed", "response": {"error": {"code": "invalid_prompt", "message": "No."}}},
+            "invalid_request",
+        ),
+        (
+            {
+                "type": "response.failed",
+                "response": {
+                    "error": {"code": "invalid_prompt", "message": "It was flagged as potentially violating."}
+                },
+            },
             "content_filter",
         ),
         (

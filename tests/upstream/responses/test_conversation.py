@@ -54,9 +54,14 @@ def test_a_reasoning_item_stands_right_before_what_followed_it() -> None:
     assert kinds(written)[1:5] == ["rs_1", "function_call", "rs_2", "function_call"]
 
 
-def test_a_reasoning_item_with_nothing_after_it_is_not_sent() -> None:
+def test_a_reasoning_item_with_nothing_after_it_stands_before_the_text_of_its_turn() -> None:
     written = write(USER, answer(Text("a")), answer(Reasoning("t"), reasoning_details=[RS]), USER)
-    assert kinds(written) == ["message", "message", "message"]
+    assert kinds(written) == ["message", "rs_1", "message", "message"]
+
+
+def test_a_reasoning_item_of_a_turn_without_a_text_is_not_sent() -> None:
+    written = write(USER, answer(Reasoning("t"), reasoning_details=[RS]), USER)
+    assert kinds(written) == ["message", "message"]
 
 
 def test_text_of_reasoning_goes_only_to_servers_that_take_it_and_only_without_encrypted_content() -> None:

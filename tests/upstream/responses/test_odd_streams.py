@@ -4,12 +4,13 @@ import json
 from typing import Any
 
 from app.chat.accumulator import MessageAccumulator
-from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed
+from app.chat.events import Event, Extra, Failed, Fault, Finish, Passed, ToolCallDelta
 from app.upstream.reply.tool_calls import MAX_CALLS
 from app.upstream.responses.api import make_passing_reader
+from app.upstream.responses.decoder import decode_kept
 
 from tests.each_case import each_case
-from tests.upstream.responses.reader import Json, read_events, write_stream
+from tests.upstream.responses.reader import Json, get_end, read_events, write_stream
 
 COMPLETED: Json = {"type": "response.completed", "response": {"status": "completed", "output": []}}
 CALL: Json = {"type": "function_call", "call_id": "c", "name": "f"}
@@ -290,3 +291,79 @@ def test_a_whole_reply_has_no_name() -> None:
     reply: Json = {"status": "completed", "output": [{"type": "message", "content": "Hi"}]}
     body = b"event: response.completed\ndata: %b\n\n" % json.dumps(reply).encode()
     assert summarize(read_events([body])) == ([("content", "Hi")], "stop")
+
+
+@each_case(
+    "event",
+    [
+        {"type": "response.completed", "response": True},
+        {"type": "response.incomplete", "response": "odd"},
+        {"type": "response.output_item.added", "output_index": 0, "item": [1]},
+        {"type": "response.output_item.done", "output_index": 0, "item": 5},
+    ],
+)
+def test_an_event_whose_object_is_something_else_is_the_servers_fault(event: Json) -> None:
+    end = get_end(read_events([write_stream(delta("output_text", "a"), event)]))
+    assert isinstance(end, Failed)
+    assert end.fault.code == "upstream_protocol"
+    assert event["type"] in end.fault.message
+
+
+def test_an_end_without_its_response_ends_the_text_that_came() -> None:
+    events = read_events([write_stream(delta("output_text", "a"), {"type": "response.completed", "response": None})])
+    assert isinstance(get_end(events), Finish)
+
+
+def test_an_event_that_is_kept_can_be_read_and_half_a_character_stays_in_a_delta() -> None:
+    assert decode_kept(b'{"type": "x", "item": {"a": "\\ud83c", "b": NaN, "c": 1e999}}').text == (
+        '{"type": "x", "item": {"a": "\ufffd", "b": null, "c": null}}'
+    )
+    event = b'{"type": "response.output_text.delta", "delta": "\\ud83c"}'
+    assert decode_kept(event).text.encode() == event
+    assert decode_kept(b"[NaN]").text == "[null]"
+
+
+def test_a_few_words_in_place_of_an_event_are_a_warning() -> None:
+    stream = write_stream(delta("output_text", "a")) + b"data: ping\n\n" + write_stream(COMPLETED)
+    end = get_end(read_events([stream]))
+    assert isinstance(end, Finish)
+    assert "'ping'" in end.warnings[0] and not end.cacheable
+    assert isinstance(get_end(read_events([stream.replace(b"ping", b"{")])), Failed)
+
+
+ARGUMENTS = '{"city": "A"}'
+
+
+@each_case(
+    ("deltas", "final", "item", "arguments"),
+    [
+        (["U2FsdGVkX1", "9xyz=="], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1", "9xyz=="], None, ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1"], "9xyz==", ARGUMENTS, ARGUMENTS),
+        (["U2FsdGVkX1"], ARGUMENTS, "", ARGUMENTS),
+        (["U2FsdGVkX1", "9xyz=="], None, None, "U2FsdGVkX19xyz=="),
+        (["U2FsdGVkX1"], None, "", "U2FsdGVkX1"),
+        ([" ", "\n", ARGUMENTS], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+        (['{"city":"A"}'], ARGUMENTS, ARGUMENTS, '{"city":"A"}'),
+        (['{"city"'], ARGUMENTS, ARGUMENTS, ARGUMENTS),
+    ],
+)
+def test_the_arguments_at_the_end_count_if_those_of_the_deltas_cannot_be_an_object(
+    deltas: list[str], final: str | None, item: str | None, arguments: str
+) -> None:
+    stream = [added(0, **CALL), *(delta("function_call_arguments", one) for one in deltas)]
+    if final is not None:
+        stream.append({"type": "response.function_call_arguments.done", "output_index": 0, "arguments": final})
+    if item is not None:
+        stream.append(done(0, **CALL, arguments=item))
+    for size in (1, 10_000):
+        data = write_stream(*stream, COMPLETED)
+        events = read_events([data[start : start + size] for start in range(0, len(data), size)])
+        got = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
+        assert got.strip() == arguments
+
+
+def test_arguments_that_were_held_are_passed_on_as_they_came_if_the_reply_is_cut() -> None:
+    events = read_events([write_stream(added(0, **CALL), delta("function_call_arguments", "U2FsdGVkX1"))])
+    assert isinstance(get_end(events), Failed)
+    assert [event.arguments for event in events if isinstance(event, ToolCallDelta)] == ["U2FsdGVkX1"]
