@@ -25,6 +25,7 @@ from app.chat.events import (
     Finish,
     MediaOutput,
     Passed,
+    PassedEnd,
     ReasoningDelta,
     ServerCall,
     ServerResult,
@@ -223,7 +224,7 @@ class MessageAccumulator:
                 self._add_extra(event, steps)
             elif type(event) is MediaOutput:
                 self._add_media(event, steps)
-            elif type(event) is Passed:
+            elif type(event) is Passed or type(event) is PassedEnd:
                 continue
             elif type(event) is Finish:
                 self._finish(event, steps)
@@ -351,6 +352,22 @@ class MessageAccumulator:
             _mark_invalid_arguments(call)
         steps += (MessageCompleted(call) for call in self._calls.values())
         self._calls = {}
+
+    @property
+    def open_message(self) -> ReplyMessage | None:
+        """The message that the next event of its kind adds to: the open one, else the last, if that is a call."""
+        if self._open is not None:
+            return self._open
+        last = self.messages[-1] if self.messages else None
+        return last if last is not None and last in self._calls.values() else None
+
+    def end_text(self) -> None:
+        """Let the next text begin a message."""
+        self._open = None
+
+    def drop_loose_extra(self) -> None:
+        """Leave out the fields of `Extra` events that no message has followed yet."""
+        self._extra = {}
 
     @property
     def has_results(self) -> bool:

@@ -51,12 +51,18 @@ class Extra(Struct, frozen=True, tag_field="kind", tag="extra"):
     the next one in any case."""
 
 
-class Passed(Struct, frozen=True, gc=False, tag_field="kind", tag="passed"):
+class Passed(Struct, frozen=True, gc=False, omit_defaults=True, tag_field="kind", tag="passed"):
     """An event of the server's own, for a client of the same API. It says nothing that other events do not say."""
 
     name: str
     data: str
     """JSON that UTF-8 can encode."""
+    details: int = 0
+    """How many items of `reasoning_details` it has that come with later events."""
+
+
+class PassedEnd(Struct, frozen=True, gc=False, tag_field="kind", tag="passed_end"):
+    """No `Passed` follows: the rest of the reply, which may begin within a message, is not what the server sent."""
 
 
 SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
@@ -189,7 +195,9 @@ End: TypeAlias = Finish | Failed
 END_TYPES = (Finish, Failed)
 ToolEvent: TypeAlias = ToolsListed | ServerCall | CallEnd | TurnEnd | ServerResult
 """Only replies with tools of the gateway have these events."""
-Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | Passed | ToolEvent | End
+OwnEvent: TypeAlias = Passed | PassedEnd
+"""Only replies to clients of the server's API have these events."""
+Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | OwnEvent | ToolEvent | End
 
 
 def is_end(events: Sequence[Event]) -> bool:

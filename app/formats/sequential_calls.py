@@ -8,7 +8,7 @@ is held back until that call is whole JSON, or until the reply ends.
 from collections import deque
 
 from app.chat.accumulator import JsonEnd, is_json
-from app.chat.events import CallEnd, Event, Extra, Failed, Finish, Passed, TextDelta, ToolCallDelta, TurnEnd
+from app.chat.events import CallEnd, Event, Extra, Failed, Finish, Passed, PassedEnd, TextDelta, ToolCallDelta, TurnEnd
 
 
 class SequentialCallsStage:
@@ -31,8 +31,7 @@ class SequentialCallsStage:
 
     def feed(self, events: list[Event]) -> list[Event]:
         if self._passes or (events and type(events[0]) is Passed):
-            self._passes = True
-            return events
+            return self._pass_on(events)
         if self._open < 0 and ToolCallDelta not in map(type, events):
             return events
         out: list[Event] = []
@@ -40,6 +39,25 @@ class SequentialCallsStage:
         while waiting:
             self._feed_one(waiting.popleft(), waiting, out)
         return out
+
+    def _pass_on(self, events: list[Event]) -> list[Event]:
+        """Return the events as they are up to the end of the server's own, behind which an open call goes on."""
+        self._passes = True
+        for place, event in enumerate(events):
+            if type(event) is ToolCallDelta:
+                if event.index != self._open:
+                    self._close()
+                    self._open = event.index
+                self._texts.append(event.arguments)
+            elif type(event) is PassedEnd:
+                self._passes = False
+                texts, self._texts = self._texts, []
+                for text in texts:
+                    self._add_arguments(text)
+                return [*events[: place + 1], *self.feed(events[place + 1 :])]
+            elif self._open >= 0 and type(event) is not Passed:
+                self._close()
+        return events
 
     def _feed_one(self, event: Event, waiting: deque[Event], out: list[Event]) -> None:
         """Emit or hold back an event. Those that need no longer be held back go to the front of `waiting`."""

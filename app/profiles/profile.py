@@ -320,8 +320,9 @@ class Profile(BaseModel):
 
     passed_bodies: bool = True
     """With the APIs `responses` and `messages`: the body of a client of the same API is sent as it is, and the client
-    gets the server's own events. If false, the request and the reply are translated, as between other APIs: for a
-    server that ignores parts of the API, or whose events lack fields."""
+    gets the server's own events, as long as the other fields of the profile change nothing of the reply and no event
+    lacks a field. If false, the request and the reply are translated, as between other APIs: for a server that ignores
+    parts of the API."""
     stream: Literal["always", "as_asked", "never"] = "always"
     """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
     Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who

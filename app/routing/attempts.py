@@ -385,9 +385,10 @@ class UpstreamCaller:
                 target,
                 exchange,
                 meter,
-                "accept" if passed else profile.empty_replies,
+                profile.empty_replies,
                 exchange.fallback_model,
                 (api.make_passing_reader if passed else None) or api.make_reader,
+                has_own_items=passed,
             )
         )
         if wait:

@@ -166,7 +166,8 @@ class PreparedRequest(Struct, frozen=True):
         target = deployment.target
         traits = pipeline.reply_traits(self.request, deployment.profile)
         if self.is_passed(index):
-            traits = {"passed": [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]}
+            headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
+            traits |= {"passed": headers}
         return KeyPart(
             f"{target.base_url}?{target.query}" if target.query else target.base_url,
             deployment.model,

@@ -26,6 +26,7 @@ from app.steps.media import MediaRequest, accepts_uploads, is_web_url, media_req
 from app.steps.merge_messages import drop_empty_turns, drop_thought_only_turns
 from app.steps.output_check import find_output_schema, make_output_stage
 from app.steps.output_demands import find_demand
+from app.steps.passing import PassingStage
 from app.steps.prompt_language import choose_gateway_language, detect_language
 from app.steps.prompted_tools import (
     add_tool_prompt,
@@ -222,10 +223,10 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
 
 
 def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
-    """Return the stages for the reply to a client's own body, whose events are passed on: they change nothing but its
-    end."""
-    stage = make_output_stage(request, profile) if request.params else None
-    return [] if stage is None else [stage]
+    """Return the stages for the reply to a client's own body, which has the server's own events while the stages of
+    every reply change nothing."""
+    stages = reply_stages(request, profile, reply_id)
+    return [PassingStage(stages)] if stages else []
 
 
 def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:

@@ -18,10 +18,31 @@ from pydantic_core import from_json
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
-from app.chat.events import SAID_BY_PASSED, Event, Failed, Finish, Passed, ServerCall, ServerResult
+from app.chat.events import (
+    SAID_BY_PASSED,
+    Event,
+    Extra,
+    Failed,
+    Finish,
+    Passed,
+    PassedEnd,
+    ServerCall,
+    ServerResult,
+)
 from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
 from app.formats.anthropic.errors import WRITE_ERROR
+from app.formats.anthropic.native import (
+    OwnBlock,
+    choose_own_reason,
+    count_leading,
+    find_signature,
+    get_caller,
+    is_own_citation,
+    list_citations,
+    read_place,
+    split_details,
+)
 from app.formats.anthropic.parse import INVALID_ARGUMENTS
 from app.formats.base import USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, WholeEncoder
@@ -36,6 +57,7 @@ _DELTAS = {
     "content": b'{"type":"text_delta","text":%b}',
     "function_call": b'{"type":"input_json_delta","partial_json":%b}',
 }
+_SIGNATURE = b'{"type":"signature_delta","signature":%b}'
 _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
 _STOP_REASONS = {
     "stop": "end_turn",
@@ -45,6 +67,7 @@ _STOP_REASONS = {
     "tool_limit": "pause_turn",
     "tool_approval": "pause_turn",
 }
+_MOST_HELD = 256
 _REFUSAL = {"type": "refusal", "category": None, "explanation": None}
 
 
@@ -53,10 +76,15 @@ def make_message_id(response_id: str) -> str:
 
 
 class AnthropicStreamEncoder(DeltaEncoder):
+    """Events of a server of the same API (`Passed`) are sent as they are. Where those end, the blocks go on from them:
+    what the events have said so far is in the accumulator."""
+
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
         self._count = 0
         """The number of blocks that were started."""
+        self._index = -1
+        """The index of the block that was started last."""
         self._call: ReplyMessage | None = None
         """The call whose block is open."""
         self._thought: ReplyMessage | None = None
@@ -66,10 +94,24 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._written_details: dict[int, int] = {}
         """How many items of `reasoning_details` of each message were written before its block."""
         self._sealed_calls: set[int] = set()
+        self._is_native = info.options.passed
+        """Whether opaque parts have the fields of this API, and no seal."""
         self._passes: bool | None = None if info.options.passed else False
         """Whether the server's own events are sent; None before the first one, if they may be."""
         self._last = '{"type":"message_stop"}'
+        self._has_start = False
+        """Whether the server's own events began the message."""
+        self._own_blocks: dict[int, OwnBlock] = {}
+        """The blocks that these have opened and not closed, by index."""
+        self._unfilled: tuple[int, OwnBlock] | None = None
+        """The block that they have left open without anything that is known of it, and its index."""
+        self._said: list[Event] = []
+        """What they have said and the accumulator does not have."""
+        self._own_details = 0
+        """How many items of `reasoning_details` they had that have not come in an `Extra`."""
         self._sealed_texts: set[int] = set()
+        self._written_citations: dict[int, int] = {}
+        """How many citations of each text were written."""
 
     def open(self) -> bytes:
         # The server's own events may follow, of which one begins the message.
@@ -81,21 +123,60 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     @override
     def feed(self, events: list[Event]) -> bytes:
-        if self._passes is None and events:
-            self._passes = type(events[0]) is Passed
-            if not self._passes:
-                return self._write_start() + super().feed(events)
         if not self._passes:
-            return super().feed(events)
+            return self._feed_first(events) if self._passes is None and events else super().feed(self._strip(events))
+        if len(self._said) >= _MOST_HELD:
+            self._accumulate_said()
         if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
+            self._said.append(events[1])
             return self._write_passed(events[0])
-        return b"".join([self._write_passed(event) for event in events])
+        out: list[bytes] = []
+        for place, event in enumerate(events):
+            if type(event) is Passed:
+                out.append(self._write_passed(event))
+            elif type(event) in SAID_BY_PASSED:
+                self._said.append(event)
+            elif type(event) is Finish:
+                out.append(self._write_last(self._info.warnings_with(event)))
+            elif type(event) is Failed:
+                out.append(self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id)))
+            elif type(event) is PassedEnd:
+                return b"".join([*out, self._end_passing(), self.feed(events[place + 1 :])])
+            else:
+                self._said.append(event)
+                self._own_details -= _count_details(event) if type(event) is Extra else 0
+        return b"".join(out)
+
+    def _feed_first(self, events: list[Event]) -> bytes:
+        """Take the events with which the reply begins. A whole message is none of a stream."""
+        first = events[0]
+        self._passes = type(first) is Passed and first.name != "message"
+        return self.feed(events) if self._passes else self._write_start() + self.feed(events)
 
     @override
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
         if not self._info.options.passed:
             return super().feed_each(batches)
         return b"".join(map(self.feed, batches))
+
+    def _accumulate_said(self) -> None:
+        said, self._said = self._said, []
+        self._accumulator.feed(said)
+
+    def _strip(self, events: list[Event]) -> list[Event]:
+        """Return the events without what the server's own had."""
+        if self._own_details <= 0:
+            return events
+        out: list[Event] = []
+        for event in events:
+            count = min(_count_details(event), self._own_details) if type(event) is Extra else 0
+            if count:
+                assert type(event) is Extra
+                self._own_details -= count
+                left = event.fields["reasoning_details"][count:]
+                event = Extra({**event.fields, "reasoning_details": left}, event.index)
+            out.append(event)
+        return out
 
     def _write_last(self, warnings: list[str]) -> bytes:
         """Write the end of the message, which is the server's own if it has sent one."""
@@ -104,19 +185,63 @@ class AnthropicStreamEncoder(DeltaEncoder):
             data = encode_json({**msgspec.json.decode(data), **write_said(warnings)})
         return b"event: message_stop\ndata: %b\n\n" % escape_line_separators(data)
 
-    def _write_passed(self, event: Event) -> bytes:
+    def _write_passed(self, event: Passed) -> bytes:
         """Write an event of the server as it is. What the gateway has to say of the reply is in the last one."""
-        if type(event) is Passed:
-            name, text = event.name, event.data
-            if name == "message_stop":
+        name, text = event.name, event.data
+        match name:
+            case "content_block_delta":
+                pass
+            case "content_block_start":
+                self._open_own_block(text)
+            case "content_block_stop":
+                self._own_details += event.details
+                self._own_blocks.pop(read_place(text).index, None)
+            case "message_start":
+                self._has_start = True
+                text = rename_model(text, self._info.model)
+            case "message_stop":
                 self._last = text
                 return b""
-            return write_named(name, rename_model(text, self._info.model) if name == "message_start" else text)
-        if type(event) is Finish:
-            return self._write_last(self._info.warnings_with(event))
-        if type(event) is Failed:
-            return self.fail(UpstreamFailed(event.fault).to_dict(self._info.request_id))
-        return b""
+            case _:
+                pass
+        return write_named(name, text)
+
+    def _open_own_block(self, text: str) -> None:
+        place = read_place(text)
+        self._own_blocks[place.index] = place.content_block
+        self._count = max(self._count, place.index + 1)
+
+    def _end_passing(self) -> bytes:
+        """End the server's own events. The block that is open goes on, if its message does; others end."""
+        self._passes = False
+        self._accumulate_said()
+        self._accumulator.drop_loose_extra()
+        messages, message = self._accumulator.messages, self._accumulator.open_message
+        for known in messages:
+            self._written_details[known.index] = len(known.extra.get("reasoning_details", ()))
+            self._sealed_calls.add(known.index)
+            self._sealed_texts.add(known.index)
+            self._written_citations[known.index] = len(list_citations(known))
+        out = b"" if self._has_start else self._write_start()
+        same = [index for index, block in self._own_blocks.items() if message is not None and block.is_of(message)]
+        left = same[-1:] or list(self._own_blocks)[-1:]
+        out += b"".join([_STOP % index for index in self._own_blocks if index not in left])
+        if message is not None and same:
+            self._adopt(same[-1], message)
+            return out
+        self._accumulator.end_text()
+        self._unfilled = (left[0], self._own_blocks[left[0]]) if left else None
+        return out
+
+    def _adopt(self, index: int, message: ReplyMessage) -> None:
+        """Let the message go on in a block that the server has opened."""
+        self._index = index
+        self._delta = _DELTA % (index, _DELTAS[message.kind])
+        self._call = message if message.kind == "function_call" else None
+
+    def _end_unfilled(self) -> bytes:
+        unfilled, self._unfilled = self._unfilled, None
+        return b"" if unfilled is None else _STOP % unfilled[0]
 
     @override
     def heartbeat(self) -> bytes:
@@ -126,26 +251,43 @@ class AnthropicStreamEncoder(DeltaEncoder):
     def _write_started(self, message: ReplyMessage) -> bytes:
         if message.kind == "media":
             return b""
+        if self._unfilled is not None:
+            if self._unfilled[1].is_of(message):
+                self._adopt(self._unfilled[0], message)
+                self._unfilled = None
+                return b""
+            if not message.extra.get("reasoning_details"):
+                return self._end_unfilled() + self._write_started(message)
         out = self._end_open(message)
         if message.result is not None:
             self._delta = b""
             return out + self._write_whole_block(_write_result(message.result), b"")
+        details = message.extra.get("reasoning_details", [])
         if message.kind == "reasoning_content":
+            if self._is_native and details:
+                leading = count_leading(details)
+                self._written_details[message.index] = leading
+                out += self._write_opaque(details[:leading], [])
             return out + self._start({"type": "thinking", "thinking": "", "signature": ""}, message)
-        details, texts = message.extra.get("reasoning_details", []), self._take_text_fields(message)
+        texts = self._take_text_fields(message)
         if details or texts:
             self._written_details[message.index] = len(details)
-            out += self._write_redacted(Seal(details=details, texts=texts))
+            out += self._write_opaque(details, texts)
         if message.kind == "content":
             return out + self._start({"type": "text", "text": ""}, message)
-        if message.index not in self._sealed_calls and (fields := _get_call_fields(message)):
+        own_fields: Json = get_caller(message) if self._is_native else {}
+        if message.index not in self._sealed_calls and not own_fields and (fields := _get_call_fields(message)):
             self._sealed_calls.add(message.index)
             out += self._write_redacted(Seal(calls=fields))
         if message.server is not None:
             self._delta = b""
             return out
         self._call = message
-        return out + self._start({"type": "tool_use", "id": message.id, "name": message.name, "input": {}}, message)
+        block = {"type": "tool_use", "id": message.id, "name": message.name, "input": {}, **own_fields}
+        return out + self._start(block, message)
+
+    def _has_own_fields(self, call: ReplyMessage) -> bool:
+        return self._is_native and bool(get_caller(call))
 
     def _take_text_fields(self, message: ReplyMessage) -> list[Any]:
         """Return the opaque fields that a text begins with, unless they are in the seal of the reasoning before it."""
@@ -155,17 +297,43 @@ class AnthropicStreamEncoder(DeltaEncoder):
         return _get_text_fields(message)
 
     def _start(self, block: Json, message: ReplyMessage) -> bytes:
-        index = self._count
+        index = self._index = self._count
         self._count += 1
         self._delta = _DELTA % (index, _DELTAS[message.kind])
         return _write_event("content_block_start", {"index": index, "content_block": block})
+
+    def _write_opaque(self, details: Sequence[Any], texts: list[Any]) -> bytes:
+        """Write what the server wants back, and what has no block of this API in a seal."""
+        blocks, others = split_details(details) if self._is_native else ([], list(details))
+        out = b"".join(map(self._write_native, blocks)) + self._end_unfilled()
+        return out + (self._write_redacted(Seal(details=others, texts=texts)) if others or texts else b"")
+
+    def _write_native(self, block: Json) -> bytes:
+        unfilled, kind = self._unfilled, block.get("type")
+        before = b""
+        if unfilled is not None and unfilled[1].type == kind:  # it is the block that is open
+            self._unfilled = None
+            index = unfilled[0]
+            if kind != "thinking":
+                return _STOP % index
+        else:
+            before = self._end_unfilled()
+            if kind != "thinking":
+                return before + self._write_whole_block(block, b"")
+            index = self._index = self._count
+            self._count += 1
+            empty = {"type": "thinking", "thinking": "", "signature": ""}
+            before += _write_event("content_block_start", {"index": index, "content_block": empty})
+        deltas = [_DELTAS["reasoning_content"] % encode_json(block["thinking"])] if block["thinking"] else []
+        deltas.append(_SIGNATURE % encode_json(block["signature"]))
+        return before + b"".join([_DELTA % (index, escape_line_separators(delta)) for delta in deltas]) + _STOP % index
 
     def _write_redacted(self, contents: Seal) -> bytes:
         return self._write_whole_block({"type": "redacted_thinking", "data": write_seal(contents)}, b"")
 
     def _write_whole_block(self, block: Json, delta: bytes) -> bytes:
         """Write a block that has its contents when it starts, with one delta if it is not empty."""
-        index = self._count
+        index = self._index = self._count
         self._count += 1
         start = _write_event("content_block_start", {"index": index, "content_block": block})
         return start + (_DELTA % (index, delta) if delta else b"") + _STOP % index
@@ -185,7 +353,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
             self._thought = message
         elif message.kind == "content":
             late = message.extra.get("reasoning_details", [])[self._written_details.get(message.index, 0) :]
-            return _STOP % (self._count - 1) + (self._write_redacted(Seal(details=late)) if late else b"")
+            return self._write_citations(message) + _STOP % self._index + self._write_opaque(late, [])
         elif message is self._call:
             return self._end_open(None)
         elif message.server is not None:
@@ -195,29 +363,39 @@ class AnthropicStreamEncoder(DeltaEncoder):
             return self._write_whole_block(block, delta)
         return b""
 
+    def _write_citations(self, message: ReplyMessage) -> bytes:
+        """Write the citations of a text of the server as it does."""
+        found = list_citations(message)[self._written_citations.get(message.index, 0) :] if self._is_native else []
+        deltas = [b'{"type":"citations_delta","citation":%b}' % encode_json(one) for one in found]
+        return b"".join([_DELTA % (self._index, escape_line_separators(delta)) for delta in deltas])
+
     def _end_open(self, following: ReplyMessage | None) -> bytes:
         """End the block that is still open before the block of this message."""
         if self._call is not None:
             self._call = None
-            return _STOP % (self._count - 1)
+            return _STOP % self._index
         thought, self._thought = self._thought, None
         if thought is None:
             return b""
         fields: Json = {}
-        if following is not None and following.kind == "function_call" and (fields := _get_call_fields(following)):
+        if following is not None and following.kind == "function_call" and not self._has_own_fields(following):
+            fields = _get_call_fields(following)
             self._sealed_calls.add(following.index)
         texts = self._take_text_fields(following) if following is not None and following.kind == "content" else []
-        signature = write_seal(_seal_thought(thought, fields, texts, hidden=self._info.options.hide_thinking))
-        delta = b'{"type":"signature_delta","signature":%b}' % encode_json(signature)
-        return _DELTA % (self._count - 1, delta) + _STOP % (self._count - 1)
+        details = thought.extra.get("reasoning_details", [])[self._written_details.get(thought.index, 0) :]
+        signature = find_signature(details) if self._is_native else None
+        if signature is None:
+            text = thought.text if self._info.options.hide_thinking else None
+            signature = write_seal(Seal(text, details, fields, texts))
+        delta = _SIGNATURE % encode_json(signature)
+        return _DELTA % (self._index, delta) + _STOP % self._index
 
     @override
     def _write_finish(self, finish: Finish) -> bytes:
         out = self._end_open(None)
-        if details := self._accumulator.loose_extra.get("reasoning_details"):
-            out += self._write_redacted(Seal(details=details))
+        out += self._write_opaque(self._accumulator.loose_extra.get("reasoning_details", []), [])
         messages = self._accumulator.messages
-        unsealed = [one for one in messages if _get_call_fields(one) and one.index not in self._sealed_calls]
+        unsealed = [one for one in messages if self._is_unsealed(one)]
         reason, word = _choose_stop_reason(finish, messages, self._info)
         delta: Json = {"stop_reason": reason, "stop_sequence": word}
         if reason == "refusal":
@@ -225,12 +403,25 @@ class AnthropicStreamEncoder(DeltaEncoder):
         warnings = _list_warnings(finish, self._info)
         warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
         usage = write_usage(finish)
-        body = {"delta": delta, "usage": usage, **_write_beside(warnings, self._accumulator, finish)}
+        body = {
+            "delta": delta,
+            "usage": usage,
+            **_write_beside(warnings, self._accumulator, finish, native=self._is_native),
+        }
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
+
+    def _is_unsealed(self, message: ReplyMessage) -> bool:
+        fields = _get_call_fields(message)
+        return bool(fields) and message.index not in self._sealed_calls and not self._has_own_fields(message)
 
     @override
     def fail(self, error: Json) -> bytes:
         return b"event: error\ndata: %b\n\n" % escape_line_separators(encode_json(WRITE_ERROR(error)))
+
+
+def _count_details(extra: Extra) -> int:
+    details = extra.fields.get("reasoning_details")
+    return len(details) if isinstance(details, list) else 0
 
 
 class AnthropicWholeEncoder(WholeEncoder):
@@ -247,6 +438,8 @@ class AnthropicWholeEncoder(WholeEncoder):
             for event in events:
                 if type(event) is Passed and event.name == "message":
                     self._passed = event
+                elif type(event) is PassedEnd:
+                    self._passed = None
         return super().feed(events)
 
     @override
@@ -254,7 +447,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         """Return the error; with results of calls that the gateway ran, what came before it, too."""
         body = WRITE_ERROR(error)
         if any(message.result is not None for message in self._accumulator.messages):
-            blocks = _write_blocks(self._accumulator, hidden=self._info.options.hide_thinking)
+            blocks = _write_blocks(self._accumulator, hidden=self._info.options.hide_thinking, native=False)
             body["error"]["partial"] = blocks
         return body
 
@@ -265,10 +458,10 @@ class AnthropicWholeEncoder(WholeEncoder):
             found: Json = msgspec.json.decode(self._passed.data)
             return {**found, "model": info.model, **write_said(info.warnings_with(finish))}
         reason, word = _choose_stop_reason(finish, messages, info)
-        blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking)
-        usage = write_usage(finish)
-        message = write_message(info, blocks, reason, word, usage)
-        return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish)
+        native = info.options.passed
+        blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)
+        message = write_message(info, blocks, reason, word, write_usage(finish))
+        return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish, native=native)
 
 
 def rename_model(text: str, model: str) -> str:
@@ -304,17 +497,15 @@ def _write_event(kind: str, fields: Json) -> bytes:
     return b"event: %b\ndata: %b\n\n" % (kind.encode(), data)
 
 
-def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json]:
+def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool, native: bool) -> list[Json]:
+    """Return the blocks of a whole reply. `native`: opaque parts of this API have its fields."""
     blocks: list[Json] = []
     messages = accumulator.messages
     for place, message in enumerate(messages):
         following = messages[place + 1] if place + 1 < len(messages) else None
         before = messages[place - 1] if place else None
         if message.kind == "reasoning_content":
-            calls = _get_call_fields(following) if following is not None else {}
-            texts = _get_text_fields(following) if following is not None else []
-            seal = write_seal(_seal_thought(message, calls, texts, hidden=hidden))
-            blocks.append({"type": "thinking", "thinking": "" if hidden else message.text, "signature": seal})
+            blocks += _write_thought(message, following, hidden=hidden, native=native)
             continue
         if message.kind == "media":
             continue
@@ -323,21 +514,41 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool) -> list[Json
             continue
         details = message.extra.get("reasoning_details", [])
         texts = _get_text_fields(message) if before is None or before.kind != "reasoning_content" else []
-        if details or texts:
-            blocks.append(_redacted(Seal(details=details, texts=texts)))
+        blocks += _write_opaque_blocks(details, texts, native=native)
         if message.kind == "content":
-            blocks.append({"type": "text", "text": message.text})
+            citations = list_citations(message) if native else []
+            cited: Json = {"citations": citations} if citations else {}
+            blocks.append({"type": "text", "text": message.text, **cited})
             continue
+        own_fields: Json = get_caller(message) if native else {}
         fields = _get_call_fields(message)
-        if fields and (before is None or before.kind != "reasoning_content"):
+        if fields and not own_fields and (before is None or before.kind != "reasoning_content"):
             blocks.append(_redacted(Seal(calls=fields)))
         if message.server is not None:
             blocks.append(_write_server_call(message, message.server))
             continue
-        blocks.append({"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)})
-    if details := accumulator.loose_extra.get("reasoning_details"):
-        blocks.append(_redacted(Seal(details=details)))
-    return blocks
+        call = {"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)}
+        blocks.append(call | own_fields)
+    return blocks + _write_opaque_blocks(accumulator.loose_extra.get("reasoning_details", []), [], native=native)
+
+
+def _write_thought(thought: ReplyMessage, following: ReplyMessage | None, *, hidden: bool, native: bool) -> list[Json]:
+    """Return the block of a reasoning message, behind what was to come before it."""
+    calls = _get_call_fields(following) if following is not None else {}
+    if native and following is not None and get_caller(following):
+        calls = {}
+    texts = _get_text_fields(following) if following is not None else []
+    details = thought.extra.get("reasoning_details", [])
+    blocks, rest = split_details(details, thought.text) if native else ([], details)
+    signature = find_signature(rest) if native else None
+    text = thought.text if hidden else None
+    seal = signature or write_seal(Seal(text, rest, calls, texts))
+    return [*blocks, {"type": "thinking", "thinking": "" if hidden else thought.text, "signature": seal}]
+
+
+def _write_opaque_blocks(details: list[Any], texts: list[Any], *, native: bool) -> list[Json]:
+    blocks, others = split_details(details) if native else ([], details)
+    return [*blocks, _redacted(Seal(details=others, texts=texts))] if others or texts else blocks
 
 
 def _write_server_call(message: ReplyMessage, call: ServerCall) -> Json:
@@ -358,11 +569,6 @@ def _write_result(result: ServerResult) -> Json:
 
 def _redacted(contents: Seal) -> Json:
     return {"type": "redacted_thinking", "data": write_seal(contents)}
-
-
-def _seal_thought(thought: ReplyMessage, call_fields: Json, texts: list[Any], *, hidden: bool) -> Seal:
-    details = thought.extra.get("reasoning_details", [])
-    return Seal(thought.text if hidden else None, details, call_fields, texts)
 
 
 def _get_text_fields(message: ReplyMessage) -> list[Any]:
@@ -398,7 +604,8 @@ def _choose_stop_reason(finish: Finish, messages: Sequence[ReplyMessage], info: 
             return "refusal", None
         if finish.stopped_by is not None and finish.stopped_by in info.options.stop_words:
             return "stop_sequence", finish.stopped_by
-    return _STOP_REASONS[finish.reason], None
+    own = choose_own_reason(finish.native_reason, finish.reason) if info.options.passed else None
+    return own or _STOP_REASONS[finish.reason], None
 
 
 def write_usage(finish: Finish) -> Json:
@@ -438,8 +645,9 @@ def _list_warnings(finish: Finish, info: ReplyInfo) -> list[str]:
     return warnings
 
 
-def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish) -> Json:
-    """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for."""
+def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator, finish: Finish, *, native: bool) -> Json:
+    """Write `parley`: warnings, and the parts of the reply that Anthropic's message has no place for. `native`:
+    citations of this API have theirs."""
     beside: Json = {"warnings": list(warnings)} if warnings else {}
     if finish.server_tools is not None:
         beside["server_tools"] = finish.server_tools.to_dict()
@@ -451,7 +659,10 @@ def _write_beside(warnings: Sequence[str], accumulator: MessageAccumulator, fini
         if message.kind == "content" and fields.get("extra_content") is not None:
             beside["extra_content"] = fields["extra_content"]
         for key in _BESIDE:
-            if value := fields.get(key):
+            value = fields.get(key)
+            if native and key == "annotations":
+                value = [one for one in value or () if not is_own_citation(one)]
+            if value:
                 known = beside.get(key)
                 both = isinstance(known, list) and isinstance(value, list)
                 beside[key] = [*known, *value] if both else value  # type: ignore[misc]  # `both` says that it is a list

@@ -28,10 +28,14 @@ class EventWriter:
         """The next sequence number; those before it are of the events that begin a reply."""
         self._is_numbered = True
         """Whether the last event has a sequence number: that of a server may have none."""
-        self._passed = ""
+        self.last_passed = ""
         """The server's last event, from which the next sequence number follows; empty if it is known."""
         self.output: list[dict[str, Any]] = []
         """The items that have ended."""
+        self.index = 0
+        """The place of the item that is open, or comes next."""
+        self._next_index = 0
+        """The place of the next item that starts."""
         self.item_id: Any = ""
         """The id of the item that was started last."""
 
@@ -49,20 +53,21 @@ class EventWriter:
 
     def write_of_item(self, kind: str, **fields: Any) -> bytes:
         """Write an event of the item that is open."""
-        return self.write(kind, item_id=self.item_id, output_index=len(self.output), **fields)
+        return self.write(kind, item_id=self.item_id, output_index=self.index, **fields)
 
     def start_item(self, item: dict[str, Any]) -> bytes:
         self.item_id = item.get("id", "")
-        return self.write("response.output_item.added", output_index=len(self.output), item=item)
+        return self.write("response.output_item.added", output_index=self.index, item=item)
 
     def end_item(self, item: dict[str, Any]) -> bytes:
-        out = self.write("response.output_item.done", output_index=len(self.output), item=item)
+        out = self.write("response.output_item.done", output_index=self.index, item=item)
         self.output.append(item)
+        self._next_index = self.index = max(self._next_index, self.index + 1)
         return out
 
     def make_delta(self, kind: str, **fields: Any) -> bytes:
         """Return the template of the deltas of the item that is open: its values are the sequence number and JSON."""
-        body = encode_json({"type": kind, "item_id": self.item_id, "output_index": len(self.output), **fields})
+        body = encode_json({"type": kind, "item_id": self.item_id, "output_index": self.index, **fields})
         head = b"event: %b\ndata: %b" % (kind.encode(), body[:-1])
         return head.replace(b"%", b"%%") + b',"sequence_number":%d,"delta":%b}\n\n'
 
@@ -90,22 +95,36 @@ class EventWriter:
 
     def write_passed(self, name: str, text: str) -> bytes:
         """Write an event of a server, whose number it keeps."""
-        self._number, self._passed = self._number + 1, text
+        self._number, self.last_passed = self._number + 1, text
         return write_named(name, text)
+
+    def reserve(self, index: int) -> None:
+        """Let items that start get higher places than this one, which an item of a server has."""
+        self._next_index = self.index = max(self._next_index, index + 1)
+
+    def reopen(self, index: int, id_: Any) -> None:
+        """Let the item with this place and id, which a server has opened, be the open one."""
+        self.index, self.item_id = index, id_
+
+    def number_on(self) -> None:
+        """Let the next event have the number that follows those of a server, or their count if they have none."""
+        if self.last_passed and not _SEQUENCE_NUMBER.search(self.last_passed):
+            self._number -= 2  # the events that begin a reply were among them
+        self.find_number()
 
     def continue_from(self, number: Any) -> None:
         """Let the next event have this number, or none if the server's event in its place has none."""
         if type(number) is int:
-            self._number, self._passed = number, ""
+            self._number, self.last_passed = number, ""
         else:
             self._is_numbered = False
 
     def find_number(self) -> int:
         """Return the next sequence number, which follows that of the server's last event."""
-        found = _SEQUENCE_NUMBER.search(self._passed) if self._passed else None
+        found = _SEQUENCE_NUMBER.search(self.last_passed) if self.last_passed else None
         if found:
             self._number = int(found[1]) + 1
-        self._passed = ""
+        self.last_passed = ""
         return self._number
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from app.chat.accumulator import ReplyMessage
 from app.chat.events import Finish, Passed
 from app.formats.base import ReplyInfo
 from app.formats.responses.events import EventWriter
@@ -18,19 +19,82 @@ Json = dict[str, Any]
 _BEGINNINGS = frozenset(("response.created", "response.in_progress", "response.queued"))
 _ENDS = frozenset(("response.completed", "response.incomplete", "response"))
 """Events that are held until the gateway knows its warnings; `response` is a whole reply."""
+_PART_STARTS = frozenset(
+    f"response.{name}.added" for name in ("content_part", "reasoning_part", "reasoning_summary_part")
+)
+_PART_ENDS = frozenset(f"{name.removesuffix('.added')}.done" for name in _PART_STARTS)
+_TEXT_ENDS = frozenset(
+    f"response.{name}.done"
+    for name in ("output_text", "refusal", "reasoning_text", "reasoning_summary_text", "function_call_arguments")
+)
+_ITEM_START, _ITEM_END = "response.output_item.added", "response.output_item.done"
+_FOLLOWED = _PART_STARTS | _PART_ENDS | _TEXT_ENDS | {_ITEM_START, _ITEM_END}
+_OWN_FIELDS = ("status", "output", "error", "incomplete_details", "usage", "completed_at", "parley")
+"""The fields of a Response at its end that its beginning does not have."""
+_KINDS = {
+    "reasoning": "reasoning_content",
+    "message": "content",
+    "function_call": "function_call",
+    "custom_tool_call": "function_call",
+}
+"""The messages that the items become."""
 _END_FIELDS = frozenset(("type", "sequence_number", "response"))
+
+
+class OpenItem:
+    """An item of a server that has begun and not ended."""
+
+    def __init__(self, index: int, item: Json, before: ReplyMessage | None) -> None:
+        self.index = index
+        self.item = item
+        self.kind = _KINDS.get(item.get("type", ""))
+        """The kind of message that it is; None for an item that is none."""
+        self.parts: list[Json] = []
+        """Its texts that have ended."""
+        self.part: Json | None = None
+        """The text that is open, as it began; None if there is none, or its beginning did not come."""
+        self.before = before
+        """The message that was open before its open text."""
+        self.size_before = 0 if before is None else len(before.text)
+        self.has_text_end = False
+        """Whether the open text, or the arguments, have ended."""
+        self.is_summary = False
+        """Whether the last text of a reasoning item is a summary."""
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether its text may become longer."""
+        return not self.has_text_end and not (self.parts and self.part is None)
+
+    def is_of(self, message: ReplyMessage) -> bool:
+        """Whether the message may be in this item."""
+        return self.kind == message.kind and (message.kind != "function_call" or self.item.get("call_id") == message.id)
+
+    def start_part(self, part: Any, before: ReplyMessage | None) -> None:
+        self.part = part if isinstance(part, dict) else {}
+        self.before, self.size_before = before, 0 if before is None else len(before.text)
+        self.has_text_end = False
+
+    def get_text(self, message: ReplyMessage) -> str:
+        """Return what its message has of the open text. Between texts the message has a blank line."""
+        return message.text[self.size_before :].removeprefix("\n\n") if message is self.before else message.text
 
 
 class PassedEvents:
     def __init__(self, info: ReplyInfo, events: EventWriter) -> None:
         self._info = info
         self._events = events
+        self._beginning: Json = {}
+        """The server's Response at the beginning of the reply."""
         self._end: Json = {}
         """The server's Response at the end of the reply."""
         self.beside_end: Json = {}
         """What else the server's last event has (GitHub Copilot's `copilot_usage`)."""
+        self.open_items: dict[Any, OpenItem] = {}
+        """The items that have begun and not ended, by their places."""
 
-    def write(self, event: Passed) -> bytes:
+    def write(self, event: Passed, before: ReplyMessage | None = None) -> bytes:
+        """Return the frame of an event. `before` is the message that is open before one whose name ends in `.added`."""
         text, name = event.data, event.name
         if name.endswith(".delta"):
             return self._events.write_passed(name, text)
@@ -41,13 +105,51 @@ class PassedEvents:
                 self.beside_end = {key: value[key] for key in value if key not in _END_FIELDS}
             self._events.continue_from(value.get("sequence_number"))
             return b""
-        if name == "response.output_item.done":
-            self._events.output.append(msgspec.json.decode(text).get("item"))
         if name in _BEGINNINGS:
             value = msgspec.json.decode(text)
             if isinstance(value.get("response"), dict):
-                text = encode_json(value | {"response": self._name_response(value["response"])}).decode()
+                self._beginning = self._name_response(value["response"])
+                text = encode_json(value | {"response": self._beginning}).decode()
+        elif name in _FOLLOWED:
+            self._follow(name, msgspec.json.decode(text), before)
         return self._events.write_passed(name, text)
+
+    def _follow(self, name: str, value: Json, before: ReplyMessage | None) -> None:
+        """Take note of what begins or ends."""
+        index = value.get("output_index")
+        item = value.get("item")
+        if name == _ITEM_END:
+            if isinstance(item, dict):
+                self._events.output.append(item)
+            self.open_items.pop(index, None)
+        if type(index) is not int:
+            return
+        self._events.reserve(index)
+        if name == _ITEM_START:
+            self.open_items[index] = OpenItem(index, item if isinstance(item, dict) else {}, before)
+        open_item = self.open_items.get(index)
+        if open_item is None:
+            return
+        if name in _PART_STARTS:
+            open_item.start_part(value.get("part"), before)
+            open_item.is_summary = "summary" in name
+        elif name in _PART_ENDS:
+            open_item.parts.append(value.get("part") or {})
+            open_item.part = None
+        elif name in _TEXT_ENDS:
+            open_item.has_text_end = True
+
+    def take_open(self) -> list[OpenItem]:
+        """Return the items that are open, in their order, when no more of the server's events come."""
+        found = list(self.open_items.values())
+        if found and found[-1].part is None and not found[-1].parts:
+            found[-1].is_summary = "reasoning_summary" in self._events.last_passed
+        self.open_items = {}
+        return found
+
+    def complete_response(self, made: Json) -> Json:
+        """Return a Response that the gateway made of the end of the reply, with the other fields of its beginning."""
+        return {**made, **self._beginning, **{name: made[name] for name in _OWN_FIELDS if name in made}}
 
     def make_response(self, finish: Finish) -> Json:
         """Return the Response with which the reply ends."""

@@ -19,6 +19,7 @@ from app.chat.events import (
     Failed,
     Finish,
     Passed,
+    PassedEnd,
     ServerCall,
     ServerResult,
     ToolsListed,
@@ -40,7 +41,8 @@ from app.formats.responses.items import (
     write_tool,
     write_tool_error,
 )
-from app.formats.responses.passed_events import PassedEvents
+from app.formats.responses.native import find_encrypted, has_native_image, make_native_item, read_native_fields
+from app.formats.responses.passed_events import OpenItem, PassedEvents
 from app.formats.responses.response import (
     FAILED,
     UNFINISHED,
@@ -55,18 +57,29 @@ from app.formats.responses.tools import REQUEST_PREFIX
 from app.formats.seal import Seal, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json
+from app.openai_messages.custom_tools import unwrap_input
 
 _LIMITS = {"bytes": "max_result_bytes"}
 """`incomplete_details.reason` by the bound of tools, where it is not `max_` and the name of the bound."""
 
 
+_MOST_HELD = 256
+
+
 class ResponseEventEncoder(DeltaEncoder):
+    """Events of a server of the same API (`Passed`) are sent as they are. Where those end, items and numbers go on from
+    them: what the events have said so far is in the accumulator."""
+
     _looks_ahead = False
+    _is_whole = False
+    """Whether the reply is one Response."""
 
     def __init__(self, info: ReplyInfo, events: EventWriter | None = None) -> None:
         super().__init__(info)
         self._options = info.options.responses
         self._events = events or EventWriter(info.keepalives)
+        self._is_native = info.options.passed
+        """Whether opaque parts have the fields of this API, and no seal."""
         self._passed = PassedEvents(info, self._events) if info.options.passed else None
         self._open: ReplyMessage | None = None
         self._delta = b""
@@ -89,8 +102,18 @@ class ResponseEventEncoder(DeltaEncoder):
         self.completed_at: int | None = None
         """Unix seconds; set by the owner of a clock."""
         self._fails_filtered = self._options.fails_filtered
-        self._passes: bool | None = None
-        """Whether the server's own events are sent; None before the first one."""
+        self._passes: bool | None = None if info.options.passed else False
+        """Whether the server's own events are sent; None before the first one, if they may be."""
+        self._said: list[Event] = []
+        """What the server's own events have said and the accumulator does not have."""
+        self._own: OpenItem | None = None
+        """The item that the server's own events have left open, until it ends."""
+        self._part = 0
+        """The place of the open text in its item."""
+        self._skips_break = False
+        """The next text begins with the blank line that separates it from the text before it in its message."""
+        self._has_summary = self._options.summary
+        """Whether the open reasoning is a summary."""
 
     def open(self) -> bytes:
         # The server's own events may follow, of which one begins the reply.
@@ -137,14 +160,12 @@ class ResponseEventEncoder(DeltaEncoder):
     def feed(self, events: list[Event]) -> bytes:
         if self._ahead is not None:
             return self._ahead
-        if self._passed and self._passes is not False:
-            if self._passes is None and events:
-                self._passes = type(events[0]) is Passed
-                if not self._passes:
-                    return self._write_start() + self.feed(events)
-            if len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
-                return self._write_passed(self._passed, events[0])
-            return b"".join([self._write_passed(self._passed, event) for event in events])
+        passed = self._passed
+        if passed and self._passes is not False:
+            if self._passes and len(events) == 2 and type(events[0]) is Passed and type(events[1]) in SAID_BY_PASSED:
+                self._said.append(events[1])
+                return self._write_passed(passed, events[0])
+            return self._feed_passing(passed, events)
         out = super().feed(self._stage.feed(events))
         return out if self.response is not None else out + self._events.write_keepalives()
 
@@ -152,13 +173,102 @@ class ResponseEventEncoder(DeltaEncoder):
     def feed_each(self, batches: Sequence[list[Event]]) -> bytes:
         return b"".join(map(self.feed, batches))
 
-    def _write_passed(self, passed: PassedEvents, event: Event) -> bytes:
-        if type(event) is Passed:
+    # Events of a server of the same API.
+
+    def _feed_passing(self, passed: PassedEvents, events: list[Event]) -> bytes:
+        if self._passes is None and events:
+            first = events[0]
+            self._passes = type(first) is Passed and (first.name != "response" or self._is_whole)
+            if not self._passes:
+                return self._write_start() + self.feed(events)
+        out: list[bytes] = []
+        for place, event in enumerate(events):
+            if type(event) is Passed:
+                out.append(self._write_passed(passed, event))
+            elif type(event) in SAID_BY_PASSED:
+                self._said.append(event)
+            elif type(event) is Finish:
+                self.response = passed.make_response(event)
+                out.append(self._write_end(self.response))
+            elif type(event) is Failed:
+                out.append(super().feed([event]))
+            elif type(event) is PassedEnd:
+                return b"".join([*out, self._end_passing(passed), self.feed(events[place + 1 :])])
+            else:
+                self._said.append(event)
+        return b"".join(out)
+
+    def _write_passed(self, passed: PassedEvents, event: Passed) -> bytes:
+        if len(self._said) >= _MOST_HELD:
+            self._accumulate_said()
+        if not event.name.endswith(".added"):
             return passed.write(event)
-        if type(event) is Finish:
-            self.response = passed.make_response(event)
-            return self._write_end(self.response)
-        return super().feed([event]) if type(event) is Failed else b""
+        self._accumulate_said()
+        return passed.write(event, self._accumulator.open_message)
+
+    def _accumulate_said(self) -> None:
+        said, self._said = self._said, []
+        self._accumulator.feed(said)
+
+    def _end_passing(self, passed: PassedEvents) -> bytes:
+        """End the server's own events: items, numbers and the open item go on from them."""
+        self._passes = False
+        self._accumulate_said()
+        self._accumulator.drop_loose_extra()
+        message = self._accumulator.open_message
+        for known in self._accumulator.messages:
+            extra = known.extra.get("extra_content")
+            self._sealed[known.index] = len(known.extra.get("reasoning_details") or ()), extra
+        open_items = passed.take_open()
+        self._events.number_on()
+        self._own = open_items[-1] if open_items else None
+        out = b"".join([self._end_own_item(one, "incomplete") for one in open_items[:-1]])
+        if self._own is not None and message is not None and self._can_adopt(self._own, message):
+            return out + self._adopt(self._own, message)
+        self._accumulator.end_text()
+        if self._own is not None and message is not None and self._own.is_of(message) and message.text:
+            out += self._close_own(self._own, message, "completed")
+        return out
+
+    def _can_adopt(self, own: OpenItem, message: ReplyMessage) -> bool:
+        return own.is_of(message) and own.can_go_on
+
+    def _adopt(self, own: OpenItem, message: ReplyMessage) -> bytes:
+        """Let the message go on in the item that the server has opened."""
+        events, out = self._events, b""
+        events.reopen(own.index, own.item.get("id", ""))
+        self._open, self._part, self._has_summary = message, len(own.parts), own.is_summary
+        self._skips_break = message is own.before and own.size_before == len(message.text) > 0
+        if message.kind != "function_call":
+            if own.part is None and not own.get_text(message):
+                own.part = {}
+                self._has_summary = self._options.summary
+                out = self._start_part(message)
+            self._delta = self._make_delta(message)
+        elif own.item.get("type") == "function_call":
+            self._delta = events.make_delta("response.function_call_arguments.delta")
+        return out
+
+    def _close_own(self, own: OpenItem, message: ReplyMessage, status: str) -> bytes:
+        """End the item that the server has opened for this message."""
+        self._events.reopen(own.index, own.item.get("id", ""))
+        self._part, self._own = len(own.parts), None
+        text = own.get_text(message)
+        made = self._make_item(message, status, text)
+        name = "content" if message.kind == "content" or not self._has_summary else "summary"
+        if own.item.get("type") == "custom_tool_call":
+            made = {"input": made.get("input", unwrap_input(text)), "status": status}
+        elif message.kind != "function_call":
+            part = made.pop("content" if "content" in made else "summary")
+            made = {**made, name: [*own.parts, *(part if own.can_go_on else ())]}
+        item = {**own.item, **made, "type": own.item.get("type"), "id": own.item.get("id")}
+        done = b"" if own.has_text_end or not own.can_go_on else self._write_done(message, text, item)
+        return done + self._events.end_item(item)
+
+    def _end_own_item(self, own: OpenItem, status: str) -> bytes:
+        """End an item that the server has opened, of which nothing has come that is known."""
+        self._events.reopen(own.index, own.item.get("id", ""))
+        return self._events.end_item({**own.item, "status": status})
 
     # Steps.
 
@@ -166,6 +276,8 @@ class ResponseEventEncoder(DeltaEncoder):
     def _write_text(self, message: ReplyMessage, text: str) -> bytes:
         if not self._delta or message is not self._open:
             return b""
+        if self._skips_break:
+            self._skips_break, text = False, text.removeprefix("\n\n")
         return self._events.write_delta(self._delta, text)
 
     @override
@@ -175,6 +287,9 @@ class ResponseEventEncoder(DeltaEncoder):
         if self._awaits_result or self._held:
             self._held.append(message)
             return b""
+        own = self._own
+        if own is not None and self._open is None and self._can_adopt(own, message):
+            return self._write_opaque_fields(message) + self._adopt(own, message)
         closed = self._close_item("completed")
         return closed if self._is_part_of_summary(message) else closed + self._open_item(message)
 
@@ -293,6 +408,8 @@ class ResponseEventEncoder(DeltaEncoder):
             out += self._write_summary()
         out += b"".join(map(self._write_opaque_fields, self._accumulator.messages))
         out += self._write_sealed(self._accumulator.loose_extra.get("reasoning_details"))
+        if self._own is not None:
+            out += self._end_own_item(self._own, "incomplete")
         usage = write_usage(finish.usage or finish.estimated_usage)
         fields: dict[str, Any] = {"usage": usage, "completed_at": self.completed_at}
         warnings = self._info.warnings_with(finish)
@@ -308,7 +425,7 @@ class ResponseEventEncoder(DeltaEncoder):
             status, fields["error"] = "failed", self._describe_filter()
         elif unfinished:
             fields["incomplete_details"] = {"reason": unfinished}
-        self.response = make_response(self._info, status, self._events.output, **fields)
+        self.response = self._make_response(status, **fields)
         return out + self._write_end(self.response)
 
     def _describe_filter(self) -> dict[str, Any]:
@@ -347,8 +464,13 @@ class ResponseEventEncoder(DeltaEncoder):
         status = "cancelled" if error["code"] == "cancelled" else "failed"
         usage = write_usage(error.get("usage"))
         tools = {"parley": {"server_tools": error["server_tools"]}} if "server_tools" in error else {}
-        self.response = make_response(self._info, status, self._events.output, error=failure, usage=usage, **tools)
+        self.response = self._make_response(status, error=failure, usage=usage, **tools)
         return self._write_end(self.response)
+
+    def _make_response(self, status: str, **fields: Any) -> dict[str, Any]:
+        """Return the Response at the end of the reply. What the server's own events have begun goes on."""
+        made = make_response(self._info, status, self._events.output, **fields)
+        return self._passed.complete_response(made) if self._passed is not None else made
 
     def _write_summary(self) -> bytes:
         """Write the texts of the reply as one item. Without a text there is none: clients would put it in the place of
@@ -367,33 +489,48 @@ class ResponseEventEncoder(DeltaEncoder):
     def _open_item(self, message: ReplyMessage) -> bytes:
         events, out = self._events, self._write_opaque_fields(message)
         self._open, self._delta = message, b""
+        self._part, self._has_summary = 0, self._options.summary
         if message.server is not None:
             return out + self._open_server_call(message, message.server)
+        if self._is_native and has_native_image(message):
+            self._open = None
+            return out
         id_ = self._make_id(choose_prefix(message, self._options))
         item = make_item(id_, message, "in_progress", "", self._options)
         if message.kind in ("reasoning_content", "content"):
             item.pop("encrypted_content", None)
             item["summary" if self._is_summary(message) else "content"] = []
         out += events.start_item(item)
-        match message.kind:
-            case "reasoning_content" if self._options.summary:
-                part = {"type": "summary_text", "text": ""}
-                out += events.write_of_item("response.reasoning_summary_part.added", summary_index=0, part=part)
-                self._delta = events.make_delta("response.reasoning_summary_text.delta", summary_index=0)
-            case "reasoning_content":
-                part = {"type": "reasoning_text", "text": ""}
-                out += events.write_of_item("response.content_part.added", content_index=0, part=part)
-                self._delta = events.make_delta("response.reasoning_text.delta", content_index=0)
-            case "content":
-                out += events.write_of_item("response.content_part.added", content_index=0, part=make_part(message, ""))
-                more: dict[str, Any] = {} if message.refusal else {"logprobs": []}
-                kind = "refusal" if message.refusal else "output_text"
-                self._delta = events.make_delta(f"response.{kind}.delta", content_index=0, **more)
-            case "function_call" if not is_custom(message, self._options) and not is_search(message, self._options):
-                self._delta = events.make_delta("response.function_call_arguments.delta")
-            case _:
-                pass
+        if message.kind in ("reasoning_content", "content"):
+            out += self._start_part(message)
+            self._delta = self._make_delta(message)
+        elif message.kind == "function_call" and not (
+            is_custom(message, self._options) or is_search(message, self._options)
+        ):
+            self._delta = events.make_delta("response.function_call_arguments.delta")
         return out
+
+    def _start_part(self, message: ReplyMessage) -> bytes:
+        """Write the beginning of a text of the open item."""
+        write, place = self._events.write_of_item, self._part
+        if message.kind == "content":
+            return write("response.content_part.added", content_index=place, part=make_part(message, ""))
+        if self._has_summary:
+            part = {"type": "summary_text", "text": ""}
+            return write("response.reasoning_summary_part.added", summary_index=place, part=part)
+        part = {"type": "reasoning_text", "text": ""}
+        return write("response.content_part.added", content_index=place, part=part)
+
+    def _make_delta(self, message: ReplyMessage) -> bytes:
+        """Return the template of the deltas of the open text."""
+        make, place = self._events.make_delta, self._part
+        if message.kind == "content":
+            more: dict[str, Any] = {} if message.refusal else {"logprobs": []}
+            kind = "refusal" if message.refusal else "output_text"
+            return make(f"response.{kind}.delta", content_index=place, **more)
+        if self._has_summary:
+            return make("response.reasoning_summary_text.delta", summary_index=place)
+        return make("response.reasoning_text.delta", content_index=place)
 
     def _open_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
         if call.approval:  # its item has its arguments when it starts
@@ -405,35 +542,54 @@ class ResponseEventEncoder(DeltaEncoder):
         return out
 
     def _close_item(self, status: str) -> bytes:
-        message = self._open
+        message, own = self._open, self._own
         if message is None:
-            return b""
-        text = message.text
-        item = make_item(self._events.item_id, message, status, text, self._options)
-        out = self._write_done(message, text, item)
-        out += self._events.end_item(item)
+            if own is None or own.kind is None:  # what such an item holds comes as a detail
+                return b""
+            self._own = None
+            return self._end_own_item(own, status)
         self._open, self._delta = None, b""
+        if own is not None and own.kind is not None:
+            out = self._close_own(own, message, status)
+        else:
+            item = self._make_item(message, status, message.text)
+            out = self._write_done(message, message.text, item) + self._events.end_item(item)
         return out + (b"" if message.kind == "reasoning_content" else self._write_opaque_fields(message))
 
+    def _make_item(self, message: ReplyMessage, status: str, text: str) -> dict[str, Any]:
+        """Return the item of the open message at its end."""
+        item = make_item(self._events.item_id, message, status, text, self._options)
+        if not self._is_native:
+            return item
+        if message.kind == "function_call":
+            return item | read_native_fields(message)
+        if message.kind == "reasoning_content":
+            written, _ = self._sealed.get(message.index, (0, None))
+            encrypted = find_encrypted((message.extra.get("reasoning_details") or [])[written:])
+            return item if encrypted is None else item | {"encrypted_content": encrypted}
+        return item
+
     def _write_done(self, message: ReplyMessage, text: str, item: dict[str, Any]) -> bytes:
-        events = self._events
+        events, place = self._events, self._part
         match message.kind:
-            case "reasoning_content" if self._options.summary:
-                done = events.write_of_item("response.reasoning_summary_text.done", summary_index=0, text=text)
-                part = item["summary"][0]
-                return done + events.write_of_item("response.reasoning_summary_part.done", summary_index=0, part=part)
+            case "reasoning_content" if self._has_summary:
+                done = events.write_of_item("response.reasoning_summary_text.done", summary_index=place, text=text)
+                part = item["summary"][place]
+                return done + events.write_of_item(
+                    "response.reasoning_summary_part.done", summary_index=place, part=part
+                )
             case "reasoning_content":
-                done = events.write_of_item("response.reasoning_text.done", content_index=0, text=text)
+                done = events.write_of_item("response.reasoning_text.done", content_index=place, text=text)
                 return done + self._end_part(item)
             case "content" if message.refusal:
-                done = events.write_of_item("response.refusal.done", content_index=0, refusal=text)
+                done = events.write_of_item("response.refusal.done", content_index=place, refusal=text)
                 return done + self._end_part(item)
             case "content":
-                done = events.write_of_item("response.output_text.done", content_index=0, text=text, logprobs=[])
+                done = events.write_of_item("response.output_text.done", content_index=place, text=text, logprobs=[])
                 return done + self._end_part(item)
             case "function_call" if message.server is not None:
                 return b""
-            case "function_call" if is_custom(message, self._options):
+            case "function_call" if item.get("type") == "custom_tool_call":
                 written = item["input"]
                 delta = events.write_of_item("response.custom_tool_call_input.delta", delta=written) if written else b""
                 return delta + events.write_of_item("response.custom_tool_call_input.done", input=written)
@@ -444,7 +600,8 @@ class ResponseEventEncoder(DeltaEncoder):
                 return b""
 
     def _end_part(self, item: dict[str, Any]) -> bytes:
-        return self._events.write_of_item("response.content_part.done", content_index=0, part=item["content"][0])
+        part = item["content"][self._part]
+        return self._events.write_of_item("response.content_part.done", content_index=self._part, part=part)
 
     def _write_opaque_fields(self, message: ReplyMessage) -> bytes:
         """Write what the model's server wants back with a message, for which it has no field, as an item of its own.
@@ -455,13 +612,15 @@ class ResponseEventEncoder(DeltaEncoder):
         extra = message.extra.get("extra_content") if message.kind == "function_call" else None
         details = message.extra.get("reasoning_details") or []
         self._sealed[message.index] = len(details), extra
+        if self._is_native and extra and not set(extra) - {"openai"}:
+            extra = None  # the item has it
         return self._write_sealed(details[count:], {message.id: extra} if extra and extra != known else {})
 
     def _write_sealed(self, details: Any, calls: dict[str, Any] | None = None) -> bytes:
         """Write details and opaque fields of calls. What a tool of the server has done is an item of this API."""
         out, run = b"", list[Any]()
         for detail in details or ():
-            item = find_native_item(detail)
+            item = make_native_item(detail) if self._is_native else find_native_item(detail)
             if item is None:
                 run.append(detail)
                 continue
@@ -470,6 +629,13 @@ class ResponseEventEncoder(DeltaEncoder):
         return out + (self._write_seal(run, calls or {}) if run or calls else b"")
 
     def _write_native_item(self, item: dict[str, Any]) -> bytes:
+        own = self._own
+        if own is not None and own.kind is None and own.item.get("id") == item.get("id"):
+            self._own = None
+            self._events.reopen(own.index, item.get("id"))
+            return self._events.end_item(item)
+        if "id" not in item:
+            item = {"id": self._make_id("rs"), **item}
         return self._events.start_item(item) + self._events.end_item(item)
 
     def _write_seal(self, details: list[Any], calls: dict[str, Any]) -> bytes:
@@ -479,17 +645,19 @@ class ResponseEventEncoder(DeltaEncoder):
         return self._events.start_item(item) + self._events.end_item(item | {"status": "completed"})
 
     def _make_id(self, prefix: str) -> str:
-        return make_item_id(self._info.response_id, len(self._events.output), prefix)
+        return make_item_id(self._info.response_id, self._events.index, prefix)
 
     def _is_part_of_summary(self, message: ReplyMessage) -> bool:
         return self._options.compacts and message.kind == "content"
 
     def _is_summary(self, message: ReplyMessage) -> bool:
-        return message.kind == "reasoning_content" and self._options.summary
+        return message.kind == "reasoning_content" and self._has_summary
 
 
 class ResponseEncoder(ResponseEventEncoder):
     """`stream: false`: one Response, with the same items as the stream's."""
+
+    _is_whole = True
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info, NoEvents(info.keepalives))

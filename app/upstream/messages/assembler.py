@@ -20,7 +20,18 @@ from typing import Any, TypeAlias
 import msgspec
 from typing_extensions import override
 
-from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Fault, Finish, Passed, ReasoningDelta, TextDelta
+from app.chat.events import (
+    NEXT_MESSAGE,
+    Event,
+    Extra,
+    Failed,
+    Fault,
+    Finish,
+    Passed,
+    PassedEnd,
+    ReasoningDelta,
+    TextDelta,
+)
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.messages import FORMAT
@@ -29,6 +40,7 @@ from app.upstream.messages.objects import KeptObject, RaggedObject
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import STOP, Ending, find_ending, is_reason
 from app.upstream.reply.odd_json import clean
+from app.upstream.reply.partial_tool_call import clean_name
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.surrogates import split_half
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
@@ -99,6 +111,8 @@ class MessageAssembler:
     """Events that are like this one go on by `_extend_run`: nothing but such events came since it was fed."""
     _has_thought_text = False
     """Whether the reasoning that is held has any text, so that a message holds them."""
+    _has_inferred = False
+    """Whether any event lacked what clients must know: a type, an index, the start of its block, a field of that."""
 
     def __init__(self, reply_id: str) -> None:
         self._calls = ToolCallAssembler(reply_id)
@@ -156,7 +170,7 @@ class MessageAssembler:
 
     def _begin_run(self, value: dict[str, Any]) -> bool:
         """Let `_extend_run` take the deltas that are like this one, if adding their text is all that is to be done."""
-        block, kind = self._blocks.get(_read_index(value)), value["delta"]["type"]
+        block, kind = self._blocks.get(self._read_index(value)), value["delta"]["type"]
         if block is None or (kind != "input_json_delta" and _BLOCK_OF_DELTA[kind] != block.type):
             return False
         self._run, self._run_kind = block, kind
@@ -180,13 +194,14 @@ class MessageAssembler:
         type_ = value.get("type")
         if not isinstance(type_, str):
             type_ = _infer_type(value)
+            self._has_inferred = True
         match type_:
             case "content_block_delta":
                 self._feed_delta(value, out)
             case "content_block_start":
                 self._start_block(value, out)
             case "content_block_stop":
-                self._stop_block(self._blocks.pop(_read_index(value), None), out)
+                self._stop_block(self._blocks.pop(self._read_index(value), None), out)
             case "message_start":
                 self._start_message(value.get("message"), out)
             case "message_delta":
@@ -257,6 +272,7 @@ class MessageAssembler:
             self._fail(faults.make_fault(ending.fault, f"the model server ended the reply with {word[:200]!r}"), out)
             return
         self._reason, self._ending = word, ending
+        self._has_inferred = self._has_inferred or bool(self._blocks)  # they have no end
         if not ending.known:
             self._cacheable = False
             self._warn(f"the model server's stop reason {word[:200]!r} is not known: it was read as end_turn")
@@ -286,9 +302,15 @@ class MessageAssembler:
 
     # Blocks.
 
+    def _read_index(self, value: Mapping[str, Any]) -> int:
+        index = value.get("index")
+        self._has_inferred = self._has_inferred or type(index) is not int or not 0 <= index <= MAX_BLOCKS
+        return index if type(index) is int else 0
+
     def _start_block(self, value: dict[str, Any], out: list[Event]) -> None:
         item = value.get("content_block")
         if not isinstance(item, dict):
+            self._has_inferred = True
             return
         self.started = self._has_block = True
         self._received += 1
@@ -297,13 +319,15 @@ class MessageAssembler:
             text = f"the model server's reply has more than {MAX_BLOCKS} content blocks"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
             return
-        index = _read_index(value)
+        index = self._read_index(value)
         earlier = self._blocks.get(index)
         if earlier is not None:
+            self._has_inferred = True
             if _is_repeated(earlier, item):
                 return
             self._stop_block(earlier, out)
         block = self._blocks[index] = _Block(item)
+        self._has_inferred = self._has_inferred or _lacks_fields(item)
         match block.type:
             case "text":
                 self._add_text(block, item.get("text"), out, ragged=True)
@@ -321,12 +345,13 @@ class MessageAssembler:
         if not isinstance(delta, dict):
             return
         self._received += 1
-        block = self._blocks.get(_read_index(value))
+        block = self._blocks.get(self._read_index(value))
         if block is not None and _is_misplaced(delta, block):
-            self._stop_block(self._blocks.pop(_read_index(value)), out)
+            self._stop_block(self._blocks.pop(self._read_index(value)), out)
             block = None
         if block is None:
-            block = self._blocks[_read_index(value)] = _Block(_infer_block(delta))
+            self._has_inferred = True
+            block = self._blocks[self._read_index(value)] = _Block(_infer_block(delta))
             self.started = self._has_block = True
             if block.type == "tool_use":
                 self._open_call(block, out)
@@ -376,7 +401,8 @@ class MessageAssembler:
         item = block.item
         id_, name, caller = item.get("id"), item.get("name"), item.get("caller")
         is_direct = not isinstance(caller, dict) or caller.get("type") == _DIRECT
-        id_ = id_ if isinstance(id_, str) and id_ not in self._call_ids else ""  # a repeated id is replaced
+        if not isinstance(id_, str) or id_ in self._call_ids:
+            id_, self._has_inferred = "", True  # a repeated id is replaced
         self._call_ids.add(id_)
         self._feed_call(
             ToolCallFragment(
@@ -545,18 +571,22 @@ class MessageAssembler:
 
 class PassingAssembler(MessageAssembler):
     """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
-    has begun, because before that another server may be tried."""
+    has begun, because before that another server may be tried. They end with the first one from which something had to
+    be inferred."""
 
     def __init__(self, reply_id: str) -> None:
         super().__init__(reply_id)
         self._passed: list[Event] = []
         self._has_begun = False
+        self._passes = True
+        self._detail_count = 0
 
     @override
     def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
         data = item.get_json()
         if item.earlier is self._earlier:
-            out.append(Passed("content_block_delta", data.decode()))
+            if self._passes:
+                out.append(Passed("content_block_delta", data.decode()))
             self._extend_run(item.text, out)
             return
         value = decode_kept(data)
@@ -566,13 +596,20 @@ class PassingAssembler(MessageAssembler):
 
     @override
     def _feed_object(self, value: dict[str, Any], out: list[Event]) -> None:
+        if not self._passes:
+            self._take_object(value, out)
+            return
         brought: list[Event] = []
         self._take_object(value, brought)
         failed = bool(brought) and type(brought[-1]) is Failed
-        type_ = value.get("type")
-        name = type_ if isinstance(type_, str) else _infer_type(value)
-        if name is not None and _NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
-            self._passed.append(Passed(name, value.text))
+        details, self._detail_count = self._detail_count, 0
+        if self._has_inferred and not failed:
+            self._passes = False
+            out += [*self._passed, PassedEnd(), *brought]
+            return
+        name = value.get("type")
+        if isinstance(name, str) and _NAME.fullmatch(name) and not failed and isinstance(value, KeptObject):
+            self._passed.append(Passed(name, value.text, details))
         self._has_begun = self._has_begun or (bool(brought) and not failed)
         if self._has_begun:
             out += self._passed
@@ -580,10 +617,38 @@ class PassingAssembler(MessageAssembler):
         out += brought
 
     @override
+    def _stop_block(self, block: _Block | None, out: list[Event]) -> None:
+        if block is not None and _has_detail(block):
+            self._detail_count += 1
+        super()._stop_block(block, out)
+        if block is not None and block.type == "tool_use":  # the client knows it, so the stages must
+            self._calls.seal_last_call(_ANY_TEXT, out)
+
+    @override
     def close(self, junk: bytes = b"", fault: Fault | None = None) -> list[Event]:
         events = super().close(junk, fault)
         held, self._passed = self._passed, []
         return held + events if events and type(events[-1]) is Finish else events
+
+
+def _has_detail(block: _Block) -> bool:
+    """Whether the end of the block leads to an item of `reasoning_details`."""
+    return bool(block.signature) if block.type == "thinking" else block.type not in ("text", "tool_use")
+
+
+def _lacks_fields(item: Mapping[str, Any]) -> bool:
+    """Whether the start of a block lacks what clients read of it."""
+    match item.get("type"):
+        case "text" | "thinking" as kind:
+            return not isinstance(item.get(kind), str)
+        case "tool_use":
+            name = item.get("name")
+            has_name = isinstance(name, str) and name != "" and clean_name(name) == name
+            return not (has_name and item.get("id") and isinstance(item.get("input"), dict))
+        case str():
+            return False
+        case _:
+            return True
 
 
 def _infer_type(value: Mapping[str, Any]) -> str | None:
@@ -616,11 +681,6 @@ def _is_misplaced(delta: Mapping[str, Any], block: _Block) -> bool:
     if field is None or field == block.type or block.type not in ("text", "thinking", "tool_use"):
         return False
     return bool(delta.get(field))
-
-
-def _read_index(value: Mapping[str, Any]) -> int:
-    index = value.get("index")
-    return index if type(index) is int else 0
 
 
 def _extend_item(block: _Block, delta: Mapping[str, Any]) -> None:

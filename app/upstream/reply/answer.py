@@ -8,19 +8,25 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.token_usage import read_token_usage
 
 
-def has_answer(events: Sequence[Event], *, reasoning: bool) -> bool:
-    """Whether any of the events is a part of an answer. White space is none; `reasoning` says whether reasoning is."""
+def has_answer(events: Sequence[Event], *, reasoning: bool, items: bool = False) -> bool:
+    """Whether any of the events is a part of an answer. White space is none; `reasoning` says whether reasoning is, and
+    `items` whether an item is that only the server's API has: its clients understand that."""
     for event in events:
         if type(event) is TextDelta or (reasoning and type(event) is ReasoningDelta):
             if event.text and not event.text.isspace():
                 return True
-        elif type(event) is ToolCallDelta or type(event) is MediaOutput:
+        elif type(event) is ToolCallDelta or type(event) is MediaOutput or (items and _has_item(event)):
             return True
     return False
+
+
+def _has_item(event: Event) -> bool:
+    details = event.fields.get("reasoning_details", ()) if type(event) is Extra else ()
+    return any(isinstance(detail, dict) and detail.get("type") == "provider.item" for detail in details)
 
 
 def may_lack_answer(finish: Finish) -> bool:

@@ -100,7 +100,9 @@ class UpstreamStream:
         empty_replies: EmptyReplies = "retry",
         fallback_model: str | None = None,
         make_reader: Callable[[str], ReplyReader] = make_chat_reader,
+        has_own_items: bool = False,
     ) -> None:
+        """`has_own_items`: the client has the API of the server, so it understands all items of that."""
         self.fallback_model = fallback_model
         self.held: list[list[Event]] = []
         """The events that came before there was a receiver."""
@@ -112,6 +114,7 @@ class UpstreamStream:
         self._observer = observer
         self._meter = meter
         self._empty_replies = empty_replies
+        self._has_own_items = has_own_items
         self._takes_reasoning = empty_replies != "retry_reasoning"
         reader = make_reader(reply_id)
         self._reader = reader.events
@@ -251,7 +254,7 @@ class UpstreamStream:
     def _feed_stages(self, events: list[Event]) -> list[Event]:
         events = self._feed_stage(events)
         if not self.has_answer and events:
-            self.has_answer = has_answer(events, reasoning=self._takes_reasoning)
+            self.has_answer = has_answer(events, reasoning=self._takes_reasoning, items=self._has_own_items)
         if self._reported < 2:
             self._report_first_token(events)
         return events

@@ -26,6 +26,7 @@ from app.chat.events import (
     Finish,
     FinishReason,
     Passed,
+    PassedEnd,
     ReasoningDelta,
     TextDelta,
 )
@@ -46,6 +47,7 @@ from app.upstream.responses.items import (
     iter_annotations,
     iter_message_texts,
     iter_thoughts,
+    lacks_fields,
     make_detail,
     make_item_detail,
     read_arguments,
@@ -103,6 +105,8 @@ class ResponsesAssembler:
     """The kind of this text."""
     _run_call = -1
     """The position of the call, if the text is its arguments."""
+    _has_inferred = False
+    """Whether any event lacked what clients need to read it: its type, its item's index or id, a field of a call."""
     _earlier: object = None
     """The event that began the run. Further events like it are taken by `_extend_run`; any other event ends the run."""
 
@@ -291,6 +295,7 @@ class ResponsesAssembler:
     def _find(self, event: ResponseEvent) -> Slot | None:
         if event.output_index is not None:
             return self._by_index.get(event.output_index)
+        self._has_inferred = True
         return self._by_id.get(event.item_id or "")
 
     def _make_slot(self, kind: str, event: ResponseEvent) -> Slot:
@@ -312,6 +317,7 @@ class ResponsesAssembler:
             slot = self._make_slot(kind, event)
         slot.id = id_ or slot.id
         slot.read_fields(item)
+        self._has_inferred = self._has_inferred or event.output_index is None or lacks_fields(item)
         if kind in CALLS and slot.call < 0 and get_text(item, "name"):
             self._open_call(slot, item, out)
         return slot
@@ -325,6 +331,7 @@ class ResponsesAssembler:
         slot.emitted_fields = slot.make_extra_content()
         id_ = get_text(item, "call_id") or get_text(item, "id")
         unique = id_ if id_ not in self._call_ids else ""  # a repeated id is replaced by a generated one
+        self._has_inferred = self._has_inferred or not unique
         self._call_ids.add(id_)
         arguments = "" if slot.holds else slot.get_text(("arguments", 0))
         function = FunctionFragment(name=get_text(item, "name"), arguments=arguments)
@@ -609,22 +616,26 @@ class ResponsesAssembler:
 
 class PassingAssembler(ResponsesAssembler):
     """Returns the server's own events, too, in their order and before what they bring. They are held until the reply
-    has begun, because before that another server may be tried. A whole reply is one event of the name `response`."""
+    has begun, because before that another server may be tried. They end with the first one from which something had to
+    be inferred. A whole reply is one event of the name `response`."""
 
     def __init__(self, reply_id: str) -> None:
         super().__init__(reply_id)
         self._passed: list[Event] = []
         self._has_begun = False
+        self._passes = True
         self._known_name = ""
         """The name of the last event, which is one that is passed on."""
 
     @override
     def _feed_repeated(self, item: RepeatedEvent, out: list[Event]) -> None:
         if item.earlier is self._earlier:
-            out.append(Passed(self._known_name, item.get_json().decode()))
+            place = len(out)
+            if self._passes:
+                out.append(Passed(self._known_name, item.get_json().decode()))
             if self._extend_run(item.text, out):
                 return
-            out.pop()
+            del out[place:]
         self._feed_kept(decode_kept(item.get_json()), out)
         self._earlier = None if self._run is None or not self._has_begun else item.earlier
 
@@ -641,11 +652,18 @@ class PassingAssembler(ResponsesAssembler):
         super()._feed_item(event, out)
         has_brought = len(out) > place or bool(self._held_details)
         failed = len(out) > place and type(out[-1]) is Failed
+        if not self._passes or failed:
+            return
+        if self._has_inferred or kept.is_named or (event is not None and event.item_id and event.output_index is None):
+            self._passes = False
+            out[place:place] = [*self._passed, PassedEnd()]
+            self._passed = []
+            return
         name = (event.type or "response") if event is not None else ""
-        if not failed and (name == self._known_name or _NAME.fullmatch(name)):
+        if name == self._known_name or _NAME.fullmatch(name):
             self._known_name = name
             self._passed.append(Passed(name, kept.text))
-        if self._passed and (self._has_begun or (has_brought and not failed)):
+        if self._passed and (self._has_begun or has_brought):
             self._has_begun = True
             out[place:place] = self._passed
             self._passed = []

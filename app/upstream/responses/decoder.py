@@ -56,6 +56,8 @@ class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
         event = value.event if type(value) is KeptEvent else value
         if type(event) is ResponseEvent and not event.type:
             event.type = self._find_name(event.whole or {})
+            if type(value) is KeptEvent:
+                value.is_named = bool(event.type)
         return value
 
     def _find_name(self, whole: dict[str, Any]) -> str:

@@ -39,3 +39,5 @@ class KeptEvent(Struct, gc=False):
 
     event: ResponseEvent | None
     text: str
+    is_named: bool = False
+    """Only the line before the data has the type of the event."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from app.chat.events import MediaOutput
+from app.upstream.reply.partial_tool_call import clean_name
 
 FORMAT = "openai-responses-v1"
 """The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
@@ -87,6 +88,17 @@ class Slot:
 def get_text(item: Mapping[str, Any], name: str) -> str:
     value = item.get(name)
     return value if isinstance(value, str) else ""
+
+
+def lacks_fields(item: Mapping[str, Any]) -> bool:
+    """Whether an item that begins or ends lacks what clients read of it."""
+    kind = get_text(item, "type")
+    if kind not in CALLS:
+        return not kind or (kind in ("message", "reasoning") and not get_text(item, "id"))
+    text = item.get("input" if kind == "custom_tool_call" else "arguments")
+    name = get_text(item, "name")
+    has_names = get_text(item, "id") and get_text(item, "call_id") and name and clean_name(name) == name
+    return not has_names or not isinstance(text, str)
 
 
 def iter_message_texts(item: Mapping[str, Any]) -> Iterator[tuple[PartKey, str]]:

@@ -137,3 +137,77 @@ def test_recorded_streams_pass_event_by_event() -> None:
             found = read_events(gateway.post("/v1/messages", {**ASK, "stream": True}).body)
             found[-1].pop("parley", None)
             assert found == expected, row["file"]
+
+
+def ask_compatible(server: ModelServer, *, stream: bool = True, **settings: Json) -> Answer:
+    return post(server, {**ASK, "model": "anthropic_compatible", "stream": stream}, **settings)
+
+
+def test_reasoning_in_the_text_is_written_as_a_block_of_its_own() -> None:
+    sent = write_stream([start(), *block(0, {"type": "future_block"}), *text(1, "<think>Hm</think>", "Hello"), *stop()])
+    events = read_events(ask_compatible(ModelServer(lambda _: streamed(sent))).body)
+    starts = [(one["index"], one["content_block"]["type"]) for one in events if one["type"] == "content_block_start"]
+    assert starts == [(0, "future_block"), (1, "thinking"), (2, "text")]
+    whole = {**REPLY, "content": [{"type": "text", "text": "<think>Hm</think>Hello"}]}
+    blocks = ask_compatible(ModelServer(lambda _: httpx.Response(200, json=whole)), stream=False).json["content"]
+    assert [(one["type"], one.get("text", one.get("thinking"))) for one in blocks] == [
+        ("thinking", "Hm"),
+        ("text", "Hello"),
+    ]
+
+
+def test_an_empty_reply_is_asked_for_again() -> None:
+    replies = [write_stream([start(), *text(0), *stop()]), write_stream([start(), *text(0, "ok"), *stop()])]
+    server = ModelServer(lambda _: streamed(replies[len(server.requests) - 1]))
+    models = {"m": {"upstreams": ["anthropic"], "max_retries": 1}}
+    answer = post(server, {**ASK, "model": "m", "stream": True}, models=models)
+    assert len(server.requests) == 2 and b'"ok"' in answer.body
+
+
+def test_a_document_in_place_of_a_stream_becomes_one() -> None:
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1}, "caller": {"type": "x"}}
+    cited = {"type": "text", "text": "Hi", "citations": [{"type": "char_location", "cited_text": "c"}]}
+    thought = {"type": "thinking", "thinking": "Hm", "signature": "sig"}
+    message = {**REPLY, "content": [thought, cited, call], "stop_reason": "tool_use"}
+    server = ModelServer(lambda _: httpx.Response(200, json=message))
+    with Running({**SETTINGS, "cache": {"url": "memory:", "apply": "always"}}, server) as gateway:
+        streams = [gateway.post("/v1/messages", {**ASK, "stream": True}) for _ in range(2)]
+        whole = gateway.post("/v1/messages", ASK).json
+    events, again = (read_events(stream.body) for stream in streams)
+    assert len(server.requests) == 1 and events[1:] == again[1:]
+    assert [events[0]["type"], events[-1]["type"]] == ["message_start", "message_stop"]
+    deltas = [one["delta"] for one in events if one["type"] == "content_block_delta"]
+    assert {"type": "signature_delta", "signature": "sig"} in deltas
+    assert {"type": "citations_delta", "citation": cited["citations"][0]} in deltas
+    starts = [one["content_block"] for one in events if one["type"] == "content_block_start"]
+    assert starts[-1] == {**call, "input": {}}
+    assert whole["content"] == message["content"]
+
+
+def test_a_stream_without_indexes_is_completed_and_repeated_so_from_the_cache() -> None:
+    events = [{key: one[key] for key in one if key != "index"} for one in [start(), *text(0, "Hel", "lo"), *stop()]]
+    server = ModelServer(lambda _: streamed(write_stream(events)))
+    with Running({**SETTINGS, "cache": {"url": "memory:", "apply": "always"}}, server) as gateway:
+        first, second = (gateway.post("/v1/messages", {**ASK, "stream": True}) for _ in range(2))
+        whole = gateway.post("/v1/messages", ASK).json
+    assert len(server.requests) == 1 and first.body == second.body
+    found = read_events(first.body)
+    assert all(type(one["index"]) is int for one in found if one["type"].startswith("content_block"))
+    assert whole["content"] == [{"type": "text", "text": "Hello"}]
+
+
+def test_renamed_functions_have_the_names_of_the_client_in_the_servers_reply() -> None:
+    name = "a.tool"
+    ask = {**ASK, "stream": True, "tools": [{"name": name, "input_schema": {"type": "object"}}]}
+    called: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        called.append(json.loads(request.content)["tools"][0]["name"])
+        item = {"type": "tool_use", "id": "t", "name": called[-1], "input": {}}
+        empty = {"type": "input_json_delta", "partial_json": ""}
+        return streamed(write_stream([start(), *block(0, item, empty), *stop("tool_use")]))
+
+    models = {"m": {"upstreams": ["anthropic"], "profile": {"max_function_name": 64}}}
+    events = read_events(post(ModelServer(answer), {**ask, "model": "m"}, models=models).body)
+    starts = [one["content_block"]["name"] for one in events if one["type"] == "content_block_start"]
+    assert starts == [name]

@@ -313,3 +313,88 @@ def test_custom_tools_and_namespaces_are_functions_for_a_server_that_knows_only_
     assert second["name"] == "js" and second["namespace"] == "mcp__repl"
     assert any("become functions" in warning for warning in answer["parley"]["warnings"])
     assert plain["tools"] == [inner] and plain["future"] == 1
+
+
+COMPATIBLE: Json = {
+    "upstreams": {"s": {**SETTINGS["upstreams"]["s"], "kind": "openai_compatible"}},
+    "models": SETTINGS["models"],
+    "cache": {"url": "memory:", "apply": "always"},
+}
+
+
+def text_events(text: str) -> list[Json]:
+    part = {"type": "output_text", "text": ""}
+    item = {"type": "message", "id": "msg_1", "role": "assistant", "content": [{**part, "text": text}]}
+    place = {"output_index": 0, "item_id": "msg_1", "content_index": 0}
+    events: list[Json] = [
+        {"type": "response.created", "response": {"id": "resp_up", "status": "in_progress", "extra": 1, "output": []}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+        {"type": "response.content_part.added", **place, "part": part},
+        *({"type": "response.output_text.delta", **place, "delta": text[at : at + 6]} for at in range(0, len(text), 6)),
+        {"type": "response.output_text.done", **place, "text": text},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {"type": "response.completed", "response": {"id": "resp_up", "status": "completed", "output": [item]}},
+    ]
+    return [event | {"sequence_number": number} for number, event in enumerate(events)]
+
+
+def test_reasoning_in_the_text_becomes_an_item_also_when_it_is_stored_and_repeated() -> None:
+    server = serve(text_events("<think>Hm</think>Hello"))
+    with Running(COMPATIBLE, server) as gateway:
+        ask = {"model": "m", "input": "Hi", "stream": True, "store": False}
+        first, second = (frames(gateway.post("/v1/responses", ask)) for _ in range(2))
+        stored = frames(gateway.post("/v1/responses", ask | {"store": True}))[-1]["response"]
+        kept = gateway.get(f"/v1/responses/{stored['id']}").json
+    assert [frame["type"] for frame in first] == [frame["type"] for frame in second]
+    assert len(server.requests) == 1
+    assert [frame["sequence_number"] for frame in first] == list(range(len(first)))
+    end = first[-1]["response"]
+    assert (end["id"], end["extra"], end["status"]) == ("resp_up", 1, "completed")
+    assert [item["type"] for item in end["output"]] == ["reasoning", "message"]
+    assert [item["type"] for item in kept["output"]] == ["reasoning", "message"]
+
+
+def test_a_document_in_place_of_a_stream_becomes_one_with_items_of_the_server() -> None:
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
+    called = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}", "namespace": "n"}
+    picture = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": "AAAA"}
+    output = [thought, OUTPUT[0], OUTPUT[1], picture, called]
+    whole = {"id": "resp_up", "object": "response", "status": "completed", "output": output}
+    with Running(SETTINGS, ModelServer(lambda _: httpx.Response(200, json=whole))) as gateway:
+        got = frames(gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False}))
+    assert [got[0]["type"], got[-1]["type"]] == ["response.created", "response.completed"]
+    items = got[-1]["response"]["output"]
+    assert [item["type"] for item in items] == [item["type"] for item in output]
+    assert items[0] == thought and items[1] == OUTPUT[0] and items[3] == picture and items[4]["namespace"] == "n"
+
+
+def test_an_item_without_an_index_or_a_name_ends_the_servers_own_events() -> None:
+    call: Json = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": '{"a":1}'}
+    added: Json = {"type": "response.output_item.added", "output_index": 0, "item": call | {"arguments": ""}}
+    place: Json = {"output_index": 0, "item_id": "fc_1"}
+    delta: Json = {"type": "response.function_call_arguments.delta", **place, "delta": '{"a":1}'}
+    done: Json = {"type": "response.output_item.done", "output_index": 0, "item": call}
+    created: Json = {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}
+    end: Json = {"type": "response.completed", "response": {"id": "r", "status": "completed", "output": [call]}}
+    lacking: Json = {**done, "item": call | {"name": ""}}
+    no_place = {name: delta[name] for name in delta if name != "output_index"}
+    for events in ([created, added, delta, lacking, end], [created, added, no_place, done, end]):
+        numbered = [event | {"sequence_number": number} for number, event in enumerate(events)]
+        with Running(SETTINGS, serve(numbered)) as gateway:
+            got = frames(gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False}))
+        assert [frame["sequence_number"] for frame in got] == list(range(len(got)))
+        [item] = got[-1]["response"]["output"]
+        assert (item["name"], item["arguments"], item["id"]) == ("f", '{"a":1}', "fc_1")
+        assert [frame["type"] for frame in got].count("response.output_item.added") == 1
+
+
+@each_case(("output", "count"), [([], 2), ([OUTPUT[0]], 1)])
+def test_an_empty_response_is_asked_for_again_and_one_with_an_item_of_the_server_is_none(
+    output: list[Json], count: int
+) -> None:
+    replies = [[own_events()[0], own_events(output=output)[-1]], own_events()]
+    server = ModelServer(lambda _: streamed(write_stream(*replies.pop(0))))
+    settings = SETTINGS | {"models": {"m": {"upstreams": ["s"], "max_retries": 1}}}
+    with Running(settings, server) as gateway:
+        gateway.post("/v1/responses", {"model": "m", "input": "Hi", "stream": True, "store": False})
+    assert len(server.requests) == count
