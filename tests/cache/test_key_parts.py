@@ -214,6 +214,7 @@ SPECIAL: dict[str, list[Any]] = {
     "max_media_bytes": [],
     "max_stop_words": [],
     "passed_urls": [],
+    "allowed_fields": [],
     "thinking_binding": ["drop_block"],
     "reasoning_summary": ["auto"],
     "session_header": ["x-session"],

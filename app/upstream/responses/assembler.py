@@ -647,11 +647,16 @@ class PassingAssembler(ResponsesAssembler):
         else:
             super()._feed_item(kept, out)
 
+    @override
+    def _add_detail(self, detail: dict[str, Any], out: list[Event]) -> None:
+        super()._add_detail(detail, out)
+        self._place_details(NEXT_MESSAGE, out)  # with the event that brings it, which says it to the client
+
     def _feed_kept(self, kept: KeptEvent, out: list[Event]) -> None:
         event, place = kept.event, len(out)
         super()._feed_item(event, out)
-        has_brought = len(out) > place or bool(self._held_details)
-        failed = len(out) > place and type(out[-1]) is Failed
+        has_brought = len(out) > place
+        failed = has_brought and type(out[-1]) is Failed
         if not self._passes or failed:
             return
         if self._has_inferred or kept.is_named or (event is not None and event.item_id and event.output_index is None):
