@@ -47,6 +47,8 @@ export const store = createStore({
   /** @type {GatewayError | null} */
   modelsError: null,
   key: readKey(),
+  /** The pages that the gateway has refused to this key. @type {string[]} */
+  refusedViews: [],
   view: "chat",
   /** @type {Options} */
   options: {
@@ -118,8 +120,25 @@ export function setOptions(changes) {
 /** @param {string} key */
 export async function setKey(key) {
   storeKey(key);
-  store.set({ key });
-  await loadModels();
+  store.set({ key, refusedViews: [] });
+  await Promise.all([loadModels(), loadRights()]);
+}
+
+/** Find out which pages of administrators the present key may use. */
+export async function loadRights() {
+  const { key } = get();
+  const [status, keys] = await Promise.all(["v1/status", "v1/teams"].map(isRefused));
+  if (get().key === key) store.set({ refusedViews: [...(status ? ["status"] : []), ...(keys ? ["keys", "teams"] : [])] });
+}
+
+/** @param {string} path */
+async function isRefused(path) {
+  try {
+    await sendJson("GET", path);
+    return false;
+  } catch (error) {
+    return [401, 403].includes(asGatewayError(error).status); // another failure is shown on the page itself
+  }
 }
 
 /** Load the models for the present key. The answer for an earlier key may come after this one's, and is ignored. */
@@ -189,18 +208,21 @@ export function chosenServers() {
  * Add a message of the user and send the conversation.
  * @param {string} text
  * @param {import("./formats/index.js").Attachment[]} files
+ * @returns {Promise<boolean>} false if it could not be added: then `problem` says why
  */
 export async function sendUser(text, files) {
   const { format } = get().options;
   const written = writeUser(format, text, files);
   try {
     const added = written.format === format ? [written.message] : await convert(written.format, format, [written.message]);
+    await keepPartial();
     store.set({ messages: [...get().messages, ...added] });
   } catch (error) {
     reportProblem(error);
-    return;
+    return false;
   }
-  await start();
+  start();
+  return true;
 }
 
 /** @param {string} text */
@@ -230,7 +252,7 @@ export async function start() {
     store.set({ problem: { error: { message: error instanceof Error ? error.message : String(error) } } });
     return;
   }
-  const run = new Run(body, notifyOncePerFrame);
+  const run = new Run(body, notifyOncePerFrame, (get().runs.at(-1)?.number ?? 0) + 1);
   store.set({ run, runs: [...get().runs, run].slice(-20), selectedRun: null, announcement: t("replyStarted") });
   await run.start();
   await settle(run);
@@ -247,15 +269,19 @@ export async function resume() {
 }
 
 export async function stop() {
-  await get().run?.stop();
+  try {
+    await get().run?.stop();
+  } catch (error) {
+    reportProblem(error);
+  }
 }
 
 /** Read what a run ended with. @param {Run} run */
 async function settle(run) {
   if (get().run !== run) return;
   if (run.state === "finished") {
-    const added = await readWhole(run);
-    if (get().run !== run) return;
+    const added = await readWhole(run).catch(reportProblem);
+    if (!added || get().run !== run) return; // after a failure, the reply stays where it is shown
     const { byMessage, others } = splitByMessage(run.reply.warnings);
     store.set({
       messages: [...get().messages, ...added],
@@ -266,9 +292,8 @@ async function settle(run) {
       announcement: t("replyFinished"),
     });
   } else if (run.state === "stopped") {
-    const added = await convertPartial(run);
-    if (get().run !== run) return;
-    store.set({ messages: [...get().messages, ...added], run: added.length ? null : run, announcement: t("replyStopped") });
+    store.set({ announcement: t("replyStopped") });
+    await keepPartial().catch(reportProblem);
   } else if (run.state === "failed" && run.error) {
     reportProblem(run.error);
     store.set({ run: run.reply.parts.length ? run : null });
@@ -277,20 +302,53 @@ async function settle(run) {
   }
 }
 
-/** @param {Run} run @returns {Promise<any[]>} the reply as messages of its format */
+/**
+ * Return a reply as messages of the chosen format. Throws a GatewayError.
+ * @param {Run} run
+ * @returns {Promise<any[]>}
+ */
 async function readWhole(run) {
+  let reply;
   try {
-    return FORMATS[run.format].replyMessages(await sendJson("GET", `v1/chat/${run.responseId}`));
+    reply = await sendJson("GET", `v1/chat/${run.responseId}`);
   } catch {
     // Another process has the reply, or replies are not kept.
     return convertPartial(run);
   }
+  return convertReply(run.format, FORMATS[run.format].replyMessages(reply));
 }
 
-/** @param {Run} run */
+/**
+ * Move what was read of the reply that did not finish into the conversation. A reply without text or a result stays
+ * where it is. Throws a GatewayError: then nothing has changed.
+ */
+async function keepPartial() {
+  const { run } = get();
+  if (!run || run.state === "running") return;
+  const added = await convertPartial(run);
+  if (get().run === run && added.length) store.set({ messages: [...get().messages, ...added], run: null });
+}
+
+/**
+ * Return what was read of a reply as messages of the chosen format. Throws a GatewayError.
+ * @param {Run} run
+ * @returns {Promise<any[]>}
+ */
 async function convertPartial(run) {
-  const messages = readMessages(run.reply, run.state === "finished");
-  return messages.length ? convert("qwen", run.format, messages).catch(() => []) : [];
+  return convertReply("qwen", readMessages(run.reply, run.state === "finished"));
+}
+
+/**
+ * Return messages of a reply in the chosen format, which may have been changed while the reply was written.
+ * @param {string} from their format
+ * @param {any[]} messages
+ * @returns {Promise<any[]>}
+ */
+async function convertReply(from, messages) {
+  const { format } = get().options;
+  if (!messages.length || from === format) return messages;
+  // A conversation begins with the user: a message in front takes that place, and is one message in every format.
+  return (await convert(from, format, [FORMATS[from].writeUser("?", []), ...messages])).slice(1);
 }
 
 /**
@@ -304,7 +362,8 @@ async function convert(from, to, messages) {
 }
 
 /**
- * Return the mistakes of messages in the chosen format; none if the gateway cannot be asked: then sending finds them.
+ * Return the mistakes of messages in the chosen format. If the gateway cannot be asked, the problem is shown, and sending
+ * finds them.
  * @param {any[]} messages
  * @returns {Promise<import("./json_marks.js").Violation[]>}
  */
@@ -314,7 +373,9 @@ export async function findViolations(messages) {
     await convert(format, format, messages);
     return [];
   } catch (error) {
-    return asGatewayError(error).violations.filter(({ param }) => param);
+    const violations = asGatewayError(error).violations.filter(({ param }) => param);
+    if (!violations.length) reportProblem(error);
+    return violations;
   }
 }
 
@@ -326,11 +387,16 @@ export async function changeFormat(format) {
     return;
   }
   try {
+    if (get().run) {
+      await keepPartial();
+      if (get().messages !== messages) return changeFormat(format);
+    }
     const body = { from: options.format, to: format, messages };
     const converted = await sendJson("POST", "v1/convert", body);
     const { losses, notices } = await placeLosses(body, converted.warnings);
     if (get().messages !== messages) return changeFormat(format); // the reader has changed or cleared the conversation
-    store.set({ messages: converted.messages, losses, notices, mistakes: {}, problem: null, run: null });
+    const { run } = get();
+    store.set({ messages: converted.messages, losses, notices, mistakes: {}, problem: null, run: run?.state === "running" ? run : null });
     setOptions({ format });
   } catch (error) {
     reportProblem(error);
@@ -358,7 +424,7 @@ async function placeLosses({ from, to, messages }, warnings) {
 
 /** @param {any[]} messages */
 export function setMessages(messages) {
-  get().run?.stop();
+  stop();
   store.set({ messages, approvals: [], mistakes: {}, losses: {}, problem: null, notices: [], run: null });
 }
 

@@ -13,9 +13,11 @@ export class Run {
   /**
    * @param {Record<string, any>} body of the request
    * @param {() => void} onChange called when something has arrived
+   * @param {number} [number] which reply of this page it is, from 1
    */
-  constructor(body, onChange) {
+  constructor(body, onChange, number = 1) {
     this.body = body;
+    this.number = number;
     /** @type {string} */
     this.format = body.format;
     this.reply = new Reply();
@@ -74,11 +76,12 @@ export class Run {
     return this._read(() => send("GET", path, { signal: this._controller.signal }));
   }
 
-  /** End the reply, here and at the model server. */
+  /** End the reply, here and at the model server. Throws a GatewayError if the gateway cannot be told. */
   async stop() {
+    if (this.state !== "running" && this.state !== "cut") return;
     this._end("stopped");
     this._controller.abort();
-    if (this.responseId) await send("DELETE", `v1/chat/${this.responseId}`).catch(() => {});
+    if (this.responseId) await send("DELETE", `v1/chat/${this.responseId}`).catch(ignoreEnded);
   }
 
   /** Lose the connection on purpose, as a network does. */
@@ -139,6 +142,11 @@ export class Run {
     this.endedAt = performance.now();
     this._onChange();
   }
+}
+
+/** A reply that has ended, or that another process has forgotten, needs no end. @param {unknown} error */
+function ignoreEnded(error) {
+  if (!(error instanceof GatewayError && error.status === 404)) throw error;
 }
 
 /**

@@ -26,16 +26,18 @@ const PAGES = {
 export const VIEWS = Object.keys(PAGES);
 
 export function App() {
-  const { view, gateway, announcement } = useStore(store);
+  const { view, gateway, refusedViews, announcement } = useStore(store);
+  const offered = VIEWS.filter((name) => name === view || !refusedViews.includes(name));
   const View = PAGES[/** @type {keyof typeof PAGES} */ (view)];
   document.title = `${t(view)} · Parley`;
   return html`
-    <a class="skip" href="#main" onClick=${focusMain}>${t("skip")}</a>
+    <a class="skip" href="#main" onClick=${focusOn("main")}>${t("skip")}</a>
+    ${view === "chat" && html`<a class="skip" href="#conversation" onClick=${focusOn("prompt", "conversation")}>${t("skipToMessage")}</a>`}
     <header class="top">
       <a class="brand" href="#chat"><img src="playground/icon.svg" alt="" width="26" height="26" /><b>Parley</b>
         <span class="muted version">${gateway.version}</span></a>
       <nav aria-label=${t("views")}>
-        ${VIEWS.map((name) => html`<a href=${`#${name}`} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}
+        ${offered.map((name) => html`<a href=${`#${name}`} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}
         <a class="outside" href="docs">${t("api")}</a>
       </nav>
       <${KeyField} />
@@ -46,11 +48,11 @@ export function App() {
   `;
 }
 
-/** @param {Event} event */
-function focusMain(event) {
+/** @param {string[]} ids the link moves the focus to the first of these elements that is there */
+const focusOn = (...ids) => (/** @type {Event} */ event) => {
   event.preventDefault();
-  document.getElementById("main")?.focus();
-}
+  document.getElementById(ids.find((id) => document.getElementById(id)) ?? "")?.focus();
+};
 
 function Preferences() {
   const [theme, setTheme] = useState(currentTheme());

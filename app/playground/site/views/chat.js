@@ -29,11 +29,11 @@ export function ChatView() {
   const allCalls = findCalls(messages);
   const openCalls = calls.map((call) => call.id).join();
   const [writesInstead, setWritesInstead] = useState("");
-  const section = useFollowedEnd([messages, run?.frames.length, run?.state], messages.length > 0 || run !== null);
+  const section = useFollowedEnd(messages.length > 0 || run !== null, run);
   return html`
     <aside class="options" aria-label=${t("options")}><${Options} /></aside>
     <h1 class="visually-hidden">${t("chat")}</h1>
-    <section class="conversation" ref=${section} aria-label=${t("conversation")}>
+    <section id="conversation" tabindex="-1" class="conversation" ref=${section} aria-label=${t("conversation")}>
       <${Toolbar} editing=${editing} onEdit=${() => setEditing(!editing)} />
       ${!messages.length && !run && !editing && html`<${FirstScreen} demo=${gateway.demo} />`}
       ${editing
@@ -46,6 +46,8 @@ export function ChatView() {
       ${notices.length > 0 && html`<ul class="notices">${notices.map((one) => html`<li>${one}</li>`)}</ul>`}
       ${problem && html`<${Problem} ...${problem}>
         ${messages.length > 0 && html`<button type="button" onClick=${start}>${t("retry")}</button>`}<//>`}
+      ${(state.modelsError?.status === 401 || (gateway.needs_key && !state.key)) &&
+        html`<div class="problem" role="alert"><p><b>${t("enterKey")}</b></p><p class="detail">${t("enterKeyText")}</p></div>`}
       ${state.modelsError && state.modelsError.status !== 401 &&
         html`<${Problem} error=${state.modelsError}><button type="button" onClick=${loadModels}>${t("retry")}</button><//>`}
       ${!editing && (calls.length > 0 && writesInstead !== openCalls
@@ -57,22 +59,40 @@ export function ChatView() {
 }
 
 /**
- * Return the ref of an element whose end stays in view while it grows, unless the reader has scrolled away from it.
- * @param {any[]} changes
+ * Return the ref of an element whose end stays in view while it grows, unless the reader has scrolled up from it. A new
+ * request brings it back into view.
  * @param {boolean} begun there is something to follow
+ * @param {import("../run.js").Run | null} run
  */
-function useFollowedEnd(changes, begun) {
+function useFollowedEnd(begun, run) {
   const ref = useRef(/** @type {HTMLElement | null} */ (null));
   const follows = useRef(true);
+  const lastY = useRef(0);
+  const hasBegun = useRef(begun);
+  hasBegun.current = begun;
   const below = () => (ref.current?.getBoundingClientRect().bottom ?? 0) - innerHeight;
+  const follow = () => {
+    if (hasBegun.current && follows.current && below() > 0) scrollBy(0, below() + BOTTOM_PIXELS);
+    lastY.current = scrollY; // a page that became shorter has scrolled up by itself
+  };
   useEffect(() => {
-    const onScroll = () => void (follows.current = below() < FOLLOWED_PIXELS);
+    // What has grown since the page scrolled by itself is below the screen, too: only scrolling up is the reader's wish.
+    const onScroll = () => {
+      follows.current = below() < FOLLOWED_PIXELS || (follows.current && scrollY >= lastY.current);
+      lastY.current = scrollY;
+    };
     addEventListener("scroll", onScroll, { passive: true });
-    return () => removeEventListener("scroll", onScroll);
+    const resized = new ResizeObserver(follow);
+    resized.observe(/** @type {HTMLElement} */ (ref.current));
+    return () => {
+      removeEventListener("scroll", onScroll);
+      resized.disconnect();
+    };
   }, []);
   useLayoutEffect(() => {
-    if (begun && follows.current && below() > 0) scrollBy(0, below() + BOTTOM_PIXELS);
-  }, changes);
+    if (run) follows.current = true;
+    follow();
+  }, [run]);
   return ref;
 }
 

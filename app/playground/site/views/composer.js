@@ -1,6 +1,6 @@
 /** @file Where the reader writes: text, images and PDFs. */
 
-import { addSystem, sendUser, stop } from "../conversation.js";
+import { addSystem, sendUser, stop, store } from "../conversation.js";
 import { html, useEffect, useRef, useState } from "../html.js";
 import { t } from "../texts.js";
 import { Select } from "./controls.js";
@@ -25,18 +25,23 @@ export function Composer({ busy }) {
   }, [busy]);
 
   const attach = async (/** @type {Iterable<File>} */ chosen) => {
-    const read = await Promise.all([...chosen].filter((file) => ACCEPTED.includes(file.type)).map(readAttachment));
-    setFiles((before) => [...before, ...read]);
+    try {
+      const read = await Promise.all([...chosen].filter((file) => ACCEPTED.includes(file.type)).map(readAttachment));
+      setFiles((before) => [...before, ...read]);
+    } catch (error) {
+      store.set({ problem: { error: { message: String(error) } } });
+    }
   };
-  const send = () => {
+  const send = async () => {
     if (busy || (!text.trim() && !files.length)) return;
     setText("");
     setFiles([]);
     if (role === "system") {
       addSystem(text);
       setRole("user");
-    } else {
-      sendUser(text, files);
+    } else if (!(await sendUser(text, files))) {
+      setText(text);
+      setFiles(files);
     }
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {

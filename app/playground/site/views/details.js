@@ -27,7 +27,7 @@ export function Details() {
   ];
   return html`<div class="panel">
     ${runs.length > 1 && html`<${Select} label=${t("reply")} value=${String(index)} onChange=${choose}
-      options=${runs.map((_, at) => [String(at), t("replyNumber", { number: at + 1 })])} />`}
+      options=${runs.map((one, at) => [String(at), t("replyNumber", { number: one.number })])} />`}
     <${Tabs} label=${t("details")} tabs=${tabs} />
   </div>`;
 }
