@@ -20,9 +20,19 @@ TextTools: TypeAlias = Literal[
     "pythonic",
     "glm45",
     "kimi_k2",
+    "kimi_k3",
     "minimax_m2",
+    "minimax_m3",
+    "step3",
+    "seed_oss",
+    "gemma4",
     "harmony",
     "lmstudio",
+    "tool_calls",
+    "longcat",
+    "nemotron",
+    "internlm",
+    "granite",
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 

@@ -4,17 +4,13 @@ Once a structured call arrives, the content is no longer parsed, because the ser
 calls are numbered after those that were found before.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
-
+from collections.abc import Sequence
 from msgspec.structs import replace
 
 from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
-from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
-
-Grammar: TypeAlias = Callable[[ParseState], Steps]
 
 
 class CallStage:

@@ -96,8 +96,9 @@ def test_the_end_gives_what_is_held() -> None:
 
 
 def test_text_far_from_a_tag_is_the_same_event() -> None:
-    given = TextDelta("word ")
-    assert stage().feed([given])[0] is given
+    given, machine = TextDelta("word "), stage()
+    machine.feed([TextDelta("A ")])
+    assert machine.feed([given])[0] is given
 
 
 def test_a_list_that_is_empty_or_calls_nothing_known_is_text() -> None:

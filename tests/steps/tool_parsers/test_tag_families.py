@@ -127,7 +127,7 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     (
         "qwen3_coder",
         "<function=f><parameter=s>x</function> </parameter> so",
-        [("F", "f", '{"s": "x"}'), ("C", " </parameter> so")],
+        [("F", "f", '{"s": "x"}'), ("C", " so")],
     ),
     ("qwen3_coder", "<function=f><parameter=s>x</parameter>", [("F", "f", '{"s": "x"')]),
     (
