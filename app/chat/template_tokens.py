@@ -20,7 +20,14 @@ DSML_CLOSERS = tuple(
 off (vllm-project/vllm#53227)."""
 
 CALL_CLOSERS = (
-    *("</tool_call>", "</tool_calls>", "</function>", "</function_call>", "</function_calls>", "</function_invocation>"),
+    *(
+        "</tool_call>",
+        "</tool_calls>",
+        "</function>",
+        "</function_call>",
+        "</function_calls>",
+        "</function_invocation>",
+    ),
     *("</invoke>", "</parameter>", "</arg_value>", "</arg_key>", "</tool_call_name>", "</longcat_tool_call>"),
     *("</minimax:tool_call>", "</seed:tool_call>", "</steptml:invoke>", "</steptml:parameter>", "</TOOLCALL>"),
     *(f"{M3_NAMESPACE}{tag}" for tag in ("</invoke>", "</tool_call>")),
@@ -38,12 +45,13 @@ TURN_ENDS = (
 )
 """What ends the turn of a model."""
 TEXT_ENDS = (
-    *TURN_ENDS[:-1],
-    *(f"{K3_CLOSE}{name}{K3_END}" for name in K3_CHANNELS[:4]),
-    *(f"{K3_CLOSE}{name}" for name in K3_CHANNELS[:4]),
+    *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", K3_END)),
+    *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:4] for end in (K3_END, "")),
     *("<|tool_calls_section_end|>", "<｜tool▁calls▁end｜>", "<tool_call|>"),
 )
 """What a text that a model wrote cannot end with."""
+TEXT_STARTS = (f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END)
+"""What the text of a reply cannot begin with."""
 BEFORE_ARGUMENTS = (
     *("[ARGS]", "<|tool_call_argument_begin|>", "<|message|>", "<|constrain|>json", "<|constrain|>", "<｜tool▁sep｜>"),
     *("```json", "```", "json"),
@@ -63,3 +71,12 @@ TOKEN = re.compile(f"{_join(CALL_CLOSERS, TURN_ENDS, ('[ARGS]', '[TOOL_CALLS]', 
 """A token that is no part of a name."""
 AROUND_ARGUMENTS = re.compile(rf"(?:{_join(CALL_CLOSERS, TURN_ENDS, BEFORE_ARGUMENTS)}|{_SPECIAL}|\s)*")
 """What servers leave of a template before and behind arguments."""
+_AROUND = tuple(sorted({*CALL_CLOSERS, *TURN_ENDS, *BEFORE_ARGUMENTS}, key=len, reverse=True))
+_UNFINISHED = re.compile(r"<\|[^<>|\s]{0,40}\|?|</?｜+[^<>｜\n]{0,30}｜*[^<>\n]{0,40}")
+
+
+def may_begin_token(text: str) -> bool:
+    """Whether a text can consist of tokens around arguments, the last of which may not be complete."""
+    known = AROUND_ARGUMENTS.match(text)
+    rest = text[known.end() :] if known is not None else text
+    return not rest or any(token.startswith(rest) for token in _AROUND) or _UNFINISHED.fullmatch(rest) is not None

@@ -1,4 +1,4 @@
-"""Reads what stands between `<tool_call>` and `</tool_call>`, perhaps with a code interpreter's code behind the JSON."""
+"""Reads what stands between `<tool_call>` and `</tool_call>`, perhaps with code of a code interpreter behind it."""
 
 from functools import partial
 

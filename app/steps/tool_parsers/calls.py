@@ -29,7 +29,7 @@ class OpenCall:
         self.withheld_name = ""
         """Calls of functions with this text in their name are emitted only when they are complete."""
         self.guessed = False
-        """There was no marker: it is only a call if its function is offered and nothing unknown is beside its arguments."""
+        """There was no marker: it is only a call if its function is offered and it has no unknown members."""
         self.is_held = False
         """It is emitted only when it is complete."""
 

@@ -26,9 +26,7 @@ GLM = XmlSyntax(
     stop="</arg_key>",
     breaks=False,
 )
-STEPTML = XmlSyntax(
-    '<steptml:invoke name="', "</steptml:invoke>", '<steptml:parameter name="', "</steptml:parameter>"
-)
+STEPTML = XmlSyntax('<steptml:invoke name="', "</steptml:invoke>", '<steptml:parameter name="', "</steptml:parameter>")
 K3 = XmlSyntax(
     f'{K3_OPEN}call tool="',
     f"{K3_CLOSE}call{K3_END}",
@@ -81,7 +79,9 @@ FAMILIES: Mapping[str, Family] = {
         "dsml",
         tuple(f"<｜DSML｜{name}" for name in _DSML_BLOCKS),
         (_dsml(""), _dsml(" ")),
-        tuple(f"</{bars}DSML{bars}{name}" for bars in ("｜", "｜｜") for name in (*_DSML_BLOCKS, "invoke>", " invoke>")),
+        tuple(
+            f"</{bars}DSML{bars}{name}" for bars in ("｜", "｜｜") for name in (*_DSML_BLOCKS, "invoke>", " invoke>")
+        ),
     ),
     "mistral_json": _MISTRAL,
     "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls),

@@ -39,14 +39,16 @@ class ParseState(Cursor):
         self.strict = strict
         self.prose = Prose() if strict else None
         self.family = ""
-        """The family as which the last call was read."""
+        """The family as which the text behind the last marker is read."""
+        self.found_family = ""
+        """The family of the last call."""
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.idle = False
         """Whether the grammar is in prose and nothing is buffered."""
         self.exhausted = False
         """Whether too much was read again, so that the rest of the text is prose."""
         self.marker_starts: frozenset[str] = frozenset()
-        """The first characters of the markers that end this prose."""
+        """The first characters of the markers that end this prose, and of tokens that may end a text."""
         self.holds_blanks = False
         """Whether white space before a marker is part of it, so that it is held at the end of a text."""
         self.pending_closers: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ class ParseState(Cursor):
         if self.strict and not call.is_object():
             raise NotACall
         call.complete()
+        self.found_family = self.family
         self._emit_arguments(call)
         self._doubtful_closer = self.call = None
         self._restore_point, self._marker = self.position, ""
@@ -187,7 +190,7 @@ class ParseState(Cursor):
         if self.exhausted:
             self.warn(_TOO_MUCH_REREAD)
             markers, blanks = (), False
-        self.marker_starts, self.holds_blanks = frozenset(marker[0] for marker in markers), blanks
+        self.marker_starts, self.holds_blanks = frozenset(("<", *(marker[0] for marker in markers))), blanks
         find = compile_tags(markers).search
         held: list[str] = []
         """White space at the end of the text so far, which may belong to a marker."""
@@ -254,7 +257,14 @@ class ParseState(Cursor):
         self.rewind(position)
         self.emit_text(self._marker)
         if not guess and not self.exhausted and (self._marker or _find_text(self.text, self.pos)):
-            self.warn(f"a tool call that {'was cut off' if cut else 'cannot be parsed'} is returned as text")
+            what = "was cut off" if cut else "cannot be parsed"
+            if self.strict:
+                self.warn(
+                    f"text that looks like a tool call of {self.family or 'a model'} is text: it {what}, or it is not "
+                    "a call of an offered function with an object as arguments"
+                )
+            else:
+                self.warn(f"a tool call that {what} is returned as text")
 
     def mark_doubtful_closer(self, length: int) -> None:
         """Note that the text from here on, of this length, is a closing marker inside a string of the arguments."""

@@ -181,7 +181,6 @@ def test_broken_arguments_are_marked() -> None:
 
 def test_text_is_not_held_longer_than_it_must() -> None:
     stage = tool_parser_stage("qwen3_coder", TOOLS, "chat-1")
-    assert stage is not None
     found = run([stage], texts("<tool_call><function=f><parameter=s>\none two", 0), end=None)
     assert json.loads(found.messages()[0]["function_call"]["arguments"] + '"}') == {"s": "one two"}
 
@@ -191,7 +190,6 @@ def test_a_call_that_breaks_off_keeps_what_was_emitted_and_the_rest_is_text() ->
         "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>Rome</arg_value>\n<arg_key>n</arg_ey>\n<arg_value>2</arg_value>"
     )
     stage = tool_parser_stage("glm45", TOOLS, "chat-1")
-    assert stage is not None
     call, rest = run([stage], texts(reply_text)).messages()
     assert (call["function_call"]["arguments"], call["extra"]["arguments_valid"]) == ('{"s": "Rome"', False)
     assert rest["content"] == "2</arg_value>"

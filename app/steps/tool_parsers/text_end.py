@@ -1,0 +1,109 @@
+"""Leaves out the tokens of a template with which a text begins or ends, because a server did not.
+
+A token in the middle of a text is text, and one behind a space too: a text can be about tokens.
+"""
+
+import re
+from collections.abc import Callable
+
+from app.chat.events import Event, ReasoningDelta, TextDelta
+from app.chat.template_tokens import K3_CLOSE, TEXT_ENDS, TEXT_STARTS
+from app.steps.partial_tag import partial_tag_length
+
+_ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
+_find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
+_THOUGHT_END = f"{K3_CLOSE}think"
+
+
+class TextEnd:
+    """Takes the text deltas of a reply."""
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self.is_idle = False
+        """The text has begun, and nothing is held."""
+        self._warn = warn
+        self._held = ""
+        self._begun = False
+        self._last = ""
+        """The last character that was passed on."""
+
+    def feed(self, text: str, out: list[Event]) -> None:
+        text, self._held = self._held + text, ""
+        if not self._begun:
+            text = self._skip_starts(text)
+        if not self._begun:
+            return
+        keep = self._find_held(text)
+        self._pass(text[: len(text) - keep], out)
+        self._held = text[len(text) - keep :]
+        self.is_idle = not self._held
+
+    def flush(self, out: list[Event]) -> None:
+        """End the text, or interrupt it: what is held is left out if it consists of tokens."""
+        text, self._held = self._held, ""
+        if not text:
+            return
+        self.is_idle = self._begun = True
+        found = next(_find_ends(text), None)
+        is_token = found is not None and found.start() == 0 and found.end() == len(text)
+        if is_token and self._last != " ":
+            self._warn("a token of the model's chat template at the end of a text is left out")
+        else:
+            self._pass(text, out)
+
+    def _pass(self, text: str, out: list[Event]) -> None:
+        if text:
+            self._last = text[-1]
+            out.append(TextDelta(text))
+
+    def _skip_starts(self, text: str) -> str:
+        """Skip what stands before the text; hold what may become that."""
+        while True:
+            bare = text.lstrip()
+            start = next((token for token in TEXT_STARTS if bare.startswith(token)), None)
+            if start is None:
+                break
+            text = bare[len(start) :]
+        self._begun = bool(text) and not any(token.startswith(bare) for token in TEXT_STARTS if bare)
+        if not self._begun:
+            self._held = text
+        return text
+
+    def _find_held(self, text: str) -> int:
+        """Return how many characters at the end may be tokens behind which nothing comes."""
+        part = partial_tag_length(text, TEXT_ENDS)
+        end = len(text) - part
+        for found in _find_ends(text):
+            if found.end() == end or (found.end() == len(text)):
+                return len(text) - found.start()
+        return part
+
+
+class ThoughtEnd:
+    """Finds where Kimi K3's reasoning ends and its answer begins, in a field of reasoning that has both
+    (sgl-project/sglang#37743)."""
+
+    def __init__(self) -> None:
+        self.held = ""
+        self.is_over = False
+        """What follows is the answer."""
+
+    def feed(self, text: str, out: list[Event]) -> str:
+        """Pass reasoning on; return the beginning of the answer."""
+        text, self.held = self.held + text, ""
+        place = text.find(_THOUGHT_END)
+        if place < 0:
+            keep = partial_tag_length(text, (_THOUGHT_END,))
+            if ready := text[: len(text) - keep]:
+                out.append(ReasoningDelta(ready))
+            self.held = text[len(text) - keep :]
+            return ""
+        if place:
+            out.append(ReasoningDelta(text[:place]))
+        self.is_over = True
+        return text[place + len(_THOUGHT_END) :]
+
+    def flush(self, out: list[Event]) -> None:
+        if self.held:
+            out.append(ReasoningDelta(self.held))
+            self.held = ""
