@@ -104,7 +104,7 @@ async def replay(
     or their names."""
     route = ModelRoute("m", (Deployment(TARGET, "m", profile),), {})
     gateway = make_gateway(route, recorded)
-    asked = ChatRequest("m", (), tuple(map(_make_tool, tools)))
+    asked = ChatRequest("m", (), tuple(map(make_tool, tools)))
     try:
         prepared = PreparedRequest(route, asked, (b"{}",), (), 0, None)
         reply = await gateway.open(prepared, INFO.response_id, AttemptLog())
@@ -115,7 +115,7 @@ async def replay(
     return received.batches
 
 
-def _make_tool(function: str | dict[str, Any]) -> Tool:
+def make_tool(function: str | dict[str, Any]) -> Tool:
     schema = {"name": function} if isinstance(function, str) else function
     return Tool(schema["name"], schema)
 

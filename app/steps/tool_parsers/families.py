@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from app.chat.template_tokens import K3_CLOSE, K3_END, K3_OPEN, M3_NAMESPACE
 from app.steps.tool_parsers import harmony
 from app.steps.tool_parsers.family import Family
-from app.steps.tool_parsers.gemma import GemmaCall
+from app.steps.tool_parsers.gemma import GemmaCall, read_bare_call
 from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls
 from app.steps.tool_parsers.minimax_m3 import NamespacedCall
 from app.steps.tool_parsers.pythonic import PythonCalls
@@ -61,7 +61,10 @@ _DEEPSEEK = Family(
     ("<｜tool▁calls▁end｜>",),
 )
 _MISTRAL = Family(
-    "mistral_json", ("[TOOL_CALLS]",), (OBJECTS, NamedCall("", ("[ARGS]",), "[CALL_ID]", ends=("[TOOL_CALLS]",)))
+    "mistral_json",
+    ("[TOOL_CALLS]",),
+    (OBJECTS, NamedCall("", ("[ARGS]",), "[CALL_ID]", ends=("[TOOL_CALLS]",))),
+    guesses=("name", "object"),
 )
 
 FAMILIES: Mapping[str, Family] = {
@@ -71,7 +74,7 @@ FAMILIES: Mapping[str, Family] = {
     "glm45": Family("glm45", _TOOL_CALL, (OBJECTS, QWEN, GLM), _TOOL_CALL_END),  # also GLM-4.7 and GLM-5
     # sglang: hunyuan_detector.py; vLLM: hy_v3_tool_parser.py, jamba_tool_parser.py, minimax_tool_parser.py
     "tool_calls": Family(
-        "tool_calls", ("<tool_calls>",), (OBJECTS, INVOKE, GLM), ("</tool_calls>",), ("<tool_call>",), guesses=()
+        "tool_calls", ("<tool_calls>",), (OBJECTS, INVOKE, GLM), ("</tool_calls>",), ("<tool_call>",), ("object",)
     ),
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v31": Family("deepseek_v31", _DEEPSEEK.blocks, _DEEPSEEK.calls, _DEEPSEEK.closers),
@@ -84,7 +87,7 @@ FAMILIES: Mapping[str, Family] = {
         ),
     ),
     "mistral_json": _MISTRAL,
-    "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls),
+    "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls, guesses=_MISTRAL.guesses),
     "llama_json": Family(
         "llama_json", ("<|python_tag|>",), (OBJECTS,), fillers=("<|python_tag|>",), guesses=("object",)
     ),
@@ -125,7 +128,11 @@ FAMILIES: Mapping[str, Family] = {
     "seed_oss": Family("seed_oss", ("<seed:tool_call>",), (QWEN, OBJECTS), ("</seed:tool_call>",)),
     # vLLM: gemma4_tool_parser.py, functiongemma_tool_parser.py
     "gemma4": Family(
-        "gemma4", ("<|tool_call>", "<start_function_call>"), (GemmaCall(),), ("<tool_call|>", "<end_function_call>")
+        "gemma4",
+        ("<|tool_call>", "<start_function_call>"),
+        (GemmaCall(),),
+        ("<tool_call|>", "<end_function_call>"),
+        start=read_bare_call,
     ),
     "harmony": Family(
         "harmony",
@@ -142,7 +149,7 @@ FAMILIES: Mapping[str, Family] = {
     "nemotron": Family("nemotron", ("<TOOLCALL>",), (OBJECTS,), ("</TOOLCALL>",), guesses=("object",)),
     # vLLM: internlm2_tool_parser.py
     "internlm": Family(
-        "internlm", ("<|action_start|>",), (OBJECTS,), ("<|action_end|>",), ("<|plugin|>",), guesses=("object",)
+        "internlm", ("<|action_start|>", "<|plugin|>"), (OBJECTS,), ("<|action_end|>",), guesses=("object",)
     ),
     # vLLM: granite_tool_parser.py, granite_20b_fc_tool_parser.py
     "granite": Family("granite", ("<|tool_call|>", "<function_call>"), (OBJECTS,), ("</function_call>",), guesses=()),

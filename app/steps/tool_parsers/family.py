@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from app.chat.template_tokens import CALL_CLOSERS, TURN_ENDS
-from app.steps.tool_parsers.calls import NotACall
+from app.steps.tool_parsers.calls import NotACall, OpenCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps, compile_tags
 from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls, read_json_call
 from app.steps.tool_parsers.names import find_offered
@@ -117,25 +117,25 @@ class Reader:
         return [_Way(family, syntax) for family in self._families if guess in family.guesses for syntax in family.calls]
 
     def _read_list(self, r: ParseState) -> Steps:
+        ways = self._ways_with("list")
         yield from r.skip_blanks()
-        if r.strict or r.text[r.pos] != "[" or not (yield from _read_one(r, self._ways_with("list"))) or not r.calls:
+        if r.strict or r.text[r.pos] != "[" or not (yield from _read_one(r, ways)) or not r.calls:
             raise NotACall  # `[]` is text
+        yield from _read_more(r, ways, _collect(way.family.closers for way in ways))
 
     def _read_objects(self, r: ParseState) -> Steps:
         ways = self._ways_with("object")
         closers = _collect(way.family.closers for way in ways)
         must_close = r.strict or any(way.family.closers for way in ways)
         while True:
-            yield from r.skip_blanks()
-            call = r.open_call()
-            call.guessed, call.is_held = True, must_close
-            yield from read_json_call(r, call, closers)
+            calls = yield from _read_guessed(r, closers, must_close)
             if must_close:
                 tag = yield from r.accept_tag(*closers)
                 if not tag:
                     raise NotACall
                 r.family = next(way.family.name for way in ways if tag in way.family.closers)
-            r.complete_call(call)
+            for call in calls:
+                r.complete_call(call)
             _, tag = yield from _skip_closers(r, ("{",), closers)
             if not tag:
                 return
@@ -148,6 +148,26 @@ class Reader:
         r.family = way.family.name
         yield from way.syntax.read(r, way.family.closers)
         yield from _read_more(r, [way], way.family.closers)
+
+
+def _read_guessed(r: ParseState, closers: tuple[str, ...], must_close: bool) -> Generator[None, None, list[OpenCall]]:
+    """Read an object, or a list of them, without completing the calls."""
+    yield from r.skip_blanks()
+    is_list = yield from r.accept("[")
+    calls: list[OpenCall] = []
+    while True:
+        call = r.open_call()
+        call.guessed, call.is_held = True, must_close or is_list
+        yield from read_json_call(r, call, closers)
+        calls.append(call)
+        if not is_list:
+            return calls
+        yield from r.skip_blanks()
+        r.pos += 1
+        if r.text[r.pos - 1] == "]":
+            return calls
+        if r.text[r.pos - 1] != ",":
+            raise NotACall
 
 
 def _collect(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:

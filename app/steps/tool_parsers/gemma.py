@@ -30,13 +30,28 @@ class GemmaCall(Struct, frozen=True):
         return (yield from r.is_at(_CALL))
 
     def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
-        r.pos += len(_CALL)
-        head, _ = yield from r.read_head("{", limit=_LIMIT)
-        call = r.open_call(head.strip())
-        pieces = ["{"]
-        yield from _read_braces(r, pieces)
-        call.put(write_json(_Values("".join(pieces)).read()))
-        r.complete_call(call)
+        yield from _read_call(r)
+
+
+def _read_call(r: ParseState, *, must_be_offered: bool = False) -> Steps:
+    r.pos += len(_CALL)
+    head, _ = yield from r.read_head("{", limit=_LIMIT)
+    call = r.open_call(head.strip())
+    if must_be_offered and call.name not in r.tools:
+        raise NotACall
+    pieces = ["{"]
+    yield from _read_braces(r, pieces)
+    call.put(write_json(_Values("".join(pieces)).read()))
+    r.complete_call(call)
+
+
+def read_bare_call(r: ParseState) -> Steps:
+    """Read a call of an offered function at the start of a reply that has lost its opening."""
+    yield from r.skip_blanks()
+    if not (yield from r.is_at(_CALL)):
+        raise NotACall
+    yield from _read_call(r, must_be_offered=True)
+    yield from r.accept_tag("<tool_call|>", "<end_function_call>")
 
 
 def _read_braces(r: ParseState, pieces: list[str]) -> Steps:

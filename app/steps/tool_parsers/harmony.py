@@ -23,6 +23,7 @@ _TO = re.compile(r"\bto=(?!(?:assistant|user)\b)(?:functions\.)?([\w.\-]+)")
 _BARE_CALLS = tuple(
     f"{role}{channel} to=functions." for role in ("", "assistant") for channel in ("commentary", "analysis", "")
 )
+_ROLE = "assistant"
 _BARE_THOUGHT = "analysis"
 _BARE_NEXT = ("assistantfinal", "assistantcommentary", "assistantanalysis")
 _NAME_END = re.compile(r"[^\w.\-]")
@@ -67,7 +68,10 @@ def _call(r: ParseState, name: str) -> Steps:
 def read_bare_channels(r: ParseState) -> Steps:
     """Read the start of a reply whose server has left out the tokens of its channels."""
     yield from r.skip_blanks()
-    if not r.strict and (yield from _is_bare_thought(r)):
+    if (yield from r.is_at(_ROLE + CHANNEL)):
+        r.pos += len(_ROLE)
+        r.commit()
+    elif not r.strict and (yield from _is_bare_thought(r)):
         yield from _read_bare_thought(r)
     elif r.tools:
         yield from _read_bare_call(r)

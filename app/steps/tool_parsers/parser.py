@@ -37,6 +37,8 @@ class ParseState(Cursor):
         super().__init__()
         self.out: list[Event] = []
         self.strict = strict
+        self.cut = False
+        """The reply has not ended by itself, so what seems complete at its end may not be."""
         self.prose = Prose() if strict else None
         self.family = ""
         """The family as which the text behind the last marker is read."""

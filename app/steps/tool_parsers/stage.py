@@ -16,6 +16,9 @@ from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.structured_calls import StructuredCalls
 from app.steps.tool_parsers.text_end import TextEnd, ThoughtEnd
 
+_WHOLE = ("stop", "tool_calls")
+"""The finish reasons of a reply that has ended by itself."""
+
 
 class CallStage:
     def __init__(
@@ -66,6 +69,7 @@ class CallStage:
                 number = self._numbers.get(event.index, event.index)
                 out.append(event if number == event.index else Extra(event.fields, number))
             else:
+                state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
                 self._flush(out)
                 self._add_other(event, out)
         return out
@@ -146,6 +150,8 @@ class CallStage:
                 f"the model's function calls arrived as text and were read without a setting; "
                 f'text_tools = "{state.found_family}" in its profile reads them as they arrive'
             )
+        if self._text_end.ends_with_closer and state.tools and not state.calls:
+            self.warn("the text ends with a marker that closes tool calls, but no call was found")
         if self._warnings:
             event = replace(event, warnings=(*event.warnings, *self._warnings))
         return event

@@ -7,11 +7,17 @@ import re
 from collections.abc import Callable
 
 from app.chat.events import Event, ReasoningDelta, TextDelta
-from app.chat.template_tokens import K3_CLOSE, TEXT_ENDS, TEXT_STARTS
+from app.chat.template_tokens import CALL_CLOSERS, K3_CLOSE, TEXT_ENDS, TEXT_STARTS
 from app.steps.partial_tag import partial_tag_length
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
+_ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
+_PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
+_MOST_OPENINGS = 3
+"""So many `<` has a token at most."""
+_LONGEST = 60
+"""A closing marker and some white space are shorter."""
 _THOUGHT_END = f"{K3_CLOSE}think"
 
 
@@ -25,7 +31,9 @@ class TextEnd:
         self._held = ""
         self._begun = False
         self._last = ""
-        """The last character that was passed on."""
+        """The last characters that were passed on."""
+        self.ends_with_closer = False
+        """What was passed on ends with a marker that closes calls."""
 
     def feed(self, text: str, out: list[Event]) -> None:
         text, self._held = self._held + text, ""
@@ -36,24 +44,26 @@ class TextEnd:
         keep = self._find_held(text)
         self._pass(text[: len(text) - keep], out)
         self._held = text[len(text) - keep :]
-        self.is_idle = not self._held
+        self.is_idle = not self._held and not self.ends_with_closer
 
     def flush(self, out: list[Event]) -> None:
         """End the text, or interrupt it: what is held is left out if it consists of tokens."""
         text, self._held = self._held, ""
         if not text:
             return
-        self.is_idle = self._begun = True
+        self._begun = True
         found = next(_find_ends(text), None)
         is_token = found is not None and found.start() == 0 and found.end() == len(text)
-        if is_token and self._last != " ":
+        if is_token and self._last[-1:] != " ":
             self._warn("a token of the model's chat template at the end of a text is left out")
         else:
             self._pass(text, out)
+        self.is_idle = not self.ends_with_closer
 
     def _pass(self, text: str, out: list[Event]) -> None:
         if text:
-            self._last = text[-1]
+            self._last = (self._last + text)[-_LONGEST:]
+            self.ends_with_closer = _ends_with_closer(self._last) is not None
             out.append(TextDelta(text))
 
     def _skip_starts(self, text: str) -> str:
@@ -71,12 +81,24 @@ class TextEnd:
 
     def _find_held(self, text: str) -> int:
         """Return how many characters at the end may be tokens behind which nothing comes."""
-        part = partial_tag_length(text, TEXT_ENDS)
+        part = _find_part(text)
         end = len(text) - part
         for found in _find_ends(text):
             if found.end() == end or (found.end() == len(text)):
                 return len(text) - found.start()
         return part
+
+
+def _find_part(text: str) -> int:
+    """Return how many characters at the end may be the beginning of a token."""
+    place, longest = len(text), 0
+    for _ in range(_MOST_OPENINGS):
+        place = text.rfind("<", 0, place)
+        if place < 0:
+            break
+        if text[place:] in _PARTS:
+            longest = len(text) - place
+    return longest
 
 
 class ThoughtEnd:

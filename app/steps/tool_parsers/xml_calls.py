@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.chat.messages import Tool
+from app.chat.template_tokens import AROUND_ARGUMENTS, CALL_CLOSERS
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_calls import read_arguments
@@ -156,16 +157,21 @@ def read_parameters(r: ParseState, call: OpenCall, syntax: XmlSyntax, closers: t
 def _next_tag(
     r: ParseState, call: OpenCall, tags: tuple[str, ...], surplus: tuple[str, ...]
 ) -> Generator[None, None, str]:
-    """Skip one of the tags and return it. Surplus ends of a parameter before it are skipped, and any text if it is
-    certain that this is a call."""
+    """Skip one of the tags and return it. Surplus closing tags before it are skipped, and any text if it is certain
+    that this is a call. A reply that ends here has ended the call: "" is returned."""
     if call.certain:
-        _, tag = yield from r.read_until(*tags)
-        if not tag:
+        skipped, tag = yield from r.read_until(*tags)
+        if not tag and (r.cut or not AROUND_ARGUMENTS.fullmatch(skipped)):
             raise TruncatedCall
         return tag
     while True:
-        tag = yield from r.expect_tag(*tags, *surplus)
-        if tag not in surplus or tag in tags:
+        try:
+            tag = yield from r.expect_tag(*tags, *surplus, *CALL_CLOSERS)
+        except TruncatedCall:
+            if r.cut or r.text[r.pos :].strip():
+                raise
+            return ""
+        if tag in tags:
             return tag
 
 
@@ -219,7 +225,7 @@ def _value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_have_t
         tag = yield from r.stream_until(put, *tags.all)
         if tag in tags.own:
             r.pos += len(tag)
-            if not may_have_tag or (yield from r.is_before_tag(*tags.all)):
+            if not may_have_tag or (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS)):
                 return
             put(tag)
             continue
@@ -237,7 +243,7 @@ def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) 
     try:
         while (tag := (yield from r.stream_until(pieces.append, *tags.own, *openings))) in tags.own:
             r.pos += len(tag)
-            if (yield from r.is_before_tag(*tags.all)):
+            if (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS)):
                 put("".join(pieces))
                 r.look_ahead_from = None
                 return

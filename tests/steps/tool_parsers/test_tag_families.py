@@ -77,12 +77,12 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
     (
         "qwen3_coder",
         "<tool_call><function=f><parameter=n>1</parameter><parameter=s>\r\nx\r</parameter>",
-        [("F", "f", '{"n": 1, "s": "x\\r"')],
+        [("F", "f", '{"n": 1, "s": "x\\r"}')],
     ),
     ("glm45", "<tool_call>g</tool_call>", [G]),
     ("glm45", "<tool_call>g<arg_key>k</arg_key><arg_value>a\n</arg_value></tool_call>", [("F", "g", '{"k": "a\\n"}')]),
     ("glm45", "<tool_call>f<arg_key>n</arg_key><arg_value>1</arg_value></tool_call>\n", [F]),
-    ("glm45", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>1\n</arg_value>", [("F", "f", '{"s": "1\\n"')]),
+    ("glm45", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>1\n</arg_value>", [("F", "f", '{"s": "1\\n"}')]),
     (
         "minimax_m2",
         '<minimax:tool_call><invoke name="f"><parameter name="n">1</parameter></invoke>\n<invoke name="g">'
@@ -129,7 +129,7 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
         "<function=f><parameter=s>x</function> </parameter> so",
         [("F", "f", '{"s": "x"}'), ("C", " so")],
     ),
-    ("qwen3_coder", "<function=f><parameter=s>x</parameter>", [("F", "f", '{"s": "x"')]),
+    ("qwen3_coder", "<function=f><parameter=s>x</parameter>", [("F", "f", '{"s": "x"}')]),
     (
         "glm45",
         "<tool_call>f<arg_key>s</arg_key><arg_value></arg_value> ends</arg_value></tool_call>",
