@@ -45,9 +45,8 @@ TURN_ENDS = (
 )
 """What ends the turn of a model."""
 TEXT_ENDS = (
-    *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", K3_END)),
-    *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:4] for end in (K3_END, "")),
-    *("<|tool_calls_section_end|>", "<｜tool▁calls▁end｜>", "<tool_call|>"),
+    *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
+    *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),
 )
 """What a text that a model wrote cannot end with."""
 TEXT_STARTS = (f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END)

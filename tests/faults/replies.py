@@ -1,7 +1,6 @@
 """Sends a call with faults through the gateway's reading of a reply, and judges what comes out."""
 
 import json
-import random
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -120,7 +119,3 @@ def judge_call(fault: CallFault, api: str, size: int) -> Outcome:
     values = {"city": "A b"}
     name, arguments = fault.change("f", json.dumps(values))
     return judge(read_call(api, name, arguments, size), [("f", values)], [])
-
-
-def draw(seed: int) -> random.Random:
-    return random.Random(seed)

@@ -24,8 +24,9 @@ Grammar: TypeAlias = Callable[[ParseState], Steps]
 Guess: TypeAlias = Literal["name", "object", "list"]
 
 _SURPLUS = (*CALL_CLOSERS, *TURN_ENDS)
-_NAME = re.compile(r"[\w.\-:/]+")
-_PREFIX, _DIGITS = "functions.", "0123456789"
+_HEAD = re.compile(r"[\w.\-:/]+(?:<\|[\w|>]*)?")
+_PREFIXES, _DIGITS = ("functions.", "default_api."), "0123456789"
+_LONGEST_TOKEN = 40
 _LONGEST = 300
 """A name and a separator are shorter."""
 
@@ -83,6 +84,8 @@ class Reader:
             r.pending_closers = ()
             if marker in self._ways:
                 yield from r.attempt(self.read_block(r, marker))
+            elif r.strict:
+                r.emit_text(marker)
 
     def _guess(self, r: ParseState) -> Steps:
         """Read calls at the start of a reply that has lost its opening."""
@@ -231,7 +234,7 @@ def _find_separator(r: ParseState, separators: tuple[str, ...]) -> Generator[Non
         found = find(text)
         if found is not None:
             head = text[: found.start()].strip()
-            if _NAME.fullmatch(head) is None or find_offered(head, r.tools) is None:
+            if _HEAD.fullmatch(head) is None or find_offered(head, r.tools) is None:
                 raise NotACall
             return found.group()
         if not _may_become_call(text, r, separators):
@@ -241,9 +244,10 @@ def _find_separator(r: ParseState, separators: tuple[str, ...]) -> Generator[Non
 
 def _may_become_call(text: str, r: ParseState, separators: tuple[str, ...]) -> bool:
     """Whether a text that has no separator can be the beginning of a name and a separator."""
-    if _PREFIX.startswith(text):
-        return True
-    text = text.removeprefix(_PREFIX)
+    for prefix in _PREFIXES:
+        if prefix.startswith(text):
+            return True
+        text = text.removeprefix(prefix)
     for name in r.tools:
         if name.startswith(text):
             return True
@@ -252,6 +256,8 @@ def _may_become_call(text: str, r: ParseState, separators: tuple[str, ...]) -> b
             if rest[:1] == ":":
                 rest = rest[1:].lstrip(_DIGITS)
             rest = rest.strip()
-            if any(separator.startswith(rest) for separator in separators):
+            if (rest[:2] == "<|" and len(rest) < _LONGEST_TOKEN) or any(
+                separator.startswith(rest) for separator in separators
+            ):
                 return True
     return False

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from app.chat.template_tokens import CALL_CLOSERS, TURN_ENDS
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_scanner import loads, write_json
@@ -51,7 +52,8 @@ def read_bare_call(r: ParseState) -> Steps:
     if not (yield from r.is_at(_CALL)):
         raise NotACall
     yield from _read_call(r, must_be_offered=True)
-    yield from r.accept_tag("<tool_call|>", "<end_function_call>")
+    while (yield from r.accept_tag(*CALL_CLOSERS, *TURN_ENDS)):
+        pass
 
 
 def _read_braces(r: ParseState, pieces: list[str]) -> Steps:

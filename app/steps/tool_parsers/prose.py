@@ -5,7 +5,8 @@ import re
 
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _EXAMPLE = re.compile(r"\b(?:for example|example|for instance|looks? like|e\.g\.)|例如|示例|比如|例：", re.IGNORECASE)
-_SENTENCE_END = re.compile(r"[.!?…。！？:：][)\]”\"'*_]*\s*$")
+_SENTENCE_END = re.compile(r"[.!?…。！？][)\]”\"'*_]*\s*$")
+_LIST_ITEM = re.compile(r"\d+[.)]")
 _NO_NEIGHBOUR = frozenset("'\"`“‘«「『([{<|*_=/\\")
 """Characters directly behind which a marker is quoted, or a part of something else."""
 _KEPT = 400
@@ -26,13 +27,21 @@ class Prose:
         self._previous = ""
         """The last line before it that is not blank."""
         self._ticks = self._quotes = self._depth = 0
+        self._refused = False
+        """A marker of this paragraph was a part of the prose."""
 
     def add(self, text: str) -> None:
         self._pieces.append(text)
 
     def may_begin_call(self) -> bool:
-        """Whether a marker that comes now can begin a call."""
+        """Whether a marker that comes now can begin a call. If not, no later one of the same paragraph can: it is what
+        stands between the first marker and its end."""
         self._read_pieces()
+        self._refused = self._refused or not self._is_free()
+        return not self._refused
+
+    def _is_free(self) -> bool:
+        """Whether nothing of the prose makes a marker that comes now a part of it."""
         if self._fence or self._ticks % 2 or self._quotes % 2 or self._depth > 0:
             return False
         line = self._start.strip()
@@ -42,7 +51,7 @@ class Prose:
             is_indented = self._start.startswith("\t") or len(self._start) - len(self._start.lstrip(" ")) >= 4
             return not is_indented and not self._announces_example()
         if self._end[-1].isspace():
-            return _SENTENCE_END.search(self._end) is not None and not self._end.rstrip().endswith((":", "："))
+            return _SENTENCE_END.search(self._end) is not None and _LIST_ITEM.fullmatch(line) is None
         return self._end[-1] not in _NO_NEIGHBOUR
 
     def _announces_example(self) -> bool:
@@ -72,5 +81,7 @@ class Prose:
             self._fence = ""
         if self._end.strip():
             self._previous = self._end
+        elif not self._fence:
+            self._refused = False
         self._start = self._end = ""
         self._ticks = self._quotes = self._depth = 0

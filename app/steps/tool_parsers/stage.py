@@ -40,7 +40,7 @@ class CallStage:
         self._numbers: dict[int, int] = {}
         self._warnings: list[str] = []
         self._structured = structured(self) if structured is not None else None
-        self._text_end = TextEnd(self.warn)
+        self._text_end = TextEnd(self.warn, may_have_calls=bool(tools))
         self._thought_end = ThoughtEnd()
         next(self._steps)
 
@@ -60,6 +60,7 @@ class CallStage:
         for event in events:
             if type(event) is TextDelta and not event.refusal:
                 if text_end.is_idle and state.is_prose(event.text):
+                    text_end.passed = event.text
                     out.append(event)
                 else:
                     self._read_text(event.text, out)
@@ -150,8 +151,6 @@ class CallStage:
                 f"the model's function calls arrived as text and were read without a setting; "
                 f'text_tools = "{state.found_family}" in its profile reads them as they arrive'
             )
-        if self._text_end.ends_with_closer and state.tools and not state.calls:
-            self.warn("the text ends with a marker that closes tool calls, but no call was found")
         if self._warnings:
             event = replace(event, warnings=(*event.warnings, *self._warnings))
         return event

@@ -24,18 +24,23 @@ _THOUGHT_END = f"{K3_CLOSE}think"
 class TextEnd:
     """Takes the text deltas of a reply."""
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], *, may_have_calls: bool) -> None:
+        self._may_have_calls = may_have_calls
         self.is_idle = False
         """The text has begun, and nothing is held."""
+        self.passed = ""
+        """A text that was passed on without `feed`, the last one since then."""
         self._warn = warn
         self._held = ""
         self._begun = False
         self._last = ""
         """The last characters that were passed on."""
-        self.ends_with_closer = False
+        self._ends_with_closer = False
         """What was passed on ends with a marker that closes calls."""
 
     def feed(self, text: str, out: list[Event]) -> None:
+        if self.passed:
+            self._last, self.passed = self.passed[-_LONGEST:], ""
         text, self._held = self._held + text, ""
         if not self._begun:
             text = self._skip_starts(text)
@@ -44,10 +49,12 @@ class TextEnd:
         keep = self._find_held(text)
         self._pass(text[: len(text) - keep], out)
         self._held = text[len(text) - keep :]
-        self.is_idle = not self._held and not self.ends_with_closer
+        self.is_idle = not self._held and not self._ends_with_closer
 
     def flush(self, out: list[Event]) -> None:
         """End the text, or interrupt it: what is held is left out if it consists of tokens."""
+        if self._ends_with_closer and self._may_have_calls:
+            self._warn("a text ends with a marker that closes tool calls")
         text, self._held = self._held, ""
         if not text:
             return
@@ -58,12 +65,12 @@ class TextEnd:
             self._warn("a token of the model's chat template at the end of a text is left out")
         else:
             self._pass(text, out)
-        self.is_idle = not self.ends_with_closer
+        self.is_idle = not self._ends_with_closer
 
     def _pass(self, text: str, out: list[Event]) -> None:
         if text:
             self._last = (self._last + text)[-_LONGEST:]
-            self.ends_with_closer = _ends_with_closer(self._last) is not None
+            self._ends_with_closer = _ends_with_closer(self._last) is not None
             out.append(TextDelta(text))
 
     def _skip_starts(self, text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from app.chat.messages import Tool
-from app.chat.template_tokens import AROUND_ARGUMENTS, CALL_CLOSERS
+from app.chat.template_tokens import AROUND_ARGUMENTS, CALL_CLOSERS, TURN_ENDS
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_calls import read_arguments
@@ -160,9 +160,13 @@ def _next_tag(
     """Skip one of the tags and return it. Surplus closing tags before it are skipped, and any text if it is certain
     that this is a call. A reply that ends here has ended the call: "" is returned."""
     if call.certain:
+        start = r.look_ahead_from = r.position
         skipped, tag = yield from r.read_until(*tags)
-        if not tag and (r.cut or not AROUND_ARGUMENTS.fullmatch(skipped)):
+        r.look_ahead_from = None
+        if not tag and r.cut:
             raise TruncatedCall
+        if not tag and not AROUND_ARGUMENTS.fullmatch(skipped):
+            r.rewind(start)
         return tag
     while True:
         try:
@@ -225,7 +229,7 @@ def _value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_have_t
         tag = yield from r.stream_until(put, *tags.all)
         if tag in tags.own:
             r.pos += len(tag)
-            if not may_have_tag or (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS)):
+            if not may_have_tag or (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS, *TURN_ENDS)):
                 return
             put(tag)
             continue
@@ -243,7 +247,7 @@ def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) 
     try:
         while (tag := (yield from r.stream_until(pieces.append, *tags.own, *openings))) in tags.own:
             r.pos += len(tag)
-            if (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS)):
+            if (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS, *TURN_ENDS)):
                 put("".join(pieces))
                 r.look_ahead_from = None
                 return
