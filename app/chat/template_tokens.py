@@ -12,12 +12,14 @@ K3_CHANNELS = ("message", "response", "think", "tools", "call", "argument", "jso
 M3_NAMESPACE = "]<]minimax[>["
 """Before each tag of MiniMax-M3 (sglang/srt/function_call/minimax_m3.py)."""
 
+DSML_BARS = ("｜", "｜｜", "‖", "|")
+"""The first are DeepSeek's, the others what models write instead (adolfousier/opencrabs#419, lsdefine/GenericAgent#804,
+xorbitsai/xagent#790)."""
 _DSML_NAMES = ("parameter", "invoke", "tool_calls", "function_calls", " parameter", " invoke", " calls")
 DSML_CLOSERS = tuple(
-    f"</{bars}DSML{bars}{name}{end}" for bars in ("｜", "｜｜") for name in _DSML_NAMES for end in (">", "")
+    f"</{bars}DSML{bars}{name}{end}" for bars in DSML_BARS for name in _DSML_NAMES for end in (">", "")
 )
-"""DeepSeek V3.2, V4 and V4.1, whose names have a space; also with the bars twice (adolfousier/opencrabs#419) and cut
-off (vllm-project/vllm#53227)."""
+"""DeepSeek V3.2, V4 and V4.1, whose names have a space; also cut off (vllm-project/vllm#53227)."""
 
 CALL_CLOSERS = (
     *(

@@ -5,7 +5,7 @@ vLLM's parsers are in vllm/tool_parsers, SGLang's in sglang/srt/function_call.
 
 from collections.abc import Mapping
 
-from app.chat.template_tokens import K3_CLOSE, K3_END, K3_OPEN, M3_NAMESPACE
+from app.chat.template_tokens import DSML_BARS, K3_CLOSE, K3_END, K3_OPEN, M3_NAMESPACE
 from app.steps.tool_parsers import harmony
 from app.steps.tool_parsers.family import Family
 from app.steps.tool_parsers.gemma import GemmaCall, read_bare_call
@@ -40,15 +40,16 @@ K3 = XmlSyntax(
 )
 
 
-def _dsml(space: str) -> XmlSyntax:
+def _dsml(bars: str, space: str) -> XmlSyntax:
     """DeepSeek V4.1 writes a space before each name (sglang: deepseekv41_detector.py)."""
+    others = (f"</{other}DSML{other}{space}parameter>" for other in DSML_BARS if other != bars)
     return XmlSyntax(
-        f'<｜DSML｜{space}invoke name="',
-        f"</｜DSML｜{space}invoke>",
-        f'<｜DSML｜{space}parameter name="',
-        f"</｜DSML｜{space}parameter>",
+        f'<{bars}DSML{bars}{space}invoke name="',
+        f"</{bars}DSML{bars}{space}invoke>",
+        f'<{bars}DSML{bars}{space}parameter name="',
+        f"</{bars}DSML{bars}{space}parameter>",
         breaks=False,
-        other_ends=(f"</｜｜DSML｜｜{space}parameter>", f"</｜DSML｜{space}parameter"),
+        other_ends=(*others, f"</{bars}DSML{bars}{space}parameter"),
     )
 
 
@@ -68,7 +69,8 @@ _MISTRAL = Family(
 )
 
 FAMILIES: Mapping[str, Family] = {
-    "hermes": Family("hermes", _TOOL_CALL, (OBJECTS, QWEN), _TOOL_CALL_END, guesses=("object",)),
+    # with a bar instead of the bracket: can1357/oh-my-pi#10376
+    "hermes": Family("hermes", ("<tool_call>", "<tool_call| "), (OBJECTS, QWEN), _TOOL_CALL_END, guesses=("object",)),
     # also Qwen 3.5 to 3.8, Step 3.5, MiMo
     "qwen3_coder": Family("qwen3_coder", _TOOL_CALL, (QWEN, OBJECTS), _TOOL_CALL_END, guesses=()),
     "glm45": Family("glm45", _TOOL_CALL, (OBJECTS, QWEN, GLM), _TOOL_CALL_END),  # also GLM-4.7 and GLM-5
@@ -80,11 +82,13 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v31": Family("deepseek_v31", _DEEPSEEK.blocks, _DEEPSEEK.calls, _DEEPSEEK.closers),
     "dsml": Family(
         "dsml",
-        tuple(f"<｜DSML｜{name}" for name in _DSML_BLOCKS),
-        (_dsml(""), _dsml(" ")),
-        tuple(
-            f"</{bars}DSML{bars}{name}" for bars in ("｜", "｜｜") for name in (*_DSML_BLOCKS, "invoke>", " invoke>")
+        tuple(f"<{bars}DSML{bars}{name}" for bars in DSML_BARS for name in _DSML_BLOCKS),
+        (
+            *(_dsml(bars, space) for bars in DSML_BARS for space in ("", " ")),
+            NamedCall("<｜DSML｜toolcall>", ("\n",)),  # vllm-project/vllm-ascend#13794
         ),
+        tuple(f"</{bars}DSML{bars}{name}" for bars in DSML_BARS for name in (*_DSML_BLOCKS, "invoke>", " invoke>")),
+        guesses=(),
     ),
     "mistral_json": _MISTRAL,
     "mistral_args": Family("mistral_args", _MISTRAL.blocks, _MISTRAL.calls, guesses=_MISTRAL.guesses),

@@ -17,8 +17,11 @@ from app.steps.tool_parsers.parser import ParseState
 _CALL = "call:"
 _QUOTES = ('<|"|>', "<escape>")
 _MARKS = (*_QUOTES, "{", "}", "[", "]")
+_ROUND_MARKS = (*_MARKS, "(", ")", '"')
+"""Of a call in parentheses, whose texts have quotes (NousResearch/hermes-agent#7449)."""
 _LIMIT = 200
 _MAX_NESTING = 100
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BARE = re.compile(r"[^,{}\[\]]*")
 _KEY = re.compile(r"\s*[\"']?([^:\"'{}\[\],]+)[\"']?\s*:\s*")
 _GAP = re.compile(r"[\s,]*")
@@ -36,13 +39,13 @@ class GemmaCall(Struct, frozen=True):
 
 def _read_call(r: ParseState, *, must_be_offered: bool = False) -> Steps:
     r.pos += len(_CALL)
-    head, _ = yield from r.read_head("{", limit=_LIMIT)
+    head, bracket = yield from r.read_head("{", "(", limit=_LIMIT)
     call = r.open_call(head.strip())
     if must_be_offered and call.name not in r.tools:
         raise NotACall
     pieces = ["{"]
-    yield from _read_braces(r, pieces)
-    call.put(write_json(_Values("".join(pieces)).read()))
+    yield from _read_braces(r, pieces, _MARKS if bracket == "{" else _ROUND_MARKS)
+    call.put(write_json(_Values("".join((*pieces[:-1], "}"))).read()))
     r.complete_call(call)
 
 
@@ -56,17 +59,17 @@ def read_bare_call(r: ParseState) -> Steps:
         pass
 
 
-def _read_braces(r: ParseState, pieces: list[str]) -> Steps:
-    """Collect the text up to the brace that closes the arguments."""
+def _read_braces(r: ParseState, pieces: list[str], marks: tuple[str, ...]) -> Steps:
+    """Collect the text up to the bracket that closes the arguments."""
     depth, quote = 1, ""
     while depth:
-        tag = yield from r.stream_until(pieces.append, *([quote] if quote else _MARKS))
+        tag = yield from r.stream_until(pieces.append, *([quote] if quote else marks))
         pieces.append(tag)
         r.pos += len(tag)
-        if tag in _QUOTES:
+        if tag in _QUOTES or tag == '"':
             quote = "" if quote else tag
         else:
-            depth += 1 if tag in "{[" else -1
+            depth += 1 if tag in "{[(" else -1
         if depth > _MAX_NESTING:
             raise NotACall
 
@@ -83,6 +86,9 @@ class _Values:
             if self._text.startswith(quote, self._pos):
                 return self._read_quoted(quote)
         char = self._text[self._pos : self._pos + 1]
+        if char == '"' and (found := _STRING.match(self._text, self._pos)) is not None:
+            self._pos = found.end()
+            return _read_bare(found.group())
         if char == "{":
             return self._read_object()
         if char == "[":

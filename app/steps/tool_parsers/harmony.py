@@ -22,7 +22,7 @@ _TO = re.compile(r"\bto=(?!(?:assistant|user)\b)(?:functions\.)?([\w.\-]+)")
 """gpt-oss also writes `to=assistant` for what is no call (github.com/ggml-org/llama.cpp/issues/27720)."""
 _BARE_CALLS = tuple(
     f"{role}{channel} to=functions." for role in ("", "assistant") for channel in ("commentary", "analysis", "")
-)
+) + ("to=functions.",)
 _ROLE = "assistant"
 _BARE_THOUGHT = "analysis"
 _BARE_NEXT = ("assistantfinal", "assistantcommentary", "assistantanalysis")

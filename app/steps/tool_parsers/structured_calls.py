@@ -74,6 +74,8 @@ class StructuredCalls:
     def _read_arguments(self, name: str, rest: str) -> str:
         """Return the arguments in the text behind a name, "" if there are none."""
         rest = rest.strip()
+        if "</arg_key>" in rest and "<arg_key>" not in rest:
+            rest = "<arg_key>" + rest.removeprefix("<tool_call>")
         for text in (f"<tool_call>{name}{rest}</tool_call>", f"<tool_call><function={name}>{rest}</function>"):
             if (found := self._read_call(text)) is not None and found[1] != "{}":
                 return found[1]
