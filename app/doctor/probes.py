@@ -27,6 +27,7 @@ _PART_FOR_OUTPUT = 4
 REASONING_QUESTION = "What is 17 + 25? Think first, but briefly. Then answer with the number."
 
 _FAMILIES = {
+    "seed_oss": "<seed:tool_call>",
     "qwen3_coder": "<function=",
     "glm45": "<arg_key>",
     "hermes": "<tool_call>",
@@ -38,7 +39,6 @@ _FAMILIES = {
     "kimi_k3": "<|open|>",
     "minimax_m3": "]<]minimax[>[",
     "step3": "<steptml:",
-    "seed_oss": "<seed:tool_call>",
     "gemma4": "call:",
     "tool_calls": "<tool_calls>",
     "longcat": "<longcat_tool_call>",

@@ -17,6 +17,7 @@ from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
+from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
@@ -215,7 +216,7 @@ def reply_stages(
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
     else:
-        stages.append(tool_parser_stage(profile.text_tools, _offered_tools(request), reply_id, report))
+        stages.append(CallWatch(tool_parser_stage(profile.text_tools, _offered_tools(request), reply_id, report)))
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
     if (name := find_demanded_function(request)) is not None:

@@ -150,6 +150,10 @@ def _in_name(template: str) -> Change:
     return lambda name, arguments: (template.replace("NAME", name), "{}")
 
 
+def _add_to_text(token: str) -> Callable[[str], str]:
+    return lambda arguments: arguments.replace("A b", f"A b{token}")
+
+
 CALL_FAULTS = (
     CallFault("name", "none", "the API", lambda name, arguments: (name, arguments)),
     *(
@@ -205,7 +209,7 @@ CALL_FAULTS = (
         )
     ),
     *(
-        CallFault("in a text", token, source, _arguments(lambda text, token=token: text.replace("A b", f"A b{token}")))
+        CallFault("in a text", token, source, _arguments(_add_to_text(token)))
         for token, source in (
             ("</｜DSML｜parameter", "vllm-project/vllm#53227"),
             ("</｜DSML｜parameter>", "vllm-project/vllm#53227"),

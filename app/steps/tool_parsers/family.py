@@ -71,9 +71,12 @@ class Reader:
         self._dropped = tuple(marker for family in families for marker in family.dropped)
         self._markers = tuple(sorted({*self._ways, *self._dropped}, key=len, reverse=True))
         self._families = tuple(families)
+        closers = (closer for family in families for closer in family.closers)
+        self._starts = frozenset(marker[0] for marker in ("<", *self._markers, *closers))
 
     def __call__(self, r: ParseState) -> Steps:
         """Read a reply. Does not return."""
+        r.all_starts = self._starts
         if r.tools:
             yield from self._guess(r)
         for family in self._families:

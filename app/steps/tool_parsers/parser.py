@@ -51,6 +51,8 @@ class ParseState(Cursor):
         """Whether too much was read again, so that the rest of the text is prose."""
         self.marker_starts: frozenset[str] = frozenset()
         """The first characters of the markers that end this prose, and of tokens that may end a text."""
+        self.all_starts: frozenset[str] = frozenset("<")
+        """The first characters of all markers that this reply has."""
         self.holds_blanks = False
         """Whether white space before a marker is part of it, so that it is held at the end of a text."""
         self.pending_closers: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Where in prose a marker can begin a call of a model that nobody has configured: not in code, in a quotation or in the
+"""Where in prose a marker can begin a call if no family is configured: not in code, in a quotation or in the
 middle of a sentence, where a text writes about calls."""
 
 import re

@@ -5,6 +5,7 @@ Once a structured call arrives, the content is no longer parsed, because the ser
 calls are numbered after those that were found before.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -40,6 +41,7 @@ class CallStage:
         self._numbers: dict[int, int] = {}
         self._warnings: list[str] = []
         self._structured = structured(self) if structured is not None else None
+        self.passes_text, self.passes_reasoning, self.passes_arguments = False, True, -1
         self._text_end = TextEnd(self.warn, may_have_calls=bool(tools))
         self._thought_end = ThoughtEnd()
         next(self._steps)
@@ -73,7 +75,35 @@ class CallStage:
                 state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
                 self._flush(out)
                 self._add_other(event, out)
+        self._find_passing(events)
         return out
+
+    def _find_passing(self, events: list[Event]) -> None:
+        """Say what may pass without this stage until the next event that it is given."""
+        state, thought = self._state, self._thought_end
+        is_thought_clear = not thought.held and not thought.is_over
+        self.passes_text = is_thought_clear and state.idle and self._text_end.is_idle
+        self.passes_reasoning = is_thought_clear and (
+            self.passes_text or (not state.text and not state.position and not self._text_end.has_text)
+        )
+        last = events[-1] if events else None
+        self.passes_arguments = -1
+        if type(last) is ToolCallDelta and not self._numbers:
+            self.passes_arguments = last.index if self._structured is None else self._structured.find_plain(last)
+
+    @property
+    def marker_starts(self) -> re.Pattern[str]:
+        """What a text has that does not pass without this stage."""
+        return re.compile(f"[{re.escape(''.join(sorted(self._state.all_starts)))}]")
+
+    def skip(self, texts: list[str], arguments: list[str]) -> None:
+        """Learn which texts have passed without this stage, and which arguments of the call that may."""
+        if texts:
+            self._text_end.passed = texts[-1]
+            if self._state.prose is not None:
+                self._state.prose.add("".join(texts))
+        if arguments and self._structured is not None:
+            self._structured.skip(self.passes_arguments, arguments)
 
     def _read_text(self, text: str, out: list[Event]) -> None:
         state = self._state

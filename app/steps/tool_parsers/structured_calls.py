@@ -57,6 +57,17 @@ class StructuredCalls:
         elif text or event.name or event.id:
             out.append(ToolCallDelta(event.index, text, event.id, name))
 
+    def find_plain(self, event: ToolCallDelta) -> int:
+        """Return the index of this call if its arguments can pass while nothing in them is to be looked at, else -1."""
+        call = self._calls.get(event.index)
+        return event.index if type(call) is _Arguments and call.is_plain else -1
+
+    def skip(self, index: int, arguments: list[str]) -> None:
+        """Learn which arguments of a call have passed."""
+        call = self._calls[index]
+        assert type(call) is _Arguments
+        call.skip(arguments)
+
     def _open(self, name: str) -> "tuple[str, _Arguments | _NamedArguments]":
         if name in self._tools:
             return name, _Arguments(self._warn)
@@ -142,12 +153,19 @@ class _Arguments:
         if not self._held and _find_opening(text) is None and text[-1] != "\\" and not _ends_in_escape(text):
             self._unread.append(text)
             return text
-        self._read_passed()
-        if self._tail is not None:
-            self._tail += text
+        if self._read_passed():
+            self._tail = text
             return ""
         text, self._held = self._held + text, ""
         return self._read(text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the arguments have begun and nothing is held."""
+        return self._head is None and not self._held and self._tail is None
+
+    def skip(self, texts: list[str]) -> None:
+        self._unread += texts
 
     def _begin(self, text: str) -> str:
         """Return the text from the beginning of the object on; nothing, if that has not come."""
@@ -158,16 +176,17 @@ class _Arguments:
         self._head = None
         return text[place:] if place > 0 and AROUND_ARGUMENTS.fullmatch(text[:place]) else text
 
-    def _read_passed(self) -> None:
+    def _read_passed(self) -> bool:
+        """Look at what has passed; return whether the object has ended in it."""
+        ended = False
         for text in self._unread:
-            end = self._json.find(text)
-            if end >= 0:
-                self._tail = ""
+            ended = ended or self._json.find(text) >= 0
             self._before = text[-1:]
         self._unread.clear()
+        return ended
 
     def _read(self, text: str) -> str:
-        """Return what of the text can be passed on."""
+        """Return the part of the text that can be passed on."""
         out: list[str] = []
         at = 0
         while True:

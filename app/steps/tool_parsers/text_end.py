@@ -38,6 +38,11 @@ class TextEnd:
         self._ends_with_closer = False
         """What was passed on ends with a marker that closes calls."""
 
+    @property
+    def has_text(self) -> bool:
+        """Whether a text has begun or is held."""
+        return self._begun or bool(self._held)
+
     def feed(self, text: str, out: list[Event]) -> None:
         if self.passed:
             self._last, self.passed = self.passed[-_LONGEST:], ""
