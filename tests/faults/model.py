@@ -124,6 +124,13 @@ TEXT_FAULTS = (
     Fault("name", "blank behind", "derived", _renamed("f ")),
     Fault("name", "channel behind", "earendil-works/pi#4439", _renamed("f<|channel|>commentary")),
 )
+EXCEPTIONS = {
+    frozenset(("channel behind", "opening missing")): "JSON without a marker is text, whatever its name has",
+    frozenset(("text before", "opening missing")): "`assistant` behind a text is a word",
+    frozenset(("closer missing", "text behind")): "a closing tag before text may be a part of the value",
+    frozenset(("text behind", "opening missing")): "a closing marker in the middle of a text may be about markers",
+}
+"""Pairs of faults that leave nothing by which a call, or its end, could be known."""
 PROSE = {"text before": "I look.", "text behind": "I asked."}
 """The text that an operator adds."""
 

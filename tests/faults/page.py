@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from app.steps.tool_parsers.families import FAMILIES
 
 from tests.faults.controls import list_controls
-from tests.faults.model import CALL_FAULTS, PROSE, TEXT_FAULTS, Fault
+from tests.faults.judge_reports import judge_call_report, judge_report
+from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, Fault
 from tests.faults.replies import APIS, VALUES, Outcome, judge, judge_call, read_text
 from tests.faults.reports import CALL_REPORTS, TEXT_REPORTS
-from tests.faults.test_faults import EXCEPTIONS
-from tests.faults.test_reports import judge_call_report, judge_report
 from tests.steps.sample_calls import WRITTEN
 
 _MARKS: dict[Outcome | None, str] = {"right": "✓", "warned": "w", "text": "t", "wrong": "✗", None: "–"}

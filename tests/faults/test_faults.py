@@ -9,7 +9,7 @@ from app.steps.tool_parsers.families import FAMILIES
 from tests.each_case import each_case
 from tests.effort import LONG
 from tests.faults.controls import Control, list_controls
-from tests.faults.model import CALL_FAULTS, PROSE, TEXT_FAULTS, CallFault, Fault
+from tests.faults.model import CALL_FAULTS, EXCEPTIONS, PROSE, TEXT_FAULTS, CallFault, Fault
 from tests.faults.replies import APIS, VALUES, judge, judge_call, read_text
 from tests.steps.sample_calls import WRITTEN
 
@@ -17,13 +17,6 @@ SEEDS = (None, 0, 1)
 DRAWS = 40_000 if LONG else 800
 PLACES = ("name", "end", "start")
 """The order in which two faults are made: one at the end must still find the end."""
-EXCEPTIONS = {
-    frozenset(("channel behind", "opening missing")): "JSON without a marker is text, whatever its name has",
-    frozenset(("text before", "opening missing")): "`assistant` behind a text is a word",
-    frozenset(("closer missing", "text behind")): "a closing tag before text may be a part of the value",
-    frozenset(("text behind", "opening missing")): "a closing marker in the middle of a text may be about markers",
-}
-"""Pairs of faults that leave nothing by which a call, or its end, could be known."""
 
 
 @pytest.mark.many_cases

@@ -30,11 +30,11 @@ def test_the_watch_changes_nothing(family: str | None, tools: tuple[Tool, ...]) 
     @given(st.lists(st.lists(st.sampled_from(EVENTS), max_size=3), max_size=9), st.booleans())
     def compare(reads: list[list[Event]], calls: bool) -> None:
         first: list[list[Event]] = [[ToolCallDelta(0, "", "c1", "f")]] if calls else []
-        given_reads = [*first, *reads, [Finish("stop")]]
+        given_reads: list[list[Event]] = [*first, *reads, [Finish("stop")]]
         alone = tool_parser_stage(family, tools, "chat-1")
         watched = CallWatch(tool_parser_stage(family, tools, "chat-1"))
-        found = [event for read in given_reads for event in watched.feed(list(read))]
-        assert joined(found) == joined([event for read in given_reads for event in alone.feed(list(read))])
+        found = [event for read in given_reads for event in watched.feed(read[:])]
+        assert joined(found) == joined([event for read in given_reads for event in alone.feed(read[:])])
 
     compare()
 

@@ -224,7 +224,7 @@ class _Arguments:
         """Whether this end of a text inside the arguments is left out."""
         if _TOKENS.fullmatch(tokens) is None:
             return False
-        if self._before.isspace() or not self._is_clean:
+        if self._before.isspace() or self._before == '"' or not self._is_clean:
             self._is_clean = False
             self._warn("a text in the arguments of a function call ends with a token of a chat template")
             return False

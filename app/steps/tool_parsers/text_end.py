@@ -96,7 +96,7 @@ class TextEnd:
         part = _find_part(text)
         end = len(text) - part
         for found in _find_ends(text):
-            if found.end() == end or (found.end() == len(text)):
+            if found.end() >= end:
                 return len(text) - found.start()
         return part
 
