@@ -216,7 +216,9 @@ def reply_stages(
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
     else:
-        stages.append(CallWatch(tool_parser_stage(profile.text_tools, _offered_tools(request), reply_id, report)))
+        stages.append(
+            CallWatch(tool_parser_stage(_find_text_tools(request, profile), _offered_tools(request), reply_id, report))
+        )
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
     if (name := find_demanded_function(request)) is not None:
@@ -249,6 +251,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["calls"] = prompted_tool_traits(request, profile)
     elif profile.text_family is not None:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
+    elif request.params.get("use_raw_api") is True:
+        traits["raw"] = True
     if request.params.get("repair_arguments"):
         traits["repair"] = True
     if (limit := find_unreported_limit(request, profile)) is not None:
@@ -258,6 +262,12 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:
         traits["output"] = schema
     return traits
+
+
+def _find_text_tools(request: ChatRequest, profile: Profile) -> str | None:
+    """Return the family as which calls are read from the text. Qwen-Agent's raw API leaves text as it is."""
+    is_raw = request.params.get("use_raw_api") is True
+    return profile.text_family if is_raw else profile.text_tools
 
 
 def _offered_tools(request: ChatRequest) -> Sequence[Tool]:

@@ -11,6 +11,7 @@ from app.steps.tool_parsers.family import Grammar, Reader
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.stage import CallStage
 from app.steps.tool_parsers.structured_calls import StructuredCalls
+from app.steps.tool_parsers.warnings import Warnings
 
 AUTO = "auto"
 """All families are read, with `ParseState.strict`."""
@@ -37,9 +38,8 @@ def _read_text(r: ParseState) -> Steps:
     yield from r.read_prose()
 
 
-def _clean(stage: CallStage) -> StructuredCalls:
-    tools = stage.tools
-    return StructuredCalls(tools, lambda text: _read_one_call(text, tuple(tools.values())), stage.warn)
+def _clean(tools: Mapping[str, Tool], warnings: Warnings) -> StructuredCalls:
+    return StructuredCalls(tools, lambda text: _read_one_call(text, tuple(tools.values())), warnings)
 
 
 def _read_one_call(text: str, tools: Sequence[Tool]) -> tuple[str, str] | None:

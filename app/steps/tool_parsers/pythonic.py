@@ -44,9 +44,7 @@ class PythonCalls(Struct, frozen=True):
 
 
 def _list(r: ParseState) -> Steps:
-    yield from r.skip_blanks()
-    if not (yield from r.accept("[")):
-        raise NotACall
+    r.pos += 1
     while True:
         yield from r.skip_blanks()
         if r.text[r.pos] == "]":

@@ -16,6 +16,7 @@ from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.structured_calls import StructuredCalls
 from app.steps.tool_parsers.text_end import TextEnd, ThoughtEnd
+from app.steps.tool_parsers.warnings import Warnings
 
 _WHOLE = ("stop", "tool_calls")
 """The finish reasons of a reply that has ended by itself."""
@@ -29,7 +30,7 @@ class CallStage:
         grammar: Grammar,
         *,
         strict: bool = False,
-        structured: Callable[["CallStage"], StructuredCalls] | None = None,
+        structured: Callable[[Mapping[str, Tool], Warnings], StructuredCalls] | None = None,
         report: Callable[[str], None] | None = None,
     ) -> None:
         """`strict`: see `ParseState`. `structured` cleans the structured calls of the reply. `report` is called with
@@ -39,22 +40,12 @@ class CallStage:
         self._steps = grammar(self._state)
         self._passing = False
         self._numbers: dict[int, int] = {}
-        self._warnings: list[str] = []
-        self._structured = structured(self) if structured is not None else None
+        self._warnings = Warnings()
+        self._structured = structured(self._state.tools, self._warnings) if structured is not None else None
         self.passes_text, self.passes_reasoning, self.passes_arguments = False, True, -1
-        self._text_end = TextEnd(self.warn, may_have_calls=bool(tools))
+        self._text_end = TextEnd(self._warnings, may_have_calls=bool(tools))
         self._thought_end = ThoughtEnd()
         next(self._steps)
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """The functions that were offered, by name."""
-        return self._state.tools
-
-    def warn(self, text: str) -> None:
-        """Add a warning to the end of the reply."""
-        if text not in self._warnings:
-            self._warnings.append(text)
 
     def feed(self, events: list[Event]) -> list[Event]:
         state, text_end = self._state, self._text_end
@@ -177,12 +168,12 @@ class CallStage:
             event = replace(event, cacheable=False)
         if state.strict and state.calls > len(self._numbers):
             self._report(state.found_family)
-            self.warn(
+            self._warnings.add(
                 f"the model's function calls arrived as text and were read without a setting; "
                 f'text_tools = "{state.found_family}" in its profile reads them as they arrive'
             )
-        if self._warnings:
-            event = replace(event, warnings=(*event.warnings, *self._warnings))
+        if self._warnings.texts:
+            event = replace(event, warnings=(*event.warnings, *self._warnings.texts))
         return event
 
     def _renumber_call(self, event: ToolCallDelta) -> ToolCallDelta:

@@ -16,8 +16,8 @@ from app.chat.events import Event, ToolCallDelta
 from app.chat.messages import Tool
 from app.chat.template_tokens import AROUND_ARGUMENTS, may_begin_token
 from app.steps.tool_parsers.names import find_offered
+from app.steps.tool_parsers.warnings import Warnings
 
-Warn = Callable[[str], None]
 ReadCall = Callable[[str], tuple[str, str] | None]
 """Reads a call in a text: its name and arguments."""
 
@@ -39,10 +39,10 @@ _ARGUMENTS_BEGIN = re.compile(r"[<({]|\[ARGS\]")
 
 
 class StructuredCalls:
-    def __init__(self, tools: Mapping[str, Tool], read_call: ReadCall, warn: Warn) -> None:
+    def __init__(self, tools: Mapping[str, Tool], read_call: ReadCall, warnings: Warnings) -> None:
         self._tools = tools
         self._read_call = read_call
-        self._warn = warn
+        self._warnings = warnings
         self._calls: dict[int, _Arguments | _NamedArguments] = {}
 
     def feed(self, event: ToolCallDelta, out: list[Event]) -> None:
@@ -70,17 +70,17 @@ class StructuredCalls:
 
     def _open(self, name: str) -> "tuple[str, _Arguments | _NamedArguments]":
         if name in self._tools:
-            return name, _Arguments(self._warn)
+            return name, _Arguments(self._warnings)
         found = find_offered(name, self._tools)
         if found is None:
             if name and _ARGUMENTS_BEGIN.search(name):
-                self._warn(
+                self._warnings.add(
                     f"the model server's call of {name[:80]!r} is passed on as it came: no such function is offered"
                 )
-            return name, _Arguments(self._warn)
+            return name, _Arguments(self._warnings)
         rest = name[name.find(found) + len(found) :]
         arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
-        return found, _NamedArguments(arguments, self._warn) if arguments else _Arguments(self._warn)
+        return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
 
     def _read_arguments(self, name: str, rest: str) -> str:
         """Return the arguments in the text behind a name, "" if there are none."""
@@ -105,11 +105,11 @@ class StructuredCalls:
 class _NamedArguments:
     """The arguments of a call whose name has some too: these count if no others come."""
 
-    def __init__(self, in_name: str, warn: Warn) -> None:
+    def __init__(self, in_name: str, warnings: Warnings) -> None:
         self._in_name = in_name
         self._texts: list[str] = []
-        self._cleaner = _Arguments(warn)
-        self._warn = warn
+        self._cleaner = _Arguments(warnings)
+        self._warnings = warnings
 
     def add(self, text: str) -> str:
         self._texts.append(self._cleaner.add(text))
@@ -119,15 +119,15 @@ class _NamedArguments:
         text = "".join((*self._texts, self._cleaner.take_rest()))
         if _MAY_BE_EMPTY.fullmatch(text):
             return self._in_name
-        self._warn("a function call of the model server had arguments in its name, which are left out")
+        self._warnings.add("a function call of the model server had arguments in its name, which are left out")
         return text
 
 
 class _Arguments:
     """The arguments of one call while they arrive."""
 
-    def __init__(self, warn: Warn) -> None:
-        self._warn = warn
+    def __init__(self, warnings: Warnings) -> None:
+        self._warnings = warnings
         self._head: str | None = ""
         """What came before the object begins; None once it has begun."""
         self._unread: list[str] = []
@@ -210,8 +210,7 @@ class _Arguments:
                     at = quote.end() - 1
                     continue
             size = max(len(found.group()), 1)
-            if self._json.find(text[at : at + size]) >= 0:
-                self._tail = ""
+            self._json.find(text[at : at + size])
             self._pass(text[at : at + size], out)
             at += size
 
@@ -226,9 +225,9 @@ class _Arguments:
             return False
         if self._before.isspace() or self._before == '"' or not self._is_clean:
             self._is_clean = False
-            self._warn("a text in the arguments of a function call ends with a token of a chat template")
+            self._warnings.add("a text in the arguments of a function call ends with a token of a chat template")
             return False
-        self._warn("a token of a chat template at the end of a text in the arguments of a function call is left out")
+        self._warnings.add("a token of a chat template at the end of a text in the arguments of a call is left out")
         return True
 
     def take_rest(self) -> str:
@@ -242,7 +241,7 @@ class _Arguments:
         tail = self._tail
         if not tail or AROUND_ARGUMENTS.fullmatch(tail) or may_begin_token(tail):
             return ""
-        self._warn("the model server sent text behind the arguments of a function call, which is passed on as it came")
+        self._warnings.add("the model server sent text behind the arguments of a call, which is passed on as it came")
         return tail
 
 

@@ -4,11 +4,11 @@ A token in the middle of a text is text, and one behind a space too: a text can 
 """
 
 import re
-from collections.abc import Callable
 
 from app.chat.events import Event, ReasoningDelta, TextDelta
 from app.chat.template_tokens import CALL_CLOSERS, K3_CLOSE, TEXT_ENDS, TEXT_STARTS
 from app.steps.partial_tag import partial_tag_length
+from app.steps.tool_parsers.warnings import Warnings
 
 _ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
 _find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
@@ -24,13 +24,13 @@ _THOUGHT_END = f"{K3_CLOSE}think"
 class TextEnd:
     """Takes the text deltas of a reply."""
 
-    def __init__(self, warn: Callable[[str], None], *, may_have_calls: bool) -> None:
+    def __init__(self, warnings: Warnings, *, may_have_calls: bool) -> None:
         self._may_have_calls = may_have_calls
         self.is_idle = False
         """The text has begun, and nothing is held."""
         self.passed = ""
         """A text that was passed on without `feed`, the last one since then."""
-        self._warn = warn
+        self._warnings = warnings
         self._held = ""
         self._begun = False
         self._last = ""
@@ -59,7 +59,7 @@ class TextEnd:
     def flush(self, out: list[Event]) -> None:
         """End the text, or interrupt it: what is held is left out if it consists of tokens."""
         if self._ends_with_closer and self._may_have_calls:
-            self._warn("a text ends with a marker that closes tool calls")
+            self._warnings.add("a text ends with a marker that closes tool calls")
         text, self._held = self._held, ""
         if not text:
             return
@@ -67,7 +67,7 @@ class TextEnd:
         found = next(_find_ends(text), None)
         is_token = found is not None and found.start() == 0 and found.end() == len(text)
         if is_token and self._last[-1:] != " ":
-            self._warn("a token of the model's chat template at the end of a text is left out")
+            self._warnings.add("a token of the model's chat template at the end of a text is left out")
         else:
             self._pass(text, out)
         self.is_idle = not self._ends_with_closer

@@ -1,5 +1,6 @@
 """Gemma 4's and MiniMax-M3's arguments, which are no JSON, and calls that have lost their openings."""
 
+from app.chat.events import Finish
 from app.chat.messages import Tool
 from app.steps.tool_parsers import tool_parser_stage
 
@@ -64,6 +65,18 @@ CASES: list[tuple[str, str, list[tuple[str, ...]]]] = [
     ("kimi_k2", '<|tool_call_begin|>functions.f:0{"n": 1}<|tool_call_end|>', [F1]),
     ("harmony", 'analysisWe look.assistantcommentary to=functions.f json{"n": 1}', [("R", "We look."), F1]),
     ("harmony", "analysisWe look.assistantanalysisAgain.assistantfinalYes", [("R", "We look.Again."), ("C", "Yes")]),
+    ("harmony", 'assistant<|channel|>commentary to=functions.f<|message|>{"n": 1}<|call|>', [F1]),
+    ("llama_json", '{"name": "f", "parameters": {"n": 1}}; {"name": "g", "parameters": {}}', [F1, ("F", "g", "{}")]),
+    ("auto", "<|end|> and <|call|> end it.", [("C", "<|end|> and <|call|> end it.")]),
+    ("auto", "<tool_call>g<arg_key>a</arg_key><arg_value>b", [("C", "<tool_call>g<arg_key>a</arg_key><arg_value>b")]),
+    ("auto", '<tool_call>{"name": "f", "arguments": "run"}', [("C", '<tool_call>{"name": "f", "arguments": "run"}')]),
+    ("auto", "<tool_call><function=f><parameter=n>1</parameter>", [F1]),
+    (
+        "auto",
+        "<tool_call><function=f><parameter=n>1</parameter> so",
+        [("C", "<tool_call><function=f><parameter=n>1</parameter> so")],
+    ),
+    ("qwen3_coder", "<tool_call><function=f><parameter=n>1</parameter>\n\nSo.", [F1, ("C", "\n\nSo.")]),
     ("harmony", "analysis of it", [("C", "analysis of it")]),
     ("harmony", "analysisWe", [("R", "We")]),
     ("harmony", 'to=functions.h {"n": 1}', [("C", 'to=functions.h {"n": 1}')]),
@@ -77,10 +90,18 @@ def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], see
     assert run([tool_parser_stage(family, TOOLS, "chat-1")], texts(text, seed)).short() == want
 
 
+@each_case("family", ["auto", "qwen3_coder"])
+def test_a_call_at_the_end_of_a_reply_that_was_cut_off_is_not_complete(family: str) -> None:
+    text = "<tool_call><function=f><parameter=n>1</parameter>"
+    found = run([tool_parser_stage(family, TOOLS, "chat-1")], texts(text), Finish("length")).short()
+    assert found == ([("C", text)] if family == "auto" else [("F", "f", '{"n": 1')])
+
+
 NO_CALLS = [
     ("gemma4", "<|tool_call>call:f{" + "[" * 200 + "]" * 200 + "}"),
     ("gemma4", "<|tool_call>call:f{:}"),
     ("gemma4", "<|tool_call>call:f{a:[1}"),
+    ("gemma4", "<|tool_call>call:f{a:[1}]"),
     ("minimax_m3", f'{M3}<invoke name="f">{M3}<n>1'),
     ("minimax_m3", m3("@<o>" * 200)),
 ]
