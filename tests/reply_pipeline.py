@@ -5,6 +5,7 @@ The connection is ours and pushes the parts at once; client, inflater, reader, a
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import httpx
 from app.chat.events import Event, Failed
@@ -96,11 +97,14 @@ class Batches:
         raise AssertionError("a defect while reading a reply") from error
 
 
-async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[str] = ()) -> list[list[Event]]:
-    """The events of every read; the last of them is the end of the reply. `tools` are the names of those offered."""
+async def replay(
+    recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[str | dict[str, Any]] = ()
+) -> list[list[Event]]:
+    """The events of every read; the last of them is the end of the reply. `tools` are the functions that are offered,
+    or their names."""
     route = ModelRoute("m", (Deployment(TARGET, "m", profile),), {})
     gateway = make_gateway(route, recorded)
-    asked = ChatRequest("m", (), tuple(Tool(name, {"name": name}) for name in tools))
+    asked = ChatRequest("m", (), tuple(map(make_tool, tools)))
     try:
         prepared = PreparedRequest(route, asked, (b"{}",), (), 0, None)
         reply = await gateway.open(prepared, INFO.response_id, AttemptLog())
@@ -109,6 +113,11 @@ async def replay(recorded: Recorded, profile: Profile = PLAIN, tools: Iterable[s
     received = Batches()
     reply.start(received)
     return received.batches
+
+
+def make_tool(function: str | dict[str, Any]) -> Tool:
+    schema = {"name": function} if isinstance(function, str) else function
+    return Tool(schema["name"], schema)
 
 
 def read_reply(batches: list[list[Event]], mode: ReplyMode) -> ReceivedReply:

@@ -156,7 +156,7 @@ class _ToolReply(CheckedCalls):
         """Whether the model of a server writes its calls as text, and the gateway reads them there."""
         profiles = [deployment.profile for deployment in self._route.deployments]
         return any(
-            profile.text_tools is not None or uses_prompted_tools(conversation, profile) is not None
+            profile.text_family is not None or uses_prompted_tools(conversation, profile) is not None
             for profile in profiles
         )
 

@@ -48,6 +48,11 @@ class JsonEnd:
         self._depth = 0
         self._quoted = self._escaped = False
 
+    @property
+    def is_in_text(self) -> bool:
+        """Whether what comes next is inside a JSON string."""
+        return self._quoted
+
     def find(self, fragment: str) -> int:
         """Return the offset behind the bracket or quote that ends the value; -1 if it is not in this fragment."""
         start, self._escaped = int(self._escaped), False

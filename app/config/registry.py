@@ -199,7 +199,7 @@ def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "pro
     """Return what all of these upstreams can do at least."""
     if not all(profile.native_tools for profile in profiles):
         return "prompt"
-    return "text" if any(profile.text_tools for profile in profiles) else "native"
+    return "text" if any(profile.text_family for profile in profiles) else "native"
 
 
 def _find_strategy(row: Model, deployments: Collection[Deployment]) -> Strategy:

@@ -27,6 +27,7 @@ _PART_FOR_OUTPUT = 4
 REASONING_QUESTION = "What is 17 + 25? Think first, but briefly. Then answer with the number."
 
 _FAMILIES = {
+    "seed_oss": "<seed:tool_call>",
     "qwen3_coder": "<function=",
     "glm45": "<arg_key>",
     "hermes": "<tool_call>",
@@ -35,6 +36,15 @@ _FAMILIES = {
     "mistral_json": "[TOOL_CALLS]",
     "kimi_k2": "<|tool_call",
     "minimax_m2": "<minimax:tool_call>",
+    "kimi_k3": "<|open|>",
+    "minimax_m3": "]<]minimax[>[",
+    "step3": "<steptml:",
+    "gemma4": "call:",
+    "tool_calls": "<tool_calls>",
+    "longcat": "<longcat_tool_call>",
+    "nemotron": "<TOOLCALL>",
+    "internlm": "<|action_start|>",
+    "granite": "<|tool_call|>",
     "harmony": "<|channel|>",
     "lmstudio": "[TOOL_REQUEST]",
     "llama_json": "{",
@@ -65,13 +75,13 @@ def judge_tools(events: Sequence[Event], profile: Profile, function: str = FUNCT
     if any(isinstance(event, ToolCallDelta) for event in events):
         return Verdict(True, "the server returns function calls")
     text = "".join(event.text for event in _parse_reasoning(events, profile) if isinstance(event, TextDelta))
-    if profile.text_tools is not None and _finds_call(text, profile.text_tools, function):
-        return Verdict(True, f'function calls arrive as text, which text_tools = "{profile.text_tools}" reads')
+    if profile.text_family is not None and _finds_call(text, profile.text_family, function):
+        return Verdict(True, f'function calls arrive as text, which text_tools = "{profile.text_family}" reads')
     family = next(
         (name for name, mark in _FAMILIES.items() if mark in text and _finds_call(text, name, function)), None
     )
     if family is not None:
-        advice = "start the server with a parser of tool calls, or let the gateway read them"
+        advice = "start the server with a parser of tool calls, or let the gateway read them as they arrive"
         return Verdict(False, "function calls arrive as text in the content", advice, {"text_tools": family})
     return Verdict(
         True,
@@ -156,6 +166,5 @@ def _parse_reasoning(events: Sequence[Event], profile: Profile) -> Iterator[Even
 
 def _finds_call(text: str, family: str, function: str) -> bool:
     stage = tool_parser_stage(family, [Tool(function, FUNCTION)], "doctor")
-    assert stage is not None
     events = stage.feed([TextDelta(text), Finish("stop")])
     return any(isinstance(event, ToolCallDelta) and event.name == function for event in events)

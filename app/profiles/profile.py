@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from app.chat.messages import MediaKind, NamedMedia
 
 TextTools: TypeAlias = Literal[
+    "auto",
     "hermes",
     "qwen3_coder",
     "deepseek_v3",
@@ -20,9 +21,19 @@ TextTools: TypeAlias = Literal[
     "pythonic",
     "glm45",
     "kimi_k2",
+    "kimi_k3",
     "minimax_m2",
+    "minimax_m3",
+    "step3",
+    "seed_oss",
+    "gemma4",
     "harmony",
     "lmstudio",
+    "tool_calls",
+    "longcat",
+    "nemotron",
+    "internlm",
+    "granite",
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 
@@ -68,8 +79,11 @@ class Profile(BaseModel):
     """The prompt that explains the functions if `native_tools` is false."""
     special_code_mode: bool = False
     """With the `nous` prompt, the code for a code interpreter is in a separate `<code>` block after the JSON."""
-    text_tools: TextTools | None = None
-    """The model family whose tool calls this server leaves in the content, so that they are parsed from it."""
+    text_tools: Annotated[TextTools | None, BeforeValidator(_parse_none)] = "auto"
+    """The model family whose tool calls this server leaves in the content, so that they are parsed from it. `auto`: a
+    text that is a call in any family is one if the request offers its function and the arguments are an object, and if
+    it does not stand in code, in a quotation or in a sentence; it is held until it is complete. `"none"`: no calls are
+    read from texts."""
 
     empty_replies: EmptyReplies = "retry"
     """What happens to a reply that ends well, but has no text, call, refusal or media. `retry`: while nothing was sent
@@ -337,6 +351,11 @@ class Profile(BaseModel):
     as the limit allows is taken as cut off."""
     reports_cost: bool = False
     """The server reports what each reply cost, so that limits of spending hold without a price of the model."""
+
+    @property
+    def text_family(self) -> str | None:
+        """The family that is configured."""
+        return None if self.text_tools == "auto" else self.text_tools
 
     @cached_property
     def encoded_reply_fields(self) -> msgspec.Raw:

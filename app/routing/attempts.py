@@ -10,9 +10,11 @@ growing waits; then the fallback models, each in the same way but without retrie
 """
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +38,9 @@ from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
 
+log = logging.getLogger("parley.routing")
+_MAX_LOGGED = 100
+"""Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
 MAX_RETRY_SECONDS = 30.0
@@ -104,6 +109,19 @@ class UpstreamCaller:
         self._retry_seconds = retry_seconds
         self._first_tokens: dict[str, LatencyWindow] = {}
         """The times to the first token of the models that send second requests."""
+        self._text_tools: set[tuple[str, str]] = set()
+        """The models and upstreams whose calls in text were logged."""
+
+    def _report_text_tools(self, model: str, upstream: str, family: str) -> None:
+        """Log once that calls of a model were found in the text, with the line that makes it a setting."""
+        if (model, upstream) in self._text_tools or len(self._text_tools) >= _MAX_LOGGED:
+            return
+        self._text_tools.add((model, upstream))
+        log.warning(
+            "the function calls of the model %.200r at %r arrive as text, and are read: "
+            'text_tools = "%s" under [models.%.200s.profile] reads them while they arrive',
+            *(model, upstream, family, model),
+        )
 
     async def open(
         self,
@@ -362,8 +380,11 @@ class UpstreamCaller:
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
         passed = prepared.is_passed(index)
-        list_stages = pipeline.passed_reply_stages if passed else pipeline.reply_stages
-        stages = list_stages(prepared.request, profile, reply_id)
+        if passed:
+            stages = pipeline.passed_reply_stages(prepared.request, profile, reply_id)
+        else:
+            report = partial(self._report_text_tools, prepared.route.model, target.name)
+            stages = pipeline.reply_stages(prepared.request, profile, reply_id, report)
         api = find_api(target.api)
         if passed:
             headers += prepared.headers

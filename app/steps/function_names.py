@@ -63,7 +63,7 @@ class FunctionNameStage:
 
 def _find_limit(profile: Profile) -> int | None:
     """Return the limit of names that are sent in fields of their own; None if the prompt or a parser has them."""
-    return profile.max_function_name if profile.native_tools and profile.text_tools is None else None
+    return profile.max_function_name if profile.native_tools and profile.text_family is None else None
 
 
 def _are_taken(tools: Sequence[Tool], most: int) -> bool:

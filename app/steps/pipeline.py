@@ -3,7 +3,7 @@
 Each step is a pure function or stage in a module of its own.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
 from app.steps.alternate import alternate_roles
 from app.steps.cache_marks import strip_cache_marks, warn_of_unsent_fields
+from app.steps.call_watch import CallWatch
 from app.steps.continuation import drop_last_thought, fold_continuation
 from app.steps.demanded_calls import DemandedCallStage, find_demanded_function
 from app.steps.function_names import FunctionNameStage, find_renamed, rename_functions
@@ -84,7 +85,7 @@ def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest,
 def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
     """Return the step that a request needs for this model, in words, if a client's own body cannot pass it; None if it
     needs none."""
-    if uses_prompted_tools(request, profile) is not None or (request.tools and profile.text_tools is not None):
+    if uses_prompted_tools(request, profile) is not None or (request.tools and profile.text_family is not None):
         return "functions are explained in the prompt"
     if input_limit(request.params, profile) is not None:
         return "conversations are truncated (max_input_tokens)"
@@ -190,8 +191,11 @@ def _strip_unknown_marks(request: ChatRequest, profile: Profile) -> tuple[ChatRe
     return request, []
 
 
-def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[Stage]:
-    """Return the stages for the reply to this request, as the caller made it, in order.
+def reply_stages(
+    request: ChatRequest, profile: Profile, reply_id: str, report: Callable[[str], None] | None = None
+) -> list[Stage]:
+    """Return the stages for the reply to this request, as the caller made it, in order. `report` is called with the
+    family of calls in text that was found without a setting.
 
     Names of functions come first, so that every other stage sees those that the caller knows. Reasoning is parsed
     before the rest, so that stop words and calls inside it are not recognised. Stop words come before calls, which they
@@ -211,8 +215,10 @@ def reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -> list[
         stages.append(StopWordStage(words))
     if prompted:
         stages.append(prompted_tool_stage(request, profile, reply_id))
-    elif profile.text_tools is not None:
-        stages.append(tool_parser_stage(profile.text_tools, _offered_tools(request), reply_id))
+    else:
+        stages.append(
+            CallWatch(tool_parser_stage(_find_text_tools(request, profile), _offered_tools(request), reply_id, report))
+        )
     if request.params.get("repair_arguments"):
         stages.append(RepairStage())
     if (name := find_demanded_function(request)) is not None:
@@ -237,14 +243,16 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     traits: dict[str, Any] = {}
     if names := find_renamed(request, profile):
         traits["names"] = names
-    if not request.params and profile.native_tools and profile.text_tools is None:
+    if not request.params and profile.native_tools and profile.text_family is None:
         return traits
     if words := stop_words(request.params, prompt_stop_words(request, profile)):
         traits["stop"] = words
     if uses_prompted_tools(request, profile):
         traits["calls"] = prompted_tool_traits(request, profile)
-    elif profile.text_tools is not None:
+    elif profile.text_family is not None:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
+    elif request.params.get("use_raw_api") is True:
+        traits["raw"] = True
     if request.params.get("repair_arguments"):
         traits["repair"] = True
     if (limit := find_unreported_limit(request, profile)) is not None:
@@ -254,6 +262,12 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     if profile.check_output != "off" and (schema := find_output_schema(request)) is not None:
         traits["output"] = schema
     return traits
+
+
+def _find_text_tools(request: ChatRequest, profile: Profile) -> str | None:
+    """Return the family as which calls are read from the text. Qwen-Agent's raw API leaves text as it is."""
+    is_raw = request.params.get("use_raw_api") is True
+    return profile.text_family if is_raw else profile.text_tools
 
 
 def _offered_tools(request: ChatRequest) -> Sequence[Tool]:

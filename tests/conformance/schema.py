@@ -18,7 +18,12 @@ TEXT_TOOLS = [
     "pythonic",
     "glm45",
     "kimi_k2",
+    "kimi_k3",
     "minimax_m2",
+    "minimax_m3",
+    "step3",
+    "seed_oss",
+    "gemma4",
     "harmony",
     "lmstudio",
 ]
@@ -48,6 +53,8 @@ def _closed(required: Json, optional: Json | None = None) -> Json:
 TEXT: Json = {"type": "string"}
 FILLED: Json = {"type": "string", "minLength": 1}
 FLAG: Json = {"type": "boolean"}
+TOOL: Json = {"anyOf": [FILLED, {"type": "object", "required": ["name", "parameters"]}]}
+"""The name of a function, or all of it."""
 ROLE: Json = {"const": "assistant"}
 CALL = _closed({"name": FILLED, "arguments": FILLED})
 CALL_EXTRA: Json = {"type": "object", "required": ["function_id"], "properties": {"function_id": FILLED}}
@@ -92,7 +99,7 @@ CASE = _closed(
         "category": {"enum": ["reasoning", "tools", "text_tools", "framing", "errors", "usage"]},
         "seen": FILLED,
         "upstream_kind": {"enum": ["stream", "json", "error"]},
-        "request": _closed({"stream": FLAG}, {"tools": {"type": "array", "items": FILLED, "minItems": 1}}),
+        "request": _closed({"stream": FLAG}, {"tools": {"type": "array", "items": TOOL, "minItems": 1}}),
         "profile": PROFILE,
         "upstream_status": {"type": "integer", "minimum": 200, "maximum": 599},
         "upstream_headers": {"type": "object", "additionalProperties": TEXT},

@@ -47,7 +47,9 @@ class Bench:
         self.upstream.scripts[case["id"]] = Reply(
             parts, case["upstream_status"], case["upstream_headers"], abrupt=abrupt
         )
-        tools = {"functions": [{"name": name} for name in case["request"].get("tools", [])]}
+        tools = {
+            "functions": [{"name": one} if isinstance(one, str) else one for one in case["request"].get("tools", [])]
+        }
         status, received = await ask(self.client, mode, model=case["id"], **tools)
         assert status < 500 or status in (502, 503, 504)
         assert status == 200 or received.error is not None

@@ -36,6 +36,7 @@ class Form(NamedTuple):
     closer: str
 
 
+M3, K3 = "]<]minimax[>[", "<|open|>"
 DSML, INVOKE = "<｜DSML｜", '<minimax:tool_call><invoke name="f">'
 BEGIN, SEP, END = "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"
 KIMI, KIMI_ARGS, KIMI_END = "<|tool_call_begin|>", "<|tool_call_argument_begin|>", "<|tool_call_end|>"
@@ -84,6 +85,42 @@ FORMS: dict[str, Form] = {
         f'{INVOKE}<parameter name="a">1</parameter></invoke></minimax:tool_call>',
         "</invoke>",
     ),
+    "minimax_m3": Form(
+        f"{M3}<tool_call>",
+        f'{M3}<tool_call>{M3}<invoke name="f">{M3}<s>',
+        f'{M3}<tool_call>{M3}<invoke name="f">{M3}<a>1{M3}</a>{M3}</invoke>{M3}</tool_call>',
+        f"{M3}</a>",
+    ),
+    "kimi_k3": Form(
+        f"{K3}tools<|sep|>",
+        f'{K3}call tool="f" index="1"<|sep|>{K3}argument key="s" type="string"<|sep|>',
+        f'{K3}call tool="f" index="1"<|sep|>{K3}argument key="a" type="number"<|sep|>1<|close|>argument<|sep|>'
+        "<|close|>call<|sep|>",
+        "<|close|>argument<|sep|>",
+    ),
+    "step3": Form(
+        "<｜tool_calls_begin｜>",
+        '<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="f"><steptml:parameter name="s">',
+        '<steptml:invoke name="f"><steptml:parameter name="a">1</steptml:parameter></steptml:invoke>',
+        "</steptml:parameter>",
+    ),
+    "seed_oss": Form(
+        "<seed:tool_call>",
+        "<seed:tool_call><function=f><parameter=s>",
+        "<seed:tool_call><function=f><parameter=a>1</parameter></function></seed:tool_call>",
+        "</parameter>",
+    ),
+    "gemma4": Form(
+        "<|tool_call>call:f{",
+        '<|tool_call>call:f{s:<|"|>',
+        "<|tool_call>call:f{a:1}<tool_call|>",
+        "<tool_call|>",
+    ),
+    "tool_calls": _json_form("<tool_calls>", "</tool_calls>"),
+    "longcat": _json_form("<longcat_tool_call>", "</longcat_tool_call>"),
+    "nemotron": _json_form("<TOOLCALL>[", "]</TOOLCALL>"),
+    "internlm": _json_form("<|action_start|><|plugin|>", "<|action_end|>"),
+    "granite": _json_form("<|tool_call|>[", "]"),
     "harmony": _json_form("<|channel|>", "<|end|>", 'commentary to=functions.f<|message|>{"a":', "1}"),
     "lmstudio": _json_form("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
     **{f"think-{mode}": Form("<think>", "<think>x\n", "<think>x</think>", "</think>") for mode in MODES},

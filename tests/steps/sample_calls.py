@@ -57,6 +57,57 @@ def _minimax(values: Json) -> str:
     return f'<minimax:tool_call>\n<invoke name="f">\n{parameters}</invoke>\n</minimax:tool_call>'
 
 
+def _invoke(opening: str, closing: str, values: Json, prefix: str = "") -> str:
+    parameters = _tags(f'<{prefix}parameter name="NAME">VALUE</{prefix}parameter>\n', values)
+    return f'{opening}<{prefix}invoke name="f">\n{parameters}</{prefix}invoke>{closing}'
+
+
+def _seed(values: Json) -> str:
+    parameters = _tags("<parameter=NAME>VALUE</parameter>\n", values)
+    return f"<seed:tool_call>\n<function=f>\n{parameters}</function>\n</seed:tool_call>"
+
+
+def _k3(values: Json) -> str:
+    """Kimi K3: the type of each argument stands beside its name."""
+    template = '<|open|>argument key="NAME" type="KIND"<|sep|>VALUE<|close|>argument<|sep|>'
+    kinds = {name: "string" if isinstance(value, str) else "number" for name, value in values.items()}
+    inner = "".join(_tags(template.replace("KIND", kinds[name]), {name: values[name]}) for name in values)
+    call = f'<|open|>call tool="f" index="1"<|sep|>{inner}<|close|>call<|sep|>'
+    return f"<|open|>tools<|sep|>{call}<|close|>tools<|sep|>"
+
+
+_M3 = "]<]minimax[>["
+
+
+def _m3_tags(name: str, value: object) -> str:
+    if isinstance(value, dict):
+        inner = "".join(_m3_tags(key, one) for key, one in value.items())
+    elif isinstance(value, list):
+        inner = "".join(_m3_tags("item", one) for one in value)
+    else:
+        inner = _raw(value)
+    return f"{_M3}<{name}>{inner}{_M3}</{name}>\n"
+
+
+def _m3(values: Json) -> str:
+    inner = "".join(_m3_tags(name, value) for name, value in values.items())
+    return f'{_M3}<tool_call>\n{_M3}<invoke name="f">\n{inner}{_M3}</invoke>\n{_M3}</tool_call>'
+
+
+def _gemma_value(value: object) -> str:
+    if isinstance(value, str):
+        return f'<|"|>{value}<|"|>'
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{name}:{_gemma_value(one)}" for name, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_gemma_value, value)) + "]"
+    return json.dumps(value)
+
+
+def _gemma(values: Json) -> str:
+    return f"<|tool_call>call:f{_gemma_value(values)}<tool_call|>"
+
+
 def _pythonic(values: Json) -> str:
     arguments = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return f"<|python_start|>[f({arguments})]<|python_end|>"
@@ -81,6 +132,21 @@ WRITTEN: dict[str, Callable[[Json], str]] = {
     "glm45": _glm,
     "minimax_m2": _minimax,
     "dsml": _dsml,
+    "kimi_k3": _k3,
+    "minimax_m3": _m3,
+    "step3": lambda values: _invoke(
+        "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>function<｜tool_sep｜>",
+        "<｜tool_call_end｜>\n<｜tool_calls_end｜>",
+        values,
+        "steptml:",
+    ),
+    "seed_oss": _seed,
+    "gemma4": _gemma,
+    "tool_calls": lambda values: f"<tool_calls>\n{_object('arguments', values)}\n</tool_calls>",
+    "longcat": lambda values: f"<longcat_tool_call>{_object('arguments', values)}</longcat_tool_call>",
+    "nemotron": lambda values: f"<TOOLCALL>[{_object('arguments', values)}]</TOOLCALL>",
+    "internlm": lambda values: f"<|action_start|><|plugin|>{_object('parameters', values)}<|action_end|>",
+    "granite": lambda values: f"<|tool_call|>[{_object('arguments', values)}]",
     "harmony": _harmony,
     "pythonic": _pythonic,
 }

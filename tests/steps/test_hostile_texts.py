@@ -56,7 +56,9 @@ def test_too_much_that_looks_like_calls_is_text(size: int) -> None:
     assert [event for event in found if isinstance(event, Extra)][-1] == Extra(
         {"warning": "too much of the reply looks like tool calls and cannot be parsed: the rest is returned as text"}
     )
-    assert found[-1] == Finish("stop", cacheable=False)
+    end = found[-1]
+    assert isinstance(end, Finish)
+    assert (end.reason, end.cacheable) == ("stop", False)
 
 
 @each_case("size", [8, 1_000_000])

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from app.chat.messages import ChatRequest, Message, Reasoning, Tool, ToolCall, ToolResult
 from app.steps.prompted_tools.choice import ToolChoice, parse_tool_choice
 from app.steps.prompted_tools.history import HistoryBuilder, join_content
+from app.steps.prompted_tools.tool_call import CODE_TOOL, OPEN, read_tool_call
 from app.steps.prompted_tools.wording import add_system_block, dumps, fold_last_turn, without_tools
 from app.steps.tool_parsers.calls import NotACall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_scanner import loads
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.stage import CallStage
-from app.steps.tool_parsers.tag_families import CODE_TOOL, OPEN, read_tool_call
 
 _BLOCK = """# Tools
 

@@ -12,13 +12,13 @@ from app.chat.messages import ChatRequest, Media, Message, Part, Text, Tool, Too
 from app.steps.prompt_language import Language, detect_language
 from app.steps.prompted_tools.choice import ToolChoice, allows_parallel_calls, parse_tool_choice
 from app.steps.prompted_tools.history import HistoryBuilder, PartsBuilder, append_parts, join_content
+from app.steps.prompted_tools.tool_call import CODE_TOOL
 from app.steps.prompted_tools.wording import add_system_block, dumps, fold_last_turn, without_tools
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Steps
 from app.steps.tool_parsers.json_calls import read_arguments
 from app.steps.tool_parsers.parser import ParseState
 from app.steps.tool_parsers.stage import CallStage
-from app.steps.tool_parsers.tag_families import CODE_TOOL
 
 FUNCTION, ARGS, RESULT, RETURN = "✿FUNCTION✿", "✿ARGS✿", "✿RESULT✿", "✿RETURN✿"
 STOP_WORDS = (RESULT, RETURN)

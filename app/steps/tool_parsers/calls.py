@@ -1,6 +1,7 @@
 """One call while it is parsed."""
 
-from collections.abc import Callable, Container
+import json
+from collections.abc import Callable
 
 
 class NotACall(Exception):
@@ -27,8 +28,10 @@ class OpenCall:
         """The call may have ended before the text that comes now: arguments are not emitted until it is certain."""
         self.withheld_name = ""
         """Calls of functions with this text in their name are emitted only when they are complete."""
-        self.allowed_names: Container[str] | None = None
-        """The names that make it a call, if there was no marker; None allows every name."""
+        self.guessed = False
+        """There was no marker: it is only a call if its function is offered and it has no unknown members."""
+        self.is_held = False
+        """It is emitted only when it is complete."""
 
     def set_name(self, name: str) -> None:
         self.name = name
@@ -37,7 +40,14 @@ class OpenCall:
     @property
     def certain(self) -> bool:
         """Whether the call has a name and arguments, so that it remains a call whatever follows."""
-        return bool(self.name) and not self._blank and not self._withheld
+        return bool(self.name) and not self._blank and not self._withheld and not self.is_held
+
+    def is_object(self) -> bool:
+        """Whether the arguments of a held call are an object, or missing."""
+        try:
+            return self._blank or isinstance(json.loads("".join(self._fragments + self._doubtful)), dict)
+        except (ValueError, RecursionError):
+            return False
 
     def put(self, arguments: str) -> None:
         if arguments:
@@ -71,4 +81,4 @@ class OpenCall:
         self.forget_doubtful()
         if self._blank:
             self._fragments[:] = ["{}"]
-        self._blank = self._withheld = False
+        self._blank = self._withheld = self.is_held = False

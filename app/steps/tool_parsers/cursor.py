@@ -32,6 +32,8 @@ def _compile_skipped(characters: str) -> re.Pattern[str]:
     return re.compile(f"[^{re.escape(characters)}]|\\Z")
 
 
+_SHORTEST_PART = 3
+"""A shorter part of a tag, at the end of the text, may be text."""
 _NOT_BLANK = re.compile(r"\S|\Z")
 
 
@@ -178,7 +180,7 @@ class Cursor:
         find = compile_tags(tags).search
         while True:
             found = find(self.text, self.pos)
-            if found is not None:
+            if found is not None and not self._may_grow(found.start(), tags):
                 start, self.pos = self.pos, found.start()
                 put(self.text[start : self.pos])
                 return found.group()
@@ -188,6 +190,15 @@ class Cursor:
             self.pos += ready
             yield from self.wait_for_more()
 
+    def _may_grow(self, start: int, tags: tuple[str, ...]) -> bool:
+        """Whether the text from `start` on can become one of the tags that it is not yet: some are the beginning of
+        others."""
+        size = len(self.text) - start
+        if self.ended or size >= max(map(len, tags)):
+            return False
+        rest = self.text[start:]
+        return any(len(tag) > size and tag.startswith(rest) for tag in tags)
+
     def accept_tag(self, *tags: str, besides: str = "") -> Generator[None, None, str]:
         """Skip one of the tags and return it, if only white space and the characters in `besides` come before it.
 
@@ -195,7 +206,7 @@ class Cursor:
         """
         start = self.position
         tag, part = yield from self._look_ahead(tags, besides)
-        if tag or part:
+        if tag or len(part) >= _SHORTEST_PART:
             self.pos += len(tag) or len(part)
         else:
             self.rewind(start)
@@ -208,6 +219,19 @@ class Cursor:
         found = bool(tag or part) or self.pos == len(self.text)
         self.rewind(start)
         return found
+
+    def is_before_object(self, opening: str) -> BoolSteps:
+        """Return whether only white space stands between the opening, which comes next, and a brace; skip nothing."""
+        start = self.position
+        outer = self.look_ahead_from
+        self.look_ahead_from = start if outer is None else outer
+        self.pos += len(opening)
+        try:
+            yield from self.skip_blanks()
+            return self.text[self.pos] in "{]"
+        finally:
+            self.look_ahead_from = outer
+            self.rewind(start)
 
     def _look_ahead(self, tags: tuple[str, ...], besides: str = "") -> Generator[None, None, tuple[str, str]]:
         """Skip white space and the characters in `besides`; return the tag that comes next, and the part of a tag with

@@ -1,51 +1,129 @@
 """Parses gpt-oss's channels (harmony).
 
 `<|channel|>analysis<|message|>…<|end|>` is reasoning, `to=functions.…` in any channel is a call, the rest is content.
+
+Servers that leave out special tokens also leave out the channels': `analysisWe need …assistantfinalFour`, and
+`commentary to=functions.f json{…}`. Only at the start of a reply that is certain enough.
 """
 
 import re
+from collections.abc import Generator
+
+from msgspec import Struct
 
 from app.steps.tool_parsers.calls import NotACall, TruncatedCall
-from app.steps.tool_parsers.cursor import Steps
-from app.steps.tool_parsers.json_calls import read_arguments
+from app.steps.tool_parsers.cursor import BoolSteps, Steps
+from app.steps.tool_parsers.json_calls import read_arguments, skip_before_arguments
 from app.steps.tool_parsers.parser import ParseState
 
-_START, _CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
-_ENDS = ("<|end|>", "<|call|>", "<|return|>")
+START, CHANNEL, _MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
+ENDS = ("<|end|>", "<|call|>", "<|return|>")
 _TO = re.compile(r"\bto=(?!(?:assistant|user)\b)(?:functions\.)?([\w.\-]+)")
 """gpt-oss also writes `to=assistant` for what is no call (github.com/ggml-org/llama.cpp/issues/27720)."""
+_BARE_CALLS = tuple(
+    f"{role}{channel} to=functions." for role in ("", "assistant") for channel in ("commentary", "analysis", "")
+) + ("to=functions.",)
+_ROLE = "assistant"
+_BARE_THOUGHT = "analysis"
+_BARE_NEXT = ("assistantfinal", "assistantcommentary", "assistantanalysis")
+_NAME_END = re.compile(r"[^\w.\-]")
 
 
-def harmony(r: ParseState) -> Steps:
-    while True:
-        marker = yield from r.read_prose(_START, _CHANNEL, *_ENDS)
-        if marker not in _ENDS:
-            yield from r.attempt(_message(r))
+class HarmonyMessage(Struct, frozen=True):
+    opening: str = ""
 
+    def is_next(self, r: ParseState) -> BoolSteps:
+        yield from ()  # it waits for nothing
+        return True
 
-def _message(r: ParseState) -> Steps:
-    header, _ = yield from r.read_head(_MESSAGE, limit=300)
-    recipient = _TO.search(header)
-    if recipient is not None and r.tools:
-        yield from _call(r, recipient.group(1))
-        return
-    channel = re.sub(r"^.*<\|channel\|>", "", header, flags=re.DOTALL).strip()
-    emit = r.emit_reasoning if channel.startswith("analysis") else r.emit_text
-    r.commit()
-    try:
-        tag = yield from r.stream_until(emit, *_ENDS, _START, _CHANNEL)
-    except TruncatedCall:
-        emit(r.take_rest())
-        raise
-    if tag in _ENDS:
-        r.pos += len(tag)
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        header, _ = yield from r.read_head(_MESSAGE, limit=300)
+        recipient = _TO.search(header)
+        if recipient is not None and r.tools:
+            yield from _call(r, recipient.group(1))
+            return
+        channel = re.sub(r"^.*<\|channel\|>", "", header, flags=re.DOTALL).strip()
+        emit = r.emit_reasoning if channel.startswith("analysis") else r.emit_text
+        r.commit()
+        try:
+            tag = yield from r.stream_until(emit, *ENDS, START, CHANNEL)
+        except TruncatedCall:
+            emit(r.take_rest())
+            raise
+        if tag in ENDS:
+            r.pos += len(tag)
 
 
 def _call(r: ParseState, name: str) -> Steps:
     call = r.open_call(name)
+    yield from skip_before_arguments(r)
     yield from r.skip_blanks()
     if r.text[r.pos] != "{":
         raise NotACall
-    yield from read_arguments(r, call, _ENDS)
+    yield from read_arguments(r, call, ENDS)
     r.complete_call(call)
-    yield from r.accept_tag(*_ENDS)
+    yield from r.accept_tag(*ENDS)
+
+
+def read_bare_channels(r: ParseState) -> Steps:
+    """Read the start of a reply whose server has left out the tokens of its channels."""
+    yield from r.skip_blanks()
+    if (yield from r.is_at(_ROLE + CHANNEL)):
+        r.pos += len(_ROLE)
+        r.commit()
+    elif not r.strict and (yield from _is_bare_thought(r)):
+        yield from _read_bare_thought(r)
+    elif r.tools:
+        yield from _read_bare_call(r)
+    else:
+        raise NotACall
+
+
+def _is_bare_thought(r: ParseState) -> BoolSteps:
+    """Whether the name of the channel comes next, and its text directly behind it."""
+    while len(r.text) - r.pos <= len(_BARE_THOUGHT) and _BARE_THOUGHT.startswith(r.text[r.pos :]) and not r.ended:
+        yield from r.wait_for_more()
+    char = r.text[r.pos + len(_BARE_THOUGHT) : r.pos + len(_BARE_THOUGHT) + 1]
+    return r.text.startswith(_BARE_THOUGHT, r.pos) and char.isupper()
+
+
+def _read_bare_thought(r: ParseState) -> Steps:
+    r.pos += len(_BARE_THOUGHT)
+    r.commit()
+    emit = r.emit_reasoning
+    while True:
+        try:
+            tag = yield from r.stream_until(emit, *_BARE_NEXT)
+        except TruncatedCall:
+            emit(r.take_rest())
+            raise
+        r.pos += len(tag)
+        if tag == "assistantfinal":
+            return
+        if tag == "assistantcommentary" and r.tools and (yield from r.accept(" to=functions.")):
+            yield from _read_bare_arguments(r)
+            return
+
+
+def _read_bare_call(r: ParseState) -> Steps:
+    tag = yield from r.expect_tag(*_BARE_CALLS)
+    assert tag
+    yield from _read_bare_arguments(r)
+
+
+def _read_bare_arguments(r: ParseState) -> Steps:
+    name = yield from _read_name(r)
+    if r.find_name(name) not in r.tools:
+        raise NotACall
+    yield from _call(r, name)
+
+
+def _read_name(r: ParseState) -> Generator[None, None, str]:
+    while True:
+        found = _NAME_END.search(r.text, r.pos, r.pos + 200)
+        if found is not None:
+            name, r.pos = r.text[r.pos : found.start()], found.start()
+            return name
+        if len(r.text) - r.pos > 200:
+            raise NotACall
+        yield from r.wait_for_more()

@@ -1,18 +1,24 @@
-"""Parses calls that are JSON objects with a name and arguments, and the families that write them."""
+"""Parses calls that are JSON objects with a name and arguments, and arguments that are JSON behind a name."""
 
 import json
 import re
 from collections.abc import Generator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
+from app.chat.template_tokens import BEFORE_ARGUMENTS
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
-from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_scanner import JsonScanner, join_surrogates, loads, to_standard_json
 from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")
 _KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
-_NAME = re.compile(r"[\w.\-]+")
+_NAME = re.compile(r"[\w.\-:/]+")
+_ID = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?")
+_LIMIT = 200
+"""The longest text that is read as a name or an id."""
 _MAX_ENCODINGS = 3
 
 
@@ -105,7 +111,7 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     yield from JsonScanner(r, output.append).read_key()
     key = json.loads("".join(output))
     yield from r.skip_blanks()
-    if r.text[r.pos] != ":" or (call.allowed_names is not None and key not in _KNOWN):
+    if r.text[r.pos] != ":" or (call.guessed and key not in _KNOWN):
         raise NotACall
     r.pos += 1
     if key in ARGUMENTS:
@@ -113,13 +119,12 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
         return
     value = yield from _value(r)
     if key == "name" and not call.name:
-        if (
-            not isinstance(value, str)
-            or not value.strip()
-            or (call.allowed_names is not None and value not in call.allowed_names)
-        ):
+        if not isinstance(value, str) or not value.strip():
             raise NotACall
-        call.set_name(join_surrogates(value.strip()))
+        name = r.find_name(join_surrogates(value.strip()))
+        if call.guessed and name not in r.tools:
+            raise NotACall
+        call.set_name(name)
 
 
 def _value(r: ParseState) -> Generator[None, None, Any]:
@@ -140,34 +145,28 @@ def _decode(text: str) -> Any:
         raise NotACall from exc
 
 
-def mistral(r: ParseState) -> Steps:
-    """`[TOOL_CALLS][{…}, …]` and `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, and without `[ARGS]`, a special token that
-    servers may leave out."""
-    while True:
-        yield from r.read_prose("[TOOL_CALLS]")
-        yield from r.attempt(_mistral_calls(r))
+class ObjectCalls(Struct, frozen=True):
+    """`{"name": …, "arguments": …}`, alone or several in a list."""
+
+    opening: str = ""
+
+    def is_next(self, r: ParseState) -> BoolSteps:
+        if r.text[r.pos] == "[":
+            return (yield from r.is_before_object("["))
+        return r.text[r.pos] == "{"
+
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        if r.text[r.pos] == "[":
+            r.pos += 1
+            yield from _array(r)
+        else:
+            yield from _object(r, closers)
 
 
-def _mistral_calls(r: ParseState) -> Steps:
-    yield from r.skip_blanks()
-    if r.text[r.pos] == "[":
-        r.pos += 1
-        yield from _array(r)
-    elif r.text[r.pos] == "{":
-        call = r.open_call()
-        yield from read_json_call(r, call)
-        r.complete_call(call)
-    else:
-        name, tag = yield from r.read_head("[ARGS]", "[CALL_ID]", "{", limit=200)
-        if tag == "{":
-            if _NAME.fullmatch(name.strip()) is None:
-                raise NotACall
-            r.pos -= 1
-        id_ = (yield from r.read_head("[ARGS]", limit=200))[0] if tag == "[CALL_ID]" else ""
-        call = r.open_call(name.strip(), id_.strip())
-        yield from read_arguments(r, call, ("[TOOL_CALLS]",))
-        r.complete_call(call)
-    yield from r.accept_tag("</s>")
+def _object(r: ParseState, closers: tuple[str, ...]) -> Steps:
+    call = r.open_call()
+    yield from read_json_call(r, call, closers)
+    r.complete_call(call)
 
 
 def _array(r: ParseState) -> Steps:
@@ -178,28 +177,58 @@ def _array(r: ParseState) -> Steps:
             if r.text[r.pos - 1] == "]":
                 return
         else:
-            call = r.open_call()
-            yield from read_json_call(r, call)
-            r.complete_call(call)
+            yield from _object(r, ())
 
 
-def llama_json(r: ParseState) -> Steps:
-    """`<|python_tag|>{…}; {…}`, or only the objects if the reply starts with one that names a known function."""
-    yield from r.attempt(_llama_calls(r, guess=True), guess=True)
-    while True:
-        yield from r.read_prose("<|python_tag|>")
-        yield from r.attempt(_llama_calls(r, guess=False))
+class NamedCall(Struct, frozen=True):
+    """A name, a separator and an object: the arguments. Separators may be missing."""
 
+    opening: str
+    separators: tuple[str, ...]
+    id_separator: str = ""
+    """What stands between the name and an id."""
+    is_id: bool = False
+    """The name is also the id of the call (Kimi K2's `functions.name:0`)."""
+    ends: tuple[str, ...] = ()
 
-def _llama_calls(r: ParseState, *, guess: bool) -> Steps:
-    while True:
-        call = r.open_call()
-        call.allowed_names = r.tools if guess else None
-        yield from read_json_call(r, call)
+    def is_next(self, r: ParseState) -> BoolSteps:
+        if not self.opening:
+            return r.text[r.pos] not in "{[<"
+        return (yield from r.is_at(self.opening))
+
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        if self.opening:
+            yield from r.accept(self.opening)
+        yield from r.skip_blanks()
+        tags = (*self.separators, *([self.id_separator] if self.id_separator else []), "{")
+        head, tag = yield from r.read_head(*tags, limit=_LIMIT)
+        id_ = head.strip() if self.is_id else ""
+        if tag == self.id_separator and tag:
+            id_, tag = yield from r.read_head(*self.separators, "{", limit=_LIMIT)
+        if tag == "{":
+            r.pos -= 1
+        name = yield from self._name(r, head, tag)
+        call = r.open_call(name, id_.strip())
+        yield from skip_before_arguments(r)
+        yield from read_arguments(r, call, self.ends or closers)
         r.complete_call(call)
-        tag = yield from r.accept_tag(";", "{", "<|eom_id|>", "<|eot_id|>")
-        if tag == ";":
-            tag = yield from r.accept_tag("{", "<|eom_id|>", "<|eot_id|>")
-        if tag != "{":
-            return
-        r.pos -= 1
+        yield from r.accept_tag("```")
+
+    def _name(self, r: ParseState, head: str, tag: str) -> Generator[None, None, str]:
+        """Return the name. DeepSeek V3 writes it in a line behind the separator, with `function` before that."""
+        yield from r.skip_blanks()
+        name = head.strip()
+        if name == "function" and tag != "{" and r.text[r.pos] != "{":
+            name, end = yield from r.read_head("\n", "{", limit=_LIMIT)
+            r.pos -= end == "{"
+            name = name.strip()
+        if not name or (tag == "{" and _NAME.fullmatch(name) is None):
+            raise NotACall
+        if self.is_id and (match := _ID.fullmatch(name)) is not None:
+            name = match.group(1)
+        return name
+
+
+def skip_before_arguments(r: ParseState) -> Steps:
+    while (yield from r.accept_tag(*BEFORE_ARGUMENTS)):
+        pass

@@ -18,6 +18,8 @@ from app.chat.messages import Tool, make_call_id
 from app.steps.partial_tag import partial_tag_length
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
 from app.steps.tool_parsers.cursor import Cursor, Steps, compile_tags
+from app.steps.tool_parsers.names import find_offered
+from app.steps.tool_parsers.prose import Prose
 
 _BLANKS = " \t\r\n"
 _find_text = re.compile(r"\S").search
@@ -29,16 +31,28 @@ _TOO_MUCH_REREAD = "too much of the reply looks like tool calls and cannot be pa
 
 
 class ParseState(Cursor):
-    def __init__(self, reply_id: str, tools: Sequence[Tool]) -> None:
+    def __init__(self, reply_id: str, tools: Sequence[Tool], *, strict: bool = False) -> None:
+        """`strict`: no family of models is configured. Only a complete call of an offered function with an object as
+        arguments is one, and only where prose does not quote it."""
         super().__init__()
         self.out: list[Event] = []
+        self.strict = strict
+        self.cut = False
+        """The reply has not ended by itself, so what seems complete at its end may not be."""
+        self.prose = Prose() if strict else None
+        self.family = ""
+        """The family as which the text behind the last marker is read."""
+        self.found_family = ""
+        """The family of the last call."""
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
         self.idle = False
         """Whether the grammar is in prose and nothing is buffered."""
         self.exhausted = False
         """Whether too much was read again, so that the rest of the text is prose."""
         self.marker_starts: frozenset[str] = frozenset()
-        """The first characters of the markers that end this prose."""
+        """The first characters of the markers that end this prose, and of tokens that may end a text."""
+        self.all_starts: frozenset[str] = frozenset("<")
+        """The first characters of all markers that this reply has."""
         self.holds_blanks = False
         """Whether white space before a marker is part of it, so that it is held at the end of a text."""
         self.pending_closers: tuple[str, ...] = ()
@@ -54,6 +68,8 @@ class ParseState(Cursor):
         """The position from which the text is read as prose if it is not a call."""
         self._marker = ""
         """The text directly before that position, which is then prose, too."""
+        self._furthest = 0
+        """The last position from which it was moved back."""
         self._reply_id = reply_id
         self._ids: set[str] = set()
 
@@ -66,24 +82,39 @@ class ParseState(Cursor):
         self._ids.add(id_)
         return index, id_
 
+    def find_name(self, name: str) -> str:
+        """Return the function that was offered and that this name stands for, or the name itself.
+
+        Raises:
+            NotACall: it was not offered, and must be.
+        """
+        found = find_offered(name, self.tools)
+        if found is None and self.strict:
+            raise NotACall
+        return name if found is None else found
+
     def open_call(self, name: str = "", id_: str = "") -> OpenCall:
         """Begin a call.
 
         Raises:
-            NotACall: no more calls are parsed.
+            NotACall: no more calls are parsed, or the function must be offered and is not.
         """
         if self.exhausted:
             raise NotACall
-        self.call = OpenCall(name, id_)
+        self.call = OpenCall(self.find_name(name) if name else "", id_)
+        self.call.is_held = self.strict
         return self.call
 
     def complete_call(self, call: OpenCall) -> None:
         """Complete and emit the call: no text before this position is restored.
 
         Raises:
-            NotACall: the call has no name.
+            NotACall: the call has no name, or must have an object as arguments and has not.
         """
+        if self.strict and not call.is_object():
+            raise NotACall
         call.complete()
+        self.found_family = self.family
         self._emit_arguments(call)
         self._doubtful_closer = self.call = None
         self._restore_point, self._marker = self.position, ""
@@ -102,6 +133,8 @@ class ParseState(Cursor):
         """Whether the whole of this text, if it comes next, is prose that can be emitted at once."""
         if not self.idle or not self.marker_starts.isdisjoint(text):
             return False
+        if self.prose is not None:
+            self.prose.add(text)
         return not self.holds_blanks or not text or text[-1] not in _BLANKS
 
     def continue_string(self, text: str) -> bool:
@@ -125,6 +158,8 @@ class ParseState(Cursor):
     def emit_text(self, text: str) -> None:
         if text:
             self.out.append(TextDelta(text))
+            if self.prose is not None:
+                self.prose.add(text)
 
     def emit_reasoning(self, text: str) -> None:
         if text:
@@ -134,9 +169,9 @@ class ParseState(Cursor):
         self.out.append(Extra({"warning": text}))
 
     def rewind(self, position: int) -> None:
-        furthest = self.position
+        self._furthest = max(self._furthest, self.position)
         super().rewind(position)
-        if self.reread > _MAX_REREAD + _REREAD_SHARE * furthest:
+        if self.reread > _MAX_REREAD + _REREAD_SHARE * self._furthest:
             self.exhausted = True
 
     def _first_needed(self) -> int | None:
@@ -159,7 +194,7 @@ class ParseState(Cursor):
         if self.exhausted:
             self.warn(_TOO_MUCH_REREAD)
             markers, blanks = (), False
-        self.marker_starts, self.holds_blanks = frozenset(marker[0] for marker in markers), blanks
+        self.marker_starts, self.holds_blanks = frozenset(("<", *(marker[0] for marker in markers))), blanks
         find = compile_tags(markers).search
         held: list[str] = []
         """White space at the end of the text so far, which may belong to a marker."""
@@ -177,6 +212,9 @@ class ParseState(Cursor):
                 held.append(text[len(ready) :])
             if found is not None:
                 self.pos = found.end()
+                if self.prose is not None and not self.prose.may_begin_call():
+                    self.emit_text(found.group())
+                    continue
                 self._restore_point, self._marker, self.idle = self.position, "".join((*held, found.group())), False
                 return found.group()
             if self.pos:
@@ -223,7 +261,14 @@ class ParseState(Cursor):
         self.rewind(position)
         self.emit_text(self._marker)
         if not guess and not self.exhausted and (self._marker or _find_text(self.text, self.pos)):
-            self.warn(f"a tool call that {'was cut off' if cut else 'cannot be parsed'} is returned as text")
+            what = "was cut off" if cut else "cannot be parsed"
+            if self.strict:
+                self.warn(
+                    f"text that looks like a tool call of {self.family or 'a model'} is text: it {what}, or it is not "
+                    "a call of an offered function with an object as arguments"
+                )
+            else:
+                self.warn(f"a tool call that {what} is returned as text")
 
     def mark_doubtful_closer(self, length: int) -> None:
         """Note that the text from here on, of this length, is a closing marker inside a string of the arguments."""

@@ -1,52 +1,50 @@
-"""Parses calls in a Python list, `[f(a=1), g()]`: Llama 4 and LFM2.
-
-A list is parsed after a marker, or at the start of the reply if its first name is a known function. Values are parsed
-as literals; no code is run.
-"""
+"""Parses calls as Python writes them, `[f(a=1), g()]`: Llama 4, LFM2, Olmo 3. Values are parsed as literals; no code is
+run."""
 
 import ast
 import re
 from collections.abc import Generator
 from typing import Any
 
+from msgspec import Struct
+
 from app.steps.tool_parsers.calls import NotACall
-from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.cursor import BoolSteps, Steps
 from app.steps.tool_parsers.json_scanner import write_json
+from app.steps.tool_parsers.names import find_offered
 from app.steps.tool_parsers.parser import ParseState
 
-MARKERS = {"<|python_start|>": "<|python_end|>", "<|tool_call_start|>": "<|tool_call_end|>"}
-_NAME = re.compile(r"[\w.-]*")
+_NAME = re.compile(r"[\w.-]+")
 """Python has no `-` in names, but a model writes the name of a function as it is offered."""
 _DELIMITERS = re.compile(r"""["'()\[\]{}\\]""")
 _CONSTANTS = {"true": True, "false": False, "null": None}
 _LONGEST = 200
 
 
-def pythonic(r: ParseState) -> Steps:
-    yield from r.attempt(_read_unmarked_list(r), guess=True)
-    while True:
-        marker = yield from r.read_prose(*MARKERS, *r.pending_closers)
-        r.pending_closers = ()
-        if marker in MARKERS:
-            yield from r.attempt(_read_marked_list(r, MARKERS[marker]))
+class PythonCalls(Struct, frozen=True):
+    """`[f(a=1), g()]`, or the calls in lines of their own (Olmo 3)."""
 
+    opening: str = ""
 
-def _read_unmarked_list(r: ParseState) -> Steps:
-    known = r.calls
-    yield from _list(r)
-    if r.calls == known:  # `[]` is text
-        raise NotACall
+    def is_next(self, r: ParseState) -> BoolSteps:
+        if r.text[r.pos] == "[":
+            return not (yield from r.is_before_object("[")) or (yield from r.is_at("[]"))
+        return _NAME.match(r.text[r.pos]) is not None
 
-
-def _read_marked_list(r: ParseState, closer: str) -> Steps:
-    yield from _list(r)
-    r.pending_closers = () if (yield from r.accept_tag(closer)) else (closer,)
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        if r.text[r.pos] == "[":
+            yield from _list(r)
+            return
+        yield from _call(r)
+        while True:
+            yield from r.skip_blanks()
+            if _NAME.match(r.text[r.pos]) is None:
+                return
+            yield from _call(r)
 
 
 def _list(r: ParseState) -> Steps:
-    yield from r.skip_blanks()
-    if not (yield from r.accept("[")):
-        raise NotACall
+    r.pos += 1
     while True:
         yield from r.skip_blanks()
         if r.text[r.pos] == "]":
@@ -61,8 +59,8 @@ def _list(r: ParseState) -> Steps:
 
 
 def _call(r: ParseState) -> Steps:
-    name = yield from _name(r)
-    if name not in r.tools:
+    name = find_offered((yield from _name(r)), r.tools)
+    if name is None:
         raise NotACall
     source = yield from _parenthesis(r)
     call = r.open_call(name)
@@ -74,8 +72,7 @@ def _name(r: ParseState) -> Generator[None, None, str]:
     """Return the name before the parenthesis; do not skip the parenthesis."""
     while True:
         match = _NAME.match(r.text, r.pos, r.pos + _LONGEST + 1)
-        assert match is not None
-        if len(match.group()) > _LONGEST:
+        if match is None or len(match.group()) > _LONGEST:
             raise NotACall
         if match.end() < len(r.text):
             break

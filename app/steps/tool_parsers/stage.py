@@ -1,51 +1,138 @@
-"""The stage that runs a grammar: it separates the calls in the content of a reply from the prose.
+"""The stage through which the texts and calls of a reply pass: it separates calls in the content from the prose, cleans
+structured calls, and leaves out what a template leaves at the end of a text.
 
 Once a structured call arrives, the content is no longer parsed, because the server parses its model's calls itself. Its
 calls are numbered after those that were found before.
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Extra, Finish, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.messages import Tool
-from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.family import Grammar
 from app.steps.tool_parsers.parser import ParseState
+from app.steps.tool_parsers.structured_calls import StructuredCalls
+from app.steps.tool_parsers.text_end import TextEnd, ThoughtEnd
+from app.steps.tool_parsers.warnings import Warnings
 
-Grammar: TypeAlias = Callable[[ParseState], Steps]
+_WHOLE = ("stop", "tool_calls")
+"""The finish reasons of a reply that has ended by itself."""
 
 
 class CallStage:
-    def __init__(self, reply_id: str, tools: Sequence[Tool], grammar: Grammar) -> None:
-        self._state = ParseState(reply_id, tools)
+    def __init__(
+        self,
+        reply_id: str,
+        tools: Sequence[Tool],
+        grammar: Grammar,
+        *,
+        strict: bool = False,
+        structured: Callable[[Mapping[str, Tool], Warnings], StructuredCalls] | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
+        """`strict`: see `ParseState`. `structured` cleans the structured calls of the reply. `report` is called with
+        the family as which calls were read, if it was not configured."""
+        self._report = report or (lambda family: None)
+        self._state = ParseState(reply_id, tools, strict=strict)
         self._steps = grammar(self._state)
         self._passing = False
         self._numbers: dict[int, int] = {}
+        self._warnings = Warnings()
+        self._structured = structured(self._state.tools, self._warnings) if structured is not None else None
+        self.passes_text, self.passes_reasoning, self.passes_arguments = False, True, -1
+        self._text_end = TextEnd(self._warnings, may_have_calls=bool(tools))
+        self._thought_end = ThoughtEnd()
         next(self._steps)
 
     def feed(self, events: list[Event]) -> list[Event]:
-        state = self._state
-        if self._passing and not state.calls:
-            return events
-        out = state.out = []
+        state, text_end = self._state, self._text_end
+        out: list[Event] = []
         for event in events:
-            if type(event) is TextDelta and not event.refusal and not self._passing:
-                if state.is_prose(event.text):
+            if type(event) is TextDelta and not event.refusal:
+                if text_end.is_idle and state.is_prose(event.text):
+                    text_end.passed = event.text
                     out.append(event)
-                elif not state.continue_string(event.text):
-                    state.add_text(event.text)
-                    next(self._steps)
+                else:
+                    self._read_text(event.text, out)
+            elif type(event) is ReasoningDelta:
+                self._read_reasoning(event, out)
             elif type(event) is Extra:
                 number = self._numbers.get(event.index, event.index)
                 out.append(event if number == event.index else Extra(event.fields, number))
             else:
-                self._flush()
-                out.append(self._convert_event(event))
+                state.cut = type(event) is Failed or (type(event) is Finish and event.reason not in _WHOLE)
+                self._flush(out)
+                self._add_other(event, out)
+        self._find_passing(events)
         return out
 
-    def _flush(self) -> None:
+    def _find_passing(self, events: list[Event]) -> None:
+        """Say what may pass without this stage until the next event that it is given."""
+        state, thought = self._state, self._thought_end
+        is_thought_clear = not thought.held and not thought.is_over
+        self.passes_text = is_thought_clear and state.idle and self._text_end.is_idle
+        self.passes_reasoning = is_thought_clear and (
+            self.passes_text or (not state.text and not state.position and not self._text_end.has_text)
+        )
+        last = events[-1] if events else None
+        self.passes_arguments = -1
+        if type(last) is ToolCallDelta and not self._numbers:
+            self.passes_arguments = last.index if self._structured is None else self._structured.find_plain(last)
+
+    @property
+    def marker_starts(self) -> re.Pattern[str]:
+        """What a text has that does not pass without this stage."""
+        return re.compile(f"[{re.escape(''.join(sorted(self._state.all_starts)))}]")
+
+    def skip(self, texts: list[str], arguments: list[str]) -> None:
+        """Learn which texts have passed without this stage, and which arguments of the call that may."""
+        if texts:
+            self._text_end.passed = texts[-1]
+            if self._state.prose is not None:
+                self._state.prose.add("".join(texts))
+        if arguments and self._structured is not None:
+            self._structured.skip(self.passes_arguments, arguments)
+
+    def _read_text(self, text: str, out: list[Event]) -> None:
+        state = self._state
+        self._thought_end.flush(out)
+        if self._passing:
+            self._text_end.feed(text, out)
+        elif not state.continue_string(text):
+            state.add_text(text)
+            next(self._steps)
+        self._take_output(out)
+
+    def _take_output(self, out: list[Event]) -> None:
+        """Pass on what the grammar has emitted."""
+        found, self._state.out = self._state.out, []
+        for event in found:
+            if type(event) is TextDelta:
+                self._text_end.feed(event.text, out)
+            else:
+                if type(event) is not Extra:
+                    self._text_end.flush(out)
+                out.append(event)
+
+    def _read_reasoning(self, event: ReasoningDelta, out: list[Event]) -> None:
+        thought = self._thought_end
+        if thought.is_over:
+            self._read_text(event.text, out)
+            return
+        self._flush(out)
+        if not thought.held and "<" not in event.text:
+            out.append(event)
+            return
+        answer = thought.feed(event.text, out)
+        if answer:
+            self._read_text(answer, out)
+        elif thought.held:
+            self._text_end.is_idle = False
+
+    def _flush(self, out: list[Event]) -> None:
         """End the buffered text before an event that is not text. What comes before all text, such as reasoning, does
         not end it: some grammars read calls at its beginning only."""
         state = self._state
@@ -53,15 +140,41 @@ class CallStage:
             state.ended = True
             next(self._steps)
             state.ended = False
+        self._take_output(out)
+        self._text_end.flush(out)
 
-    def _convert_event(self, event: Event) -> Event:
+    def _add_other(self, event: Event, out: list[Event]) -> None:
+        self._thought_end.flush(out)
         if type(event) is ToolCallDelta:
-            return self._renumber_call(event)
-        if type(event) is not Finish:
-            return event
-        if event.reason == "stop" and self._state.calls > len(self._numbers):
+            call = self._renumber_call(event)
+            if self._structured is None:
+                out.append(call)
+            else:
+                self._structured.feed(call, out)
+        elif type(event) is Finish:
+            if self._structured is not None:
+                self._structured.close(out)
+            out.append(self._finish(event))
+        else:
+            if type(event) is Failed and self._structured is not None:
+                self._structured.close(out)
+            out.append(event)
+
+    def _finish(self, event: Finish) -> Finish:
+        state = self._state
+        if event.reason == "stop" and state.calls > len(self._numbers):
             event = replace(event, reason="tool_calls")
-        return replace(event, cacheable=False) if self._state.exhausted else event
+        if state.exhausted:
+            event = replace(event, cacheable=False)
+        if state.strict and state.calls > len(self._numbers):
+            self._report(state.found_family)
+            self._warnings.add(
+                f"the model's function calls arrived as text and were read without a setting; "
+                f'text_tools = "{state.found_family}" in its profile reads them as they arrive'
+            )
+        if self._warnings.texts:
+            event = replace(event, warnings=(*event.warnings, *self._warnings.texts))
+        return event
 
     def _renumber_call(self, event: ToolCallDelta) -> ToolCallDelta:
         self._passing = True

@@ -2,14 +2,17 @@
 
 import ast
 import json
+import re
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from app.chat.messages import Tool
+from app.chat.template_tokens import AROUND_ARGUMENTS, CALL_CLOSERS, TURN_ENDS
 from app.steps.tool_parsers.calls import NotACall, OpenCall, TruncatedCall
-from app.steps.tool_parsers.cursor import Steps
+from app.steps.tool_parsers.cursor import BoolSteps, Steps
+from app.steps.tool_parsers.json_calls import read_arguments
 from app.steps.tool_parsers.json_scanner import loads, write_json
 from app.steps.tool_parsers.parser import ParseState
 
@@ -28,10 +31,11 @@ def types_of(tool: Tool | None, parameter: str) -> frozenset[str]:
     """Return the JSON types of the parameter, or an empty set if they are unknown."""
     parameters = tool.schema.get("parameters") if tool is not None else None
     properties = parameters.get("properties") if isinstance(parameters, dict) else None
-    return _types(properties.get(parameter)) if isinstance(properties, dict) else frozenset()
+    return find_types(properties.get(parameter)) if isinstance(properties, dict) else frozenset()
 
 
-def _types(schema: Any) -> frozenset[str]:
+def find_types(schema: Any) -> frozenset[str]:
+    """Return the JSON types of a schema, or an empty set if they are unknown."""
     if not isinstance(schema, dict):
         return frozenset()
     declared = schema.get("type")
@@ -41,7 +45,7 @@ def _types(schema: Any) -> frozenset[str]:
         return frozenset(one for one in declared if isinstance(one, str))
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list):
-        found = [_types(choice) for choice in choices]
+        found = [find_types(choice) for choice in choices]
         return frozenset().union(*found) if all(found) else frozenset()
     values = schema.get("enum")
     if isinstance(values, list) and values and all(isinstance(value, str) for value in values):
@@ -92,6 +96,31 @@ class XmlSyntax(Struct, frozen=True):
     """Ends a name inside its head."""
     breaks: bool = True
     """A line break after the opening and before the closing tag is not part of the value."""
+    other_ends: tuple[str, ...] = ()
+    """Spellings of `parameter_end` that models write instead."""
+    object_opening: str = ""
+    """What opens arguments that are one object instead of parameters; an object may stand there without it, too."""
+
+    @property
+    def opening(self) -> str:
+        return self.call
+
+    def is_next(self, r: ParseState) -> BoolSteps:
+        if not self.call:
+            return r.text[r.pos] not in "{[<"
+        return (yield from r.is_at(self.call))
+
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        """Read one call."""
+        if self.call:
+            r.pos += len(self.call)
+            head, _ = yield from r.read_head(self.head_end, limit=_LIMIT)
+        else:
+            head, tag = yield from r.read_head(self.parameter, self.call_end, "{", limit=_LIMIT)
+            r.pos -= len(tag)
+        call = r.open_call(self.name(head))
+        yield from read_parameters(r, call, self, closers)
+        r.complete_call(call)
 
     def name(self, head: str) -> str:
         """Return the name in the text between `call` (or `parameter`) and the end of the head.
@@ -105,51 +134,17 @@ class XmlSyntax(Struct, frozen=True):
         return name
 
 
-QWEN = XmlSyntax("<function=", "</function>", "<parameter=", "</parameter>")
-INVOKE = XmlSyntax('<invoke name="', "</invoke>", '<parameter name="', "</parameter>")
-DSML = XmlSyntax(
-    '<｜DSML｜invoke name="',
-    "</｜DSML｜invoke>",
-    '<｜DSML｜parameter name="',
-    "</｜DSML｜parameter>",
-    breaks=False,
-)
-GLM = XmlSyntax(
-    "",
-    "</tool_call>",
-    "<arg_key>",
-    "</arg_value>",
-    parameter_head_end="<arg_value>",
-    stop="</arg_key>",
-    breaks=False,
-)
-
-
-def read_calls(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """Read the calls of one block and its closing marker."""
-    yield from r.expect_tag(syntax.call)
-    while True:
-        yield from read_call(r, syntax, closers)
-        tag = yield from r.accept_tag(syntax.call, *closers)
-        if tag != syntax.call:
-            r.pending_closers = () if tag else closers
-            return
-
-
-def read_call(r: ParseState, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """Read one call, after its opening tag."""
-    head, _ = yield from r.read_head(syntax.head_end, limit=_LIMIT)
-    call = r.open_call(syntax.name(head))
-    yield from read_parameters(r, call, syntax, closers)
-    r.complete_call(call)
-
-
 def read_parameters(r: ParseState, call: OpenCall, syntax: XmlSyntax, closers: tuple[str, ...]) -> Steps:
-    """Read all parameters and the tag that ends the call; a closer is not skipped."""
+    """Read all parameters, or one object, and the tag that ends the call; a closer is not skipped."""
     ends = tuple(dict.fromkeys((syntax.call_end, *closers)))
+    yield from r.skip_blanks()
+    is_object = bool(syntax.object_opening) and (yield from r.accept(syntax.object_opening))
+    if is_object or (yield from r.is_at("{")):
+        yield from read_arguments(r, call, ends)
+        return
     separator = "{"
     while True:
-        tag = yield from _next_tag(r, call, (syntax.parameter, *ends))
+        tag = yield from _next_tag(r, call, (syntax.parameter, *ends), (syntax.parameter_end, *syntax.other_ends))
         if tag != syntax.parameter:
             break
         yield from _parameter(r, call, syntax, ends, separator)
@@ -159,22 +154,50 @@ def read_parameters(r: ParseState, call: OpenCall, syntax: XmlSyntax, closers: t
         r.pos -= len(tag)
 
 
-def _next_tag(r: ParseState, call: OpenCall, tags: tuple[str, ...]) -> Generator[None, None, str]:
-    """Skip one of the tags and return it. If it is certain that this is a call, text before the tag is skipped, too."""
-    if not call.certain:
-        return (yield from r.expect_tag(*tags))
-    _, tag = yield from r.read_until(*tags)
-    if not tag:
-        raise TruncatedCall
-    return tag
+def _next_tag(
+    r: ParseState, call: OpenCall, tags: tuple[str, ...], surplus: tuple[str, ...]
+) -> Generator[None, None, str]:
+    """Skip one of the tags and return it. Surplus closing tags before it are skipped, and any text if it is certain
+    that this is a call. A reply that ends here has ended the call: "" is returned."""
+    if call.certain:
+        start = r.look_ahead_from = r.position
+        skipped, tag = yield from r.read_until(*tags)
+        r.look_ahead_from = None
+        if not tag and r.cut:
+            raise TruncatedCall
+        if not tag and not AROUND_ARGUMENTS.fullmatch(skipped):
+            r.rewind(start)
+        return tag
+    while True:
+        try:
+            tag = yield from r.expect_tag(*tags, *surplus, *CALL_CLOSERS)
+        except TruncatedCall:
+            if r.cut or r.text[r.pos :].strip():
+                raise
+            return ""
+        if tag in tags:
+            return tag
+
+
+_TYPE = re.compile(r'\b(?:string="(true|false)|type="(\w+))"?')
+"""DeepSeek's and Kimi K3's note whether a parameter is text."""
+
+
+def _find_type(head: str) -> str:
+    """Return `true` if the head of a parameter says that it is text, `false` if it says that it is not, else ""."""
+    found = _TYPE.search(head)
+    if found is None:
+        return ""
+    return found.group(1) or ("true" if found.group(2) == "string" else "false")
 
 
 def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str, ...], separator: str) -> Steps:
     head, _ = yield from r.read_head(syntax.parameter_head_end, limit=_LIMIT)
     name = syntax.name(head)
     types = types_of(r.tools.get(call.name), name)
-    flag = head.rpartition('string="')[2][:4] if 'string="' in head else ""
-    tags = (syntax.parameter_end, syntax.parameter, *ends)
+    flag = _find_type(head)
+    own = (syntax.parameter_end, *syntax.other_ends)
+    tags = _Tags(own, (syntax.parameter, *ends))
     key = f"{separator}{json.dumps(name, ensure_ascii=False)}: "
     if flag == "true" or (not flag and types == {"string"}):
         yield from _text(r, call, key, syntax.breaks, tags)
@@ -186,16 +209,27 @@ def _parameter(r: ParseState, call: OpenCall, syntax: XmlSyntax, ends: tuple[str
         call.put(key + to_typed_json(_trim("".join(pieces), syntax.breaks), known))
 
 
-def _value(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...], *, may_have_tag: bool) -> Steps:
-    """Pass a value to `put` and skip its closing tag, the first of the tags.
+class _Tags(Struct, frozen=True):
+    own: tuple[str, ...]
+    """What closes the parameter."""
+    others: tuple[str, ...]
+    """What opens the next parameter, and what closes the call."""
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.own, *self.others)
+
+
+def _value(r: ParseState, put: Callable[[str], None], tags: _Tags, *, may_have_tag: bool) -> Steps:
+    """Pass a value to `put` and skip its closing tag.
 
     `may_have_tag`: a closing tag may be part of the value, as in a text about tags.
     """
     while True:
-        tag = yield from r.stream_until(put, *tags)
-        if tag == tags[0]:
+        tag = yield from r.stream_until(put, *tags.all)
+        if tag in tags.own:
             r.pos += len(tag)
-            if not may_have_tag or (yield from r.is_before_tag(*tags[1:])):
+            if not may_have_tag or (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS, *TURN_ENDS)):
                 return
             put(tag)
             continue
@@ -204,27 +238,27 @@ def _value(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...], *, 
         return
 
 
-def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: tuple[str, ...]) -> Steps:
+def _value_with_closers(r: ParseState, put: Callable[[str], None], tags: _Tags) -> Steps:
     """Pass the rest of a value to `put` and skip its closing tag, if the tag that comes next, which closes the call, is
     part of the value: its own closing tag follows before anything else opens. If not, skip nothing."""
-    openings = (tags[1], *(tag.replace("</", "<", 1).removesuffix(">") for tag in tags[2:]))
+    openings = (tags.others[0], *(tag.replace("</", "<", 1).removesuffix(">") for tag in tags.others[1:]))
     start = r.look_ahead_from = r.position
     pieces: list[str] = []
     try:
-        while (yield from r.stream_until(pieces.append, tags[0], *openings)) == tags[0]:
-            r.pos += len(tags[0])
-            if (yield from r.is_before_tag(*tags[1:])):
+        while (tag := (yield from r.stream_until(pieces.append, *tags.own, *openings))) in tags.own:
+            r.pos += len(tag)
+            if (yield from r.is_before_tag(*tags.all, *CALL_CLOSERS, *TURN_ENDS)):
                 put("".join(pieces))
                 r.look_ahead_from = None
                 return
-            pieces.append(tags[0])
+            pieces.append(tag)
     except TruncatedCall:
         pass
     r.look_ahead_from = None
     r.rewind(start)
 
 
-def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: tuple[str, ...]) -> Steps:
+def _text(r: ParseState, call: OpenCall, key: str, breaks: bool, tags: _Tags) -> Steps:
     """Read a text parameter and emit it while it streams."""
     call.put(key + '"')
     if breaks:

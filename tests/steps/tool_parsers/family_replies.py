@@ -35,7 +35,6 @@ SEEDS = [None, *range(5)]
 
 def reply(family: str, text: str, seed: int | None = None) -> Reply:
     stage = tool_parser_stage(family, TOOLS, "chat-1")
-    assert stage is not None
     return run([stage], texts(text, seed))
 
 

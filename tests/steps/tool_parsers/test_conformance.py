@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from app.chat.events import Failed, Finish
-from app.chat.messages import Tool
 from app.chat.stage import Stage
 from app.profiles import Profile
 from app.steps.reasoning_parser import ReasoningStage
@@ -19,6 +18,7 @@ from tests.conformance.cases import body_chunks, compare, load_cases
 from tests.cuts import bytewise, every_cut, random_cuts, whole
 from tests.each_case import each_case
 from tests.effort import LONG
+from tests.reply_pipeline import make_tool
 from tests.steps.stage_runner import Reply
 
 CASES = [case for case in load_cases() if {"text_tools", "think_interrupt"} & case["profile"].keys()]
@@ -31,12 +31,12 @@ every_case = each_case("case", CASES, ids=lambda case: case["id"])
 
 def result(case: dict[str, Any], reads: Iterable[bytes]) -> dict[str, Any]:
     profile = Profile.model_validate(case["profile"])
-    tools = tuple(Tool(name, {"name": name}) for name in case["request"].get("tools", ()))
+    tools = tuple(map(make_tool, case["request"].get("tools", ())))
     stages: list[Stage] = [ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt)]
     assert profile.text_tools is not None
     found = tool_parser_stage(profile.text_tools, tools, "chat-1")
     reader, assembler = EventReader(chunk_decoder.decode), Assembler("chat-1")
-    reply = Reply([*stages, *([found] if found else [])])
+    reply = Reply([*stages, found])
     for read in reads:
         reply.feed(assembler.feed(reader.feed(read)))
     reply.feed(assembler.feed(reader.close(clean=True)) + assembler.close(reader.junk))

@@ -17,6 +17,8 @@ from tests.effort import examples
 from tests.steps.stage_runner import STOP, Reply, joined
 from tests.steps.tool_parsers.sample_texts import CUTS, TEXTS, TOOLS
 
+EMPTY = "a block of tool calls without a call is left out"
+LEFT_OUT = "a token of the model's chat template at the end of a text is left out"
 ENDS: list[Event] = [STOP, Finish("length"), Failed(Fault("timeout", "", True))]
 
 STAGES: dict[str, Callable[[], Stage]] = {
@@ -79,7 +81,10 @@ def check_calls(name: str, text: str, cuts: list[int]) -> None:
 @given(text=TEXTS)
 def test_text_without_a_call_comes_out_as_it_went_in(text: str) -> None:
     for name in KEEP_TEXT:
-        found = joined([event for event in events(STAGES[name](), text, [3, 9, 20]) if not isinstance(event, Extra)])
+        given = events(STAGES[name](), text, [3, 9, 20])
+        if Extra({"warning": EMPTY}) in given or LEFT_OUT in getattr(given[-1], "warnings", ()):
+            continue
+        found = joined([event for event in given if not isinstance(event, Extra)])
         if not any(isinstance(event, ToolCallDelta) for event in found):
             assert "".join(event.text for event in found if isinstance(event, TextDelta)) == text, name
 

@@ -40,6 +40,5 @@ def test_what_is_no_call_is_text_with_a_warning(family: str, text: str, seed: in
 
 def test_without_tools_a_call_of_a_channel_is_text() -> None:
     stage = tool_parser_stage("harmony", (), "chat-1")
-    assert stage is not None
     found = run([stage], texts('<|channel|>commentary to=functions.f<|message|>{"a": 1}<|call|>'))
     assert found.short() == [("C", '{"a": 1}')]

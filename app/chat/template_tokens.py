@@ -1,0 +1,83 @@
+"""The tokens of chat templates that servers leave in replies: the one list for texts, calls and reasoning.
+
+Each is written as its model's template or tokenizer has it. A family of calls in text (`steps/tool_parsers`) says which
+of them begin and separate its calls; here is what may stand behind a call or at the end of a reply.
+"""
+
+import re
+
+K3_OPEN, K3_CLOSE, K3_END = "<|open|>", "<|close|>", "<|sep|>"
+"""Kimi K3 (sglang/srt/function_call/kimik3_format.py): `<|open|>response<|sep|>…<|close|>response<|sep|>`."""
+K3_CHANNELS = ("message", "response", "think", "tools", "call", "argument", "json")
+M3_NAMESPACE = "]<]minimax[>["
+"""Before each tag of MiniMax-M3 (sglang/srt/function_call/minimax_m3.py)."""
+
+DSML_BARS = ("｜", "｜｜", "‖", "|")
+"""The first are DeepSeek's, the others what models write instead (adolfousier/opencrabs#419, lsdefine/GenericAgent#804,
+xorbitsai/xagent#790)."""
+_DSML_NAMES = ("parameter", "invoke", "tool_calls", "function_calls", " parameter", " invoke", " calls")
+DSML_CLOSERS = tuple(
+    f"</{bars}DSML{bars}{name}{end}" for bars in DSML_BARS for name in _DSML_NAMES for end in (">", "")
+)
+"""DeepSeek V3.2, V4 and V4.1, whose names have a space; also cut off (vllm-project/vllm#53227)."""
+
+CALL_CLOSERS = (
+    *(
+        "</tool_call>",
+        "</tool_calls>",
+        "</function>",
+        "</function_call>",
+        "</function_calls>",
+        "</function_invocation>",
+    ),
+    *("</invoke>", "</parameter>", "</arg_value>", "</arg_key>", "</tool_call_name>", "</longcat_tool_call>"),
+    *("</minimax:tool_call>", "</seed:tool_call>", "</steptml:invoke>", "</steptml:parameter>", "</TOOLCALL>"),
+    *(f"{M3_NAMESPACE}{tag}" for tag in ("</invoke>", "</tool_call>")),
+    *("[END_TOOL_REQUEST]", "<|python_end|>", "<tool_call|>", "<end_function_call>", "<|tools_suffix|>"),
+    *("<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<｜tool_call_end｜>", "<｜tool_calls_end｜>"),
+    *("<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>", "<|action_end|>"),
+    *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS for end in (K3_END, "")),
+    *DSML_CLOSERS,
+)
+"""What ends a call, its arguments or a block of calls in any family."""
+TURN_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|call|>", "</s>", "<|endoftext|>"),
+    *("<|end_of_text|>", "<|end_of_msg|>", "<|end_of_turn|>", "<end_of_turn>", "<turn|>", "<eos>", "[e~["),
+    *("<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|EOT|>", K3_END),
+)
+"""What ends the turn of a model."""
+TEXT_ENDS = (
+    *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
+    *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),
+)
+"""What a text that a model wrote cannot end with."""
+TEXT_STARTS = (f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END)
+"""What the text of a reply cannot begin with."""
+BEFORE_ARGUMENTS = (
+    *("[ARGS]", "<|tool_call_argument_begin|>", "<|message|>", "<|constrain|>json", "<|constrain|>", "<｜tool▁sep｜>"),
+    *("```json", "```", "json"),
+)
+"""What stands between the name of a function and its arguments."""
+
+_SPECIAL = r"<\|[^<>|\s]{1,40}\|>|</?｜+[^<>｜\n]{1,30}｜+[^<>\n]{0,40}>?"
+"""Special tokens by their form: `<|…|>`, and DeepSeek's with wide bars."""
+
+
+def _join(*groups: tuple[str, ...]) -> str:
+    tokens = sorted({token for group in groups for token in group}, key=len, reverse=True)
+    return "|".join(map(re.escape, tokens))
+
+
+TOKEN = re.compile(f"{_join(CALL_CLOSERS, TURN_ENDS, ('[ARGS]', '[TOOL_CALLS]', '[CALL_ID]'))}|{_SPECIAL}")
+"""A token that is no part of a name."""
+AROUND_ARGUMENTS = re.compile(rf"(?:{_join(CALL_CLOSERS, TURN_ENDS, BEFORE_ARGUMENTS)}|{_SPECIAL}|\s)*")
+"""What servers leave of a template before and behind arguments."""
+_AROUND = tuple(sorted({*CALL_CLOSERS, *TURN_ENDS, *BEFORE_ARGUMENTS}, key=len, reverse=True))
+_UNFINISHED = re.compile(r"<\|[^<>|\s]{0,40}\|?|</?｜+[^<>｜\n]{0,30}｜*[^<>\n]{0,40}")
+
+
+def may_begin_token(text: str) -> bool:
+    """Whether a text can consist of tokens around arguments, the last of which may not be complete."""
+    known = AROUND_ARGUMENTS.match(text)
+    rest = text[known.end() :] if known is not None else text
+    return not rest or any(token.startswith(rest) for token in _AROUND) or _UNFINISHED.fullmatch(rest) is not None

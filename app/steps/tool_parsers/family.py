@@ -1,0 +1,266 @@
+"""The description of a family of calls in text, and the one reader of all families.
+
+A block's opening or the opening of a call begins; what comes next decides how the call is written. Behind a call,
+closing markers of any family are skipped, in any number and order. A family that is not configured is read with
+`ParseState.strict`, and all families at once.
+"""
+
+import re
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from app.chat.template_tokens import CALL_CLOSERS, TURN_ENDS
+from app.steps.tool_parsers.calls import NotACall, OpenCall
+from app.steps.tool_parsers.cursor import BoolSteps, Steps, compile_tags
+from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls, read_json_call
+from app.steps.tool_parsers.names import find_offered
+from app.steps.tool_parsers.parser import ParseState
+from app.steps.tool_parsers.syntax import Syntax
+from app.steps.tool_parsers.xml_calls import XmlSyntax
+
+Grammar: TypeAlias = Callable[[ParseState], Steps]
+Guess: TypeAlias = Literal["name", "object", "list"]
+
+_SURPLUS = (*CALL_CLOSERS, *TURN_ENDS)
+_HEAD = re.compile(r"[\w.\-:/]+(?:<\|[\w|>]*)?")
+_PREFIXES, _DIGITS = ("functions.", "default_api."), "0123456789"
+_LONGEST_TOKEN = 40
+_LONGEST = 300
+"""A name and a separator are shorter."""
+
+
+class Family(Struct, frozen=True):
+    name: str
+    blocks: tuple[str, ...]
+    """What opens a block of calls. Several of them may stand before a call."""
+    calls: tuple[Syntax, ...]
+    """How calls are written in it. The first that fits what comes next is read."""
+    closers: tuple[str, ...] = ()
+    """What closes a block, and so also ends a broken call."""
+    fillers: tuple[str, ...] = ()
+    """What else may stand between the opening of a block and a call."""
+    guesses: tuple[Guess, ...] = ("name",)
+    """What begins a call at the start of a reply, because the server has eaten the opening: the name of an offered
+    function before a separator, an object with such a name before a closer (without one if the family has none), a
+    list of Python calls."""
+    start: Callable[[ParseState], Steps] | None = None
+    """What else is read at the start of a reply."""
+    dropped: tuple[str, ...] = ()
+    """Markers that are no part of the text."""
+
+
+class _Way(Struct, frozen=True):
+    """One way in which the text behind a marker may go on."""
+
+    family: Family
+    syntax: Syntax
+
+
+class Reader:
+    """Reads the calls of these families."""
+
+    def __init__(self, families: Sequence[Family]) -> None:
+        self._ways: dict[str, list[_Way]] = {}
+        for family in families:
+            for syntax in family.calls:
+                for marker in (*family.blocks, *([syntax.opening] if syntax.opening else [])):
+                    self._ways.setdefault(marker, []).append(_Way(family, syntax))
+        self._blocks = frozenset(marker for family in families for marker in family.blocks)
+        self._dropped = tuple(marker for family in families for marker in family.dropped)
+        self._markers = tuple(sorted({*self._ways, *self._dropped}, key=len, reverse=True))
+        self._families = tuple(families)
+        closers = (closer for family in families for closer in family.closers)
+        self._starts = frozenset(marker[0] for marker in ("<", *self._markers, *closers))
+
+    def __call__(self, r: ParseState) -> Steps:
+        """Read a reply. Does not return."""
+        r.all_starts = self._starts
+        if r.tools:
+            yield from self._guess(r)
+        for family in self._families:
+            if family.start is not None:
+                yield from r.attempt(family.start(r), guess=True)
+        while True:
+            marker = yield from r.read_prose(*self._markers, *r.pending_closers)
+            r.pending_closers = ()
+            if marker in self._ways:
+                yield from r.attempt(self.read_block(r, marker))
+            elif r.strict:
+                r.emit_text(marker)
+
+    def _guess(self, r: ParseState) -> Steps:
+        """Read calls at the start of a reply that has lost its opening."""
+        for guess, read in (("name", self._read_named), ("list", self._read_list), ("object", self._read_objects)):
+            if not r.calls and any(guess in family.guesses for family in self._families):
+                yield from r.attempt(read(r), guess=True)
+
+    def read_block(self, r: ParseState, marker: str) -> Steps:
+        """Read the calls behind a marker."""
+        if marker not in self._blocks:
+            r.pos -= len(marker)
+        ways = self._ways[marker]
+        closers = _collect(way.family.closers for way in ways)
+        openings = {way.syntax.opening for way in ways}
+        nested = [
+            token
+            for token in _collect((*way.family.blocks, *way.family.fillers) for way in ways)
+            if token not in openings
+        ]
+        while nested and (yield from r.accept_tag(*nested)):
+            pass
+        yield from r.skip_blanks()
+        if (yield from _read_one(r, ways)):
+            yield from _read_more(r, ways, closers)
+        elif closers and (yield from r.accept_tag(*closers)):
+            r.commit()
+            r.warn("a block of tool calls without a call is left out")
+        else:
+            raise NotACall
+
+    def _ways_with(self, guess: Guess) -> list[_Way]:
+        return [_Way(family, syntax) for family in self._families if guess in family.guesses for syntax in family.calls]
+
+    def _read_list(self, r: ParseState) -> Steps:
+        ways = self._ways_with("list")
+        yield from r.skip_blanks()
+        if r.strict or r.text[r.pos] != "[" or not (yield from _read_one(r, ways)) or not r.calls:
+            raise NotACall  # `[]` is text
+        yield from _read_more(r, ways, _collect(way.family.closers for way in ways))
+
+    def _read_objects(self, r: ParseState) -> Steps:
+        ways = self._ways_with("object")
+        closers = _collect(way.family.closers for way in ways)
+        must_close = r.strict or any(way.family.closers for way in ways)
+        while True:
+            calls = yield from _read_guessed(r, closers, must_close)
+            if must_close:
+                tag = yield from r.accept_tag(*closers)
+                if not tag:
+                    raise NotACall
+                r.family = next(way.family.name for way in ways if tag in way.family.closers)
+            for call in calls:
+                r.complete_call(call)
+            _, tag = yield from _skip_closers(r, ("{",), closers)
+            if not tag:
+                return
+            r.pos -= len(tag)
+
+    def _read_named(self, r: ParseState) -> Steps:
+        ways = [(separator, way) for way in self._ways_with("name") for separator in _separators(way.syntax)]
+        separator = yield from _find_separator(r, tuple(separator for separator, _ in ways))
+        way = next(way for one, way in ways if one == separator)
+        r.family = way.family.name
+        yield from way.syntax.read(r, way.family.closers)
+        yield from _read_more(r, [way], way.family.closers)
+
+
+def _read_guessed(r: ParseState, closers: tuple[str, ...], must_close: bool) -> Generator[None, None, list[OpenCall]]:
+    """Read an object, or a list of them, without completing the calls."""
+    yield from r.skip_blanks()
+    is_list = yield from r.accept("[")
+    calls: list[OpenCall] = []
+    while True:
+        call = r.open_call()
+        call.guessed, call.is_held = True, must_close or is_list
+        yield from read_json_call(r, call, closers)
+        calls.append(call)
+        if not is_list:
+            return calls
+        yield from r.skip_blanks()
+        r.pos += 1
+        if r.text[r.pos - 1] == "]":
+            return calls
+        if r.text[r.pos - 1] != ",":
+            raise NotACall
+
+
+def _collect(groups: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(token for group in groups for token in group))
+
+
+def _read_one(r: ParseState, ways: Sequence[_Way]) -> BoolSteps:
+    """Read one call, or a list of them, if one comes next."""
+    for way in ways:
+        if (yield from way.syntax.is_next(r)):
+            r.family = way.family.name
+            yield from way.syntax.read(r, way.family.closers)
+            return True
+    return False
+
+
+def _read_more(r: ParseState, ways: Sequence[_Way], closers: tuple[str, ...]) -> Steps:
+    """Read the other calls of a block, and what closes it."""
+    openings = tuple(dict.fromkeys(way.syntax.opening for way in ways if way.syntax.opening))
+    if any(type(way.syntax) is ObjectCalls for way in ways):
+        openings += ("{",)
+    while True:
+        closed, tag = yield from _skip_closers(r, openings, closers)
+        if not tag:
+            r.pending_closers = () if closed else closers
+            return
+        r.pos -= len(tag)
+        yield from _read_one(r, ways)
+
+
+def _skip_closers(
+    r: ParseState, openings: tuple[str, ...], closers: tuple[str, ...]
+) -> Generator[None, None, tuple[bool, str]]:
+    """Skip closing markers, and the opening of the next call. Return whether the block was closed, and that opening."""
+    closed = False
+    while True:
+        wanted = tuple(opening for opening in openings if opening != "{" or not closed)
+        tag = yield from r.accept_tag(*wanted, *_SURPLUS, besides="},;" if "{" in wanted else "")
+        if not tag or tag in wanted:
+            return closed, tag
+        closed = closed or tag in closers
+
+
+def _separators(syntax: Syntax) -> tuple[str, ...]:
+    """Return what stands behind a name as this syntax writes it, if no tag is before the name."""
+    if isinstance(syntax, NamedCall):
+        return (*syntax.separators, *([syntax.id_separator] if syntax.id_separator else []))
+    return (syntax.parameter,) if isinstance(syntax, XmlSyntax) and not syntax.call else ()
+
+
+def _find_separator(r: ParseState, separators: tuple[str, ...]) -> Generator[None, None, str]:
+    """Return the separator behind the name of an offered function that comes next; skip nothing but blanks.
+
+    Raises:
+        NotACall: there is none.
+    """
+    find = compile_tags(tuple(sorted(separators, key=len, reverse=True))).search
+    yield from r.skip_blanks()
+    while True:
+        text = r.text[r.pos : r.pos + _LONGEST]
+        found = find(text)
+        if found is not None:
+            head = text[: found.start()].strip()
+            if _HEAD.fullmatch(head) is None or find_offered(head, r.tools) is None:
+                raise NotACall
+            return found.group()
+        if not _may_become_call(text, r, separators):
+            raise NotACall
+        yield from r.wait_for_more()
+
+
+def _may_become_call(text: str, r: ParseState, separators: tuple[str, ...]) -> bool:
+    """Whether a text that has no separator can be the beginning of a name and a separator."""
+    for prefix in _PREFIXES:
+        if prefix.startswith(text):
+            return True
+        text = text.removeprefix(prefix)
+    for name in r.tools:
+        if name.startswith(text):
+            return True
+        if text.startswith(name):
+            rest = text[len(name) :]
+            if rest[:1] == ":":
+                rest = rest[1:].lstrip(_DIGITS)
+            rest = rest.strip()
+            if (rest[:2] == "<|" and len(rest) < _LONGEST_TOKEN) or any(
+                separator.startswith(rest) for separator in separators
+            ):
+                return True
+    return False

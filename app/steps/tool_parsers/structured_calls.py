@@ -1,0 +1,249 @@
+"""Cleans the structured calls of a reply: what a server's own parser left of its template in names and arguments.
+
+A name that was not offered is the offered one that remains without the template's parts, with the arguments that stand
+in it if there are no others. Tokens before and behind the arguments are left out. So are special tokens at the end of
+a text inside them, with a warning: a text cannot end with them unless it is about templates. What is not certain stays
+as it came, with a warning.
+
+Arguments pass without being looked at while they have no `<` and no backtick.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from app.chat.accumulator import JsonEnd
+from app.chat.events import Event, ToolCallDelta
+from app.chat.messages import Tool
+from app.chat.template_tokens import AROUND_ARGUMENTS, may_begin_token
+from app.steps.tool_parsers.names import find_offered
+from app.steps.tool_parsers.warnings import Warnings
+
+ReadCall = Callable[[str], tuple[str, str] | None]
+"""Reads a call in a text: its name and arguments."""
+
+_TOKEN_OPENING = r"(?:<|\\u003[cC])"
+_find_opening = re.compile(rf"{_TOKEN_OPENING}|`").search
+_BAR = r"(?:｜|\\u[fF][fF]5[cC])"
+_find_token = re.compile(
+    rf"{_TOKEN_OPENING}(?=\||/?{_BAR}|/?\\(?:$|u(?:$|[fF]))|/?$)|\\(?:u(?:0(?:0(?:3)?)?)?)?$"
+).search
+_TOKENS = re.compile(
+    rf"(?:(?:{_TOKEN_OPENING}\|[^\"<>|\\]{{1,40}}\|(?:>|\\u003[eE])"
+    rf"|{_TOKEN_OPENING}/?{_BAR}+[^\"<>]{{1,60}}?(?:>|\\u003[eE]|(?=$)))(?:\s|\\n)*)+"
+)
+"""Special tokens in the text of a JSON string."""
+_find_quote = re.compile(r'(?:[^"\\]|\\.)*?"', re.DOTALL).match
+_LONGEST_TOKENS = 300
+_MAY_BE_EMPTY = re.compile(r"\s*(?:\{\s*\}|null|\[\s*\])?\s*")
+_ARGUMENTS_BEGIN = re.compile(r"[<({]|\[ARGS\]")
+
+
+class StructuredCalls:
+    def __init__(self, tools: Mapping[str, Tool], read_call: ReadCall, warnings: Warnings) -> None:
+        self._tools = tools
+        self._read_call = read_call
+        self._warnings = warnings
+        self._calls: dict[int, _Arguments | _NamedArguments] = {}
+
+    def feed(self, event: ToolCallDelta, out: list[Event]) -> None:
+        call = self._calls.get(event.index)
+        name = event.name
+        if call is None:
+            name, call = self._open(event.name)
+            self._calls[event.index] = call
+        text = call.add(event.arguments) if event.arguments else ""
+        if text == event.arguments and name == event.name:
+            out.append(event)
+        elif text or event.name or event.id:
+            out.append(ToolCallDelta(event.index, text, event.id, name))
+
+    def find_plain(self, event: ToolCallDelta) -> int:
+        """Return the index of this call if its arguments can pass while nothing in them is to be looked at, else -1."""
+        call = self._calls.get(event.index)
+        return event.index if type(call) is _Arguments and call.is_plain else -1
+
+    def skip(self, index: int, arguments: list[str]) -> None:
+        """Learn which arguments of a call have passed."""
+        call = self._calls[index]
+        assert type(call) is _Arguments
+        call.skip(arguments)
+
+    def _open(self, name: str) -> "tuple[str, _Arguments | _NamedArguments]":
+        if name in self._tools:
+            return name, _Arguments(self._warnings)
+        found = find_offered(name, self._tools)
+        if found is None:
+            if name and _ARGUMENTS_BEGIN.search(name):
+                self._warnings.add(
+                    f"the model server's call of {name[:80]!r} is passed on as it came: no such function is offered"
+                )
+            return name, _Arguments(self._warnings)
+        rest = name[name.find(found) + len(found) :]
+        arguments = self._read_arguments(found, rest) if _ARGUMENTS_BEGIN.search(rest) else ""
+        return found, _NamedArguments(arguments, self._warnings) if arguments else _Arguments(self._warnings)
+
+    def _read_arguments(self, name: str, rest: str) -> str:
+        """Return the arguments in the text behind a name, "" if there are none."""
+        rest = rest.strip()
+        if "</arg_key>" in rest and "<arg_key>" not in rest:
+            rest = "<arg_key>" + rest.removeprefix("<tool_call>")
+        for text in (f"<tool_call>{name}{rest}</tool_call>", f"<tool_call><function={name}>{rest}</function>"):
+            if (found := self._read_call(text)) is not None and found[1] != "{}":
+                return found[1]
+        if rest[:1] == "(" and (found := self._read_call(f"<|python_start|>[{name}{rest}]")) is not None:
+            return found[1]
+        return ""
+
+    def close(self, out: list[Event]) -> None:
+        """End all calls."""
+        for index, call in self._calls.items():
+            if rest := call.take_rest():
+                out.append(ToolCallDelta(index, rest))
+        self._calls.clear()
+
+
+class _NamedArguments:
+    """The arguments of a call whose name has some too: these count if no others come."""
+
+    def __init__(self, in_name: str, warnings: Warnings) -> None:
+        self._in_name = in_name
+        self._texts: list[str] = []
+        self._cleaner = _Arguments(warnings)
+        self._warnings = warnings
+
+    def add(self, text: str) -> str:
+        self._texts.append(self._cleaner.add(text))
+        return ""
+
+    def take_rest(self) -> str:
+        text = "".join((*self._texts, self._cleaner.take_rest()))
+        if _MAY_BE_EMPTY.fullmatch(text):
+            return self._in_name
+        self._warnings.add("a function call of the model server had arguments in its name, which are left out")
+        return text
+
+
+class _Arguments:
+    """The arguments of one call while they arrive."""
+
+    def __init__(self, warnings: Warnings) -> None:
+        self._warnings = warnings
+        self._head: str | None = ""
+        """What came before the object begins; None once it has begun."""
+        self._unread: list[str] = []
+        """What has passed without being looked at."""
+        self._json = JsonEnd()
+        self._held = ""
+        """What may be tokens at the end of a text."""
+        self._before = ""
+        """The last character before it."""
+        self._is_clean = True
+        """No token inside a text was passed on."""
+        self._tail: str | None = None
+        """What came behind the object; None while it is not complete."""
+
+    def add(self, text: str) -> str:
+        if self._head is not None:
+            text = self._begin(self._head + text)
+            if not text:
+                return ""
+        if self._tail is not None:
+            self._tail += text
+            return ""
+        if not self._held and _find_opening(text) is None and text[-1] != "\\" and not _ends_in_escape(text):
+            self._unread.append(text)
+            return text
+        if self._read_passed():
+            self._tail = text
+            return ""
+        text, self._held = self._held + text, ""
+        return self._read(text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the arguments have begun and nothing is held."""
+        return self._head is None and not self._held and self._tail is None
+
+    def skip(self, texts: list[str]) -> None:
+        self._unread += texts
+
+    def _begin(self, text: str) -> str:
+        """Return the text from the beginning of the object on; nothing, if that has not come."""
+        place = text.find("{")
+        if place < 0 and may_begin_token(text):
+            self._head = text
+            return ""
+        self._head = None
+        return text[place:] if place > 0 and AROUND_ARGUMENTS.fullmatch(text[:place]) else text
+
+    def _read_passed(self) -> bool:
+        """Look at what has passed; return whether the object has ended in it."""
+        ended = False
+        for text in self._unread:
+            ended = ended or self._json.find(text) >= 0
+            self._before = text[-1:]
+        self._unread.clear()
+        return ended
+
+    def _read(self, text: str) -> str:
+        """Return the part of the text that can be passed on."""
+        out: list[str] = []
+        at = 0
+        while True:
+            found = _find_token(text, at)
+            stop = len(text) if found is None else found.start()
+            end = self._json.find(text[at:stop])
+            if end >= 0:
+                out.append(text[at : at + end])
+                self._tail = text[at + end :]
+                return "".join(out)
+            self._pass(text[at:stop], out)
+            if found is None:
+                return "".join(out)
+            at = stop
+            if self._json.is_in_text:
+                quote = _find_quote(text, stop)
+                if quote is None and len(text) - stop < _LONGEST_TOKENS:
+                    self._held = text[stop:]
+                    return "".join(out)
+                if quote is not None and self._cut(text[stop : quote.end() - 1]):
+                    at = quote.end() - 1
+                    continue
+            size = max(len(found.group()), 1)
+            self._json.find(text[at : at + size])
+            self._pass(text[at : at + size], out)
+            at += size
+
+    def _pass(self, text: str, out: list[str]) -> None:
+        if text:
+            out.append(text)
+            self._before = text[-1]
+
+    def _cut(self, tokens: str) -> bool:
+        """Whether this end of a text inside the arguments is left out."""
+        if _TOKENS.fullmatch(tokens) is None:
+            return False
+        if self._before.isspace() or self._before == '"' or not self._is_clean:
+            self._is_clean = False
+            self._warnings.add("a text in the arguments of a function call ends with a token of a chat template")
+            return False
+        self._warnings.add("a token of a chat template at the end of a text in the arguments of a call is left out")
+        return True
+
+    def take_rest(self) -> str:
+        """Return what is still held, as no more comes."""
+        if self._head:
+            text, self._head = self._head, None
+            return text
+        if self._held:
+            text, self._held = self._held, ""
+            return text
+        tail = self._tail
+        if not tail or AROUND_ARGUMENTS.fullmatch(tail) or may_begin_token(tail):
+            return ""
+        self._warnings.add("the model server sent text behind the arguments of a call, which is passed on as it came")
+        return tail
+
+
+def _ends_in_escape(text: str) -> bool:
+    return text[-5:].find("\\u") >= 0 and _find_token(text, max(len(text) - 5, 0)) is not None

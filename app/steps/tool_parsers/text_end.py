@@ -1,0 +1,143 @@
+"""Leaves out the tokens of a template with which a text begins or ends, because a server did not.
+
+A token in the middle of a text is text, and one behind a space too: a text can be about tokens.
+"""
+
+import re
+
+from app.chat.events import Event, ReasoningDelta, TextDelta
+from app.chat.template_tokens import CALL_CLOSERS, K3_CLOSE, TEXT_ENDS, TEXT_STARTS
+from app.steps.partial_tag import partial_tag_length
+from app.steps.tool_parsers.warnings import Warnings
+
+_ENDS = "|".join(map(re.escape, sorted(TEXT_ENDS, key=len, reverse=True)))
+_find_ends = re.compile(rf"(?:(?:{_ENDS})\s*)+").finditer
+_ends_with_closer = re.compile(rf"(?:{'|'.join(map(re.escape, CALL_CLOSERS))})\s*\Z").search
+_PARTS = frozenset(token[:size] for token in (*TEXT_ENDS, *CALL_CLOSERS) for size in range(1, len(token)))
+_MOST_OPENINGS = 3
+"""So many `<` has a token at most."""
+_LONGEST = 60
+"""A closing marker and some white space are shorter."""
+_THOUGHT_END = f"{K3_CLOSE}think"
+
+
+class TextEnd:
+    """Takes the text deltas of a reply."""
+
+    def __init__(self, warnings: Warnings, *, may_have_calls: bool) -> None:
+        self._may_have_calls = may_have_calls
+        self.is_idle = False
+        """The text has begun, and nothing is held."""
+        self.passed = ""
+        """A text that was passed on without `feed`, the last one since then."""
+        self._warnings = warnings
+        self._held = ""
+        self._begun = False
+        self._last = ""
+        """The last characters that were passed on."""
+        self._ends_with_closer = False
+        """What was passed on ends with a marker that closes calls."""
+
+    @property
+    def has_text(self) -> bool:
+        """Whether a text has begun or is held."""
+        return self._begun or bool(self._held)
+
+    def feed(self, text: str, out: list[Event]) -> None:
+        if self.passed:
+            self._last, self.passed = self.passed[-_LONGEST:], ""
+        text, self._held = self._held + text, ""
+        if not self._begun:
+            text = self._skip_starts(text)
+        if not self._begun:
+            return
+        keep = self._find_held(text)
+        self._pass(text[: len(text) - keep], out)
+        self._held = text[len(text) - keep :]
+        self.is_idle = not self._held and not self._ends_with_closer
+
+    def flush(self, out: list[Event]) -> None:
+        """End the text, or interrupt it: what is held is left out if it consists of tokens."""
+        if self._ends_with_closer and self._may_have_calls:
+            self._warnings.add("a text ends with a marker that closes tool calls")
+        text, self._held = self._held, ""
+        if not text:
+            return
+        self._begun = True
+        found = next(_find_ends(text), None)
+        is_token = found is not None and found.start() == 0 and found.end() == len(text)
+        if is_token and self._last[-1:] != " ":
+            self._warnings.add("a token of the model's chat template at the end of a text is left out")
+        else:
+            self._pass(text, out)
+        self.is_idle = not self._ends_with_closer
+
+    def _pass(self, text: str, out: list[Event]) -> None:
+        if text:
+            self._last = (self._last + text)[-_LONGEST:]
+            self._ends_with_closer = _ends_with_closer(self._last) is not None
+            out.append(TextDelta(text))
+
+    def _skip_starts(self, text: str) -> str:
+        """Skip what stands before the text; hold what may become that."""
+        while True:
+            bare = text.lstrip()
+            start = next((token for token in TEXT_STARTS if bare.startswith(token)), None)
+            if start is None:
+                break
+            text = bare[len(start) :]
+        self._begun = bool(text) and not any(token.startswith(bare) for token in TEXT_STARTS if bare)
+        if not self._begun:
+            self._held = text
+        return text
+
+    def _find_held(self, text: str) -> int:
+        """Return how many characters at the end may be tokens behind which nothing comes."""
+        part = _find_part(text)
+        end = len(text) - part
+        for found in _find_ends(text):
+            if found.end() >= end:
+                return len(text) - found.start()
+        return part
+
+
+def _find_part(text: str) -> int:
+    """Return how many characters at the end may be the beginning of a token."""
+    place, longest = len(text), 0
+    for _ in range(_MOST_OPENINGS):
+        place = text.rfind("<", 0, place)
+        if place < 0:
+            break
+        if text[place:] in _PARTS:
+            longest = len(text) - place
+    return longest
+
+
+class ThoughtEnd:
+    """Finds where Kimi K3's reasoning ends and its answer begins, in a field of reasoning that has both
+    (sgl-project/sglang#37743)."""
+
+    def __init__(self) -> None:
+        self.held = ""
+        self.is_over = False
+        """What follows is the answer."""
+
+    def feed(self, text: str, out: list[Event]) -> str:
+        """Pass reasoning on; return the beginning of the answer."""
+        text, self.held = self.held + text, ""
+        place = text.find(_THOUGHT_END)
+        if place < 0:
+            keep = partial_tag_length(text, (_THOUGHT_END,))
+            if ready := text[: len(text) - keep]:
+                out.append(ReasoningDelta(ready))
+            self.held = text[len(text) - keep :]
+            return ""
+        if place:
+            out.append(ReasoningDelta(text[:place]))
+        self.is_over = True
+        return text[place + len(_THOUGHT_END) :]
+
+    def flush(self, out: list[Event]) -> None:
+        if self.held:
+            out.append(ReasoningDelta(self.held))
+            self.held = ""
