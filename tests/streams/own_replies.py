@@ -197,7 +197,7 @@ MESSAGES = OwnApi(
     messages.make_reader,
     messages.make_passing_reader,
     AnthropicStreamEncoder,
-    lambda: [CallsStage("stream")],
+    lambda: [CallsStage("delta")],
     list_message_faults,
 )
 RESPONSES = OwnApi(
