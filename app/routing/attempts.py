@@ -365,7 +365,7 @@ class UpstreamCaller:
         list_stages = pipeline.passed_reply_stages if passed else pipeline.reply_stages
         stages = list_stages(prepared.request, profile, reply_id)
         api = find_api(target.api)
-        if passed:
+        if prepared.is_own(index):
             headers += prepared.headers
         elif api.list_headers is not None:
             headers += api.list_headers(profile)

@@ -49,6 +49,11 @@ class Api(Struct, frozen=True):
     """Before the key in that header."""
     headers: Mapping[str, str] = NOTHING
     """Sent with each request; the upstream's own `headers` replace them."""
+    build_own: BuildBody | None = None
+    """Builds a body from `ChatRequest.source`."""
+    write_own_beginning: WriteBeginning | None = None
+    """Writes the beginning of a conversation from the client's own entries. `build_own` then takes requests with such
+    a beginning."""
     build_passed: BuildBody | None = None
     """Builds a body from `ChatRequest.passed`."""
     make_passing_reader: Callable[[str], ReplyReader] | None = None

@@ -44,6 +44,19 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     return _BodyBuilder(request, model, profile).build()
 
 
+class WrittenOptions(msgspec.Struct, frozen=True):
+    """What a request asks for, without its conversation."""
+
+    body: dict[str, Any]
+    warnings: list[str]
+    violations: list[Violation]
+
+
+def build_options(request: ChatRequest, model: str, profile: Profile, messages: list[Any]) -> WrittenOptions:
+    """Return the options of a request. `messages` are those that are sent after the beginning."""
+    return _BodyBuilder(request, model, profile).build_options(messages)
+
+
 class _BodyBuilder:
     def __init__(self, request: ChatRequest, model: str, profile: Profile) -> None:
         self._request = request
@@ -63,10 +76,22 @@ class _BodyBuilder:
         self._warnings += written.warnings
         before = self._request.before
         beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
-        self._messages = written.messages
-        self._body = {"model": self._model, "messages": beginning + self._messages}
+        self._body = {"model": self._model, "messages": beginning + written.messages}
         if written.system is not None:
             self._body["system"] = written.system
+        self._add_options(written.messages)
+        if self._violations:
+            raise InvalidInput(self._violations)
+        self._limit_marks()
+        first = {name: self._body[name] for name in _ORDER if name in self._body}
+        return first | self._body, self._warnings
+
+    def build_options(self, messages: list[Any]) -> WrittenOptions:
+        self._add_options(messages)
+        return WrittenOptions(self._body, self._warnings, self._violations)
+
+    def _add_options(self, messages: list[Any]) -> None:
+        self._messages = messages
         self._add_tools()
         self._add_thinking()
         self._add_sampling()
@@ -74,11 +99,6 @@ class _BodyBuilder:
         self._body["stream"] = should_stream(self._request, self._profile)
         self._warn_of_other_options()
         self._add_extra_body()
-        if self._violations:
-            raise InvalidInput(self._violations)
-        self._limit_marks()
-        first = {name: self._body[name] for name in _ORDER if name in self._body}
-        return first | self._body, self._warnings
 
     def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
         self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")
@@ -103,7 +123,7 @@ class _BodyBuilder:
             return
         # Marks may be removed again: `_limit_marks`.
         known = None if any(tool.mark for tool in tools) else self._request.known
-        self._body["tools"] = write_tools(tools, _write_tool, known)
+        self._body["tools"] = write_tools(tools, write_tool, known)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -131,7 +151,7 @@ class _BodyBuilder:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
             return None
         if named is not None:
-            self._body["tools"] = [_write_tool(tool) for tool in self._request.tools if tool.name == named]
+            self._body["tools"] = [write_tool(tool) for tool in self._request.tools if tool.name == named]
         return {"type": "any"}
 
     # Thinking, and what it excludes.
@@ -164,12 +184,9 @@ class _BodyBuilder:
     def _lacks_thought(self) -> bool:
         """Whether the conversation ends with results of calls whose turn does not begin with reasoning."""
         messages = self._messages
-        if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
+        if len(messages) < 2 or messages[-1]["role"] != "user" or _find_first_type(messages[-1]) != "tool_result":
             return False
-        if messages[-1]["content"][0]["type"] != "tool_result":
-            return False
-        turn = messages[-2]["content"]
-        return isinstance(turn, str) or turn[0]["type"] not in ("thinking", "redacted_thinking")
+        return _find_first_type(messages[-2]) not in ("thinking", "redacted_thinking")
 
     def _find_max_tokens(self) -> int | None:
         """Return the caller's limit of output tokens, no larger than the model takes; None if there is none."""
@@ -206,6 +223,8 @@ class _BodyBuilder:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
+            elif name == "top_p" and "temperature" in self._body and self._profile.sampling_excludes_top_p:
+                self._warn_unsent(name, "the model's server takes none beside a temperature")
             elif name == "top_k" and thinks:
                 self._warn_unsent(name, "the model thinks, and its server then takes none")
             else:
@@ -271,14 +290,21 @@ class _BodyBuilder:
                 holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []
                 holders.append(block)
         marked = [holder for holder in holders if "cache_control" in holder]
-        for holder in marked[:-MAX_MARKS]:
+        most = MAX_MARKS - (self._body.get("cache_control") is not None)  # at the top it marks the last block
+        for holder in marked[:-most]:
             del holder["cache_control"]
-        if len(marked) > MAX_MARKS:
-            text = f"cache_control was sent with the last {MAX_MARKS} of {len(marked)} places: the server takes no more"
+        if len(marked) > most:
+            text = f"cache_control was sent with the last {most} of {len(marked)} places: the server takes no more"
             self._warnings.append(text)
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def _find_first_type(message: Mapping[str, Any]) -> Any:
+    """Return the type of the first block of a message; None if it has no blocks."""
+    content = message["content"]
+    return content[0].get("type") if isinstance(content, list) and content else None
+
+
+def write_tool(tool: Tool) -> dict[str, Any]:
     function = complete_function(tool.schema)
     given = tool.schema.get("parameters")
     schema = function["parameters"]

@@ -44,6 +44,10 @@ class Written(Struct, frozen=True):
     instructions: str | None
     count: int
     """How many items it has."""
+    is_own: bool = False
+    """The instructions are those of the client's own body."""
+    loses_thoughts: bool = False
+    """Reasoning was left out that the server would not find."""
 
 
 NOTHING_WRITTEN = Written(None, 0)
@@ -91,6 +95,22 @@ def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages |
     return WrittenMessages(written.items, grouped[1], state)
 
 
+class WrittenGroups(Struct, frozen=True):
+    """What `write_groups` returns."""
+
+    items: list[Json]
+    warnings: list[str]
+
+
+def write_groups(groups: Sequence[MessageGroup], joiner: str, profile: Profile, count: int) -> WrittenGroups:
+    """Write groups of messages as items that follow `count` others."""
+    written = WrittenConversation(Written(None, count))
+    writer = _Writer(profile, joiner, written)
+    for group in groups:
+        writer.add(group)
+    return WrittenGroups(written.items, written.warnings)
+
+
 def _find_written(request: ChatRequest) -> Written:
     return NOTHING_WRITTEN if request.before is None else request.before.state
 
@@ -104,7 +124,7 @@ def _write_groups(
         # System messages alone are items: OpenAI demands an `input` (BerriAI/litellm pull request 29817).
         leading = next((place for place, group in enumerate(groups) if group.role != "system"), 0)
     if leading:
-        written.instructions = joiner.join(_join_texts(group.texts, joiner) for group in groups[:leading])
+        written.instructions = joiner.join(join_texts(group.texts, joiner) for group in groups[:leading])
     writer = _Writer(profile, joiner, written)
     for group in groups[leading:]:
         writer.add(group)
@@ -172,7 +192,7 @@ class _Writer:
             for part in parts
             if isinstance(part, Media)
         )
-        return _join_texts([tuple(part for part in parts if isinstance(part, Text))], self._joiner)
+        return join_texts([tuple(part for part in parts if isinstance(part, Text))], self._joiner)
 
     def _take_thoughts(self) -> list[Json]:
         thoughts, self._thoughts = self._thoughts, []
@@ -240,7 +260,7 @@ class _Writer:
         """Write a string, or parts if there are media."""
         parts = [part for run in runs for part in run]
         if not any(isinstance(part, Media) for part in parts):
-            return _join_texts(runs, self._joiner)
+            return join_texts(runs, self._joiner)
         return [self._write_part(part) for part in parts if isinstance(part, Media) or part.text]
 
     def _write_part(self, part: Text | Media) -> Json:
@@ -291,5 +311,5 @@ def _make_id(place: int, text: str) -> str:
     return "rs_" + hashlib.sha256(f"{place}:{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
+def join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
     return "\n".join(joiner.join(part.text for part in run if isinstance(part, Text)) for run in runs)

@@ -57,7 +57,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     that this server cannot be sent.
     """
     conversation = write_conversation(request, profile)
-    options = _Options(request, profile)
+    options = RequestOptions(request, profile)
     options.write()
     if violations := conversation.violations + options.violations:
         raise InvalidInput(violations)
@@ -84,7 +84,7 @@ def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
 
-class _Options:
+class RequestOptions:
     """Writes the options of one request, and collects warnings and violations."""
 
     def __init__(self, request: ChatRequest, profile: Profile) -> None:
@@ -148,7 +148,7 @@ class _Options:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self.fields["tools"] = write_tools(self._tools, _write_tool, self._known)
+        self.fields["tools"] = write_tools(self._tools, write_tool, self._known)
         if choice is not None:
             self._add_choice(name, choice)
         name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
@@ -172,7 +172,7 @@ class _Options:
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self.fields["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
+                self.fields["tools"] = [write_tool(tool) for tool in self._tools if tool.name == named]
             self._set_choice(param, "required")
 
     def _set_choice(self, param: str, choice: str) -> None:
@@ -265,7 +265,7 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
     return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def write_tool(tool: Tool) -> dict[str, Any]:
     """Write a function. A schema that says something else than that there is an object goes as it is. `strict` is
     always sent: a missing one means true to OpenAI."""
     given = tool.schema.get("parameters")
