@@ -32,7 +32,5 @@ class MessageGroup(Struct):
     """The keys of `_MARKS` that its messages have."""
     answers: list[Message] = []
     """The messages of its results."""
-    answers: list[Message] = []
-    """The messages of its results."""
     sources: list[Message] = []
     """The messages that it was made of, without those of the results."""

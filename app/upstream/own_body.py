@@ -56,6 +56,22 @@ def divide_into_blocks(source: Source, groups: Sequence[MessageGroup]) -> list[B
     return blocks
 
 
+ORPHAN = "tool"
+"""The role of a group that has only a result without a call. No translation has it."""
+
+
+def add_orphans(source: Source, groups: Sequence[MessageGroup], messages: Sequence[Message]) -> list[MessageGroup]:
+    """Return the groups with one for each result without a call, in the order of their entries."""
+    answers = {id(message) for group in groups for message in group.answers}
+    orphans = [message for message in messages if message.role == "tool" and id(message) not in answers]
+    out = list(groups)
+    for message in orphans:
+        number = source.find_number(message.path)
+        later = (at for at, group in enumerate(out) if source.find_number(group.sources[0].path) >= number)
+        out.insert(next(later, len(out)), MessageGroup(ORPHAN, sources=[message]))
+    return out
+
+
 def _list_messages(groups: Sequence[MessageGroup]) -> list[Message]:
     return [message for group in groups for message in (*group.sources, *group.answers)]
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.chat.messages import BILLING_HEADER, ChatRequest, Message, Reasoning, Source, WrittenMessages, is_sealed
-from app.errors import InvalidInput
+from app.errors import InvalidInput, Violation
 from app.openai_messages.content_parts import find_violations
 from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
@@ -17,8 +17,10 @@ from app.profiles import Profile
 from app.upstream.messages.conversation import NOTHING_WRITTEN, ConversationWriter, Written, find_media_violations
 from app.upstream.messages.request import build_options, write_tool
 from app.upstream.own_body import (
+    ORPHAN,
     Block,
     OwnTools,
+    add_orphans,
     choose_written,
     divide_into_blocks,
     encode_own_tools,
@@ -135,19 +137,21 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
     """Return the system and the messages after the beginning. Raises InvalidInput."""
     groups, violations = group_messages(request.messages, request.calls_before)
     violations += find_violations(request.messages, profile) or find_media_violations(request)
-    writer = _OwnWriter(request, source, profile)
-    if violations and not (profile.takes == "all" and writer.takes_as_it_came()):
+    if violations and profile.takes != "all":
         raise InvalidInput(violations)
-    if violations:  # its own server says what is wrong
-        return _Conversation(source.body.get("system"), list(source.entries), [])
-    writer.write(groups)
+    writer = _OwnWriter(request, source, profile, violations)
+    writer.write(add_orphans(source, groups, request.messages) if violations else groups)
     return _Conversation(writer.system, writer.messages, writer.warnings)
 
 
 class _OwnWriter:
     """Writes a conversation from the client's own entries, as far as nothing changed them."""
 
-    def __init__(self, request: ChatRequest, source: Source, profile: Profile) -> None:
+    def __init__(
+        self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
+    ) -> None:
+        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
+        self._violations = violations
         self._request = request
         self._source = source
         self._profile = profile
@@ -164,12 +168,6 @@ class _OwnWriter:
     @property
     def taken_ids(self) -> frozenset[str]:
         return self._now.taken_ids
-
-    def takes_as_it_came(self) -> bool:
-        """Whether no step has changed the messages, and the server takes each entry as it is."""
-        given, read = self._request.messages, self._source.messages
-        same = len(given) == len(read) and all(map(is_, given, read))
-        return same and all(self._takes(entry) for entry in self._source.entries)
 
     def write(self, groups: Sequence[MessageGroup]) -> None:
         system = self._write_system(groups) if self._request.before is None else []
@@ -205,6 +203,9 @@ class _OwnWriter:
         return kept if len(kept) < len(own) else own
 
     def _add_block(self, block: Block) -> None:
+        if any(group.role == ORPHAN for group in block.groups):
+            self._add_orphan(block)
+            return
         if not block.is_kept:
             self._add_now(block)
             return
@@ -223,6 +224,12 @@ class _OwnWriter:
         else:
             self.warnings += warnings
             self._add_own(merged)
+
+    def _add_orphan(self, block: Block) -> None:
+        unsent = self._source.unsent
+        if not block.is_kept or not all(map(self._takes, block.entries)) or not unsent.isdisjoint(block.numbers):
+            raise InvalidInput(self._violations)
+        self._add_own(block.entries)
 
     def _add_own(self, entries: Sequence[Any]) -> None:
         self._add_messages(entries, joins=self._is_new)

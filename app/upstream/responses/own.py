@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from app.chat.messages import ChatRequest, Media, Message, Source, WrittenMessages, is_sealed
-from app.errors import InvalidInput
+from app.errors import InvalidInput, Violation
 from app.openai_messages import content_parts
 from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
@@ -18,8 +18,10 @@ from app.openai_messages.messages import shorten_call_id
 from app.params import GenerateCfg
 from app.profiles import Profile
 from app.upstream.own_body import (
+    ORPHAN,
     Block,
     OwnTools,
+    add_orphans,
     choose_written,
     divide_into_blocks,
     encode_own_tools,
@@ -160,12 +162,10 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
     """Return the instructions and the items after the beginning. Raises InvalidInput."""
     groups, violations = group_messages(request.messages, request.calls_before)
     violations += content_parts.find_violations(request.messages, profile)
-    writer = _OwnWriter(request, source, profile)
-    if violations and not (profile.takes == "all" and writer.takes_as_it_came()):
+    if violations and profile.takes != "all":
         raise InvalidInput(violations)
-    if violations:  # its own server says what is wrong
-        return _Conversation(source.body.get("instructions"), source.entries, [])
-    writer.write(groups)
+    writer = _OwnWriter(request, source, profile, violations)
+    writer.write(add_orphans(source, groups, request.messages) if violations else groups)
     is_same = len(writer.items) == len(source.entries) and all(map(is_, writer.items, source.entries))
     warnings = [*writer.warnings, _NOT_SENT] if writer.loses_thoughts else writer.warnings
     return _Conversation(writer.instructions, source.entries if is_same else writer.items, warnings)
@@ -174,7 +174,11 @@ def _write_conversation(request: ChatRequest, source: Source, profile: Profile) 
 class _OwnWriter:
     """Writes a conversation from the client's own items, as far as nothing changed them."""
 
-    def __init__(self, request: ChatRequest, source: Source, profile: Profile) -> None:
+    def __init__(
+        self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
+    ) -> None:
+        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
+        self._violations = violations
         self._request = request
         self._source = source
         self._profile = profile
@@ -189,12 +193,6 @@ class _OwnWriter:
     def count(self) -> int:
         """How many items there are, with those of the beginning."""
         return self._before.count + len(self.items)
-
-    def takes_as_it_came(self) -> bool:
-        """Whether no step has changed the messages, and the server takes each item as it is."""
-        given, read = self._request.messages, self._source.messages
-        same = len(given) == len(read) and all(map(is_, given, read))
-        return same and all(self._takes(entry) for entry in self._source.entries)
 
     def write(self, groups: Sequence[MessageGroup]) -> None:
         system = self._write_instructions(groups) if self._request.before is None else []
@@ -225,6 +223,9 @@ class _OwnWriter:
         return message.role == "system" and self._source.find_number(message.path) < 0
 
     def _add_block(self, block: Block) -> None:
+        if any(group.role == ORPHAN for group in block.groups):
+            self._add_orphan(block)
+            return
         if not block.is_kept:
             self._add_now(block, block.groups)
             return
@@ -248,6 +249,12 @@ class _OwnWriter:
         self._warn_of_unsent(block.entries, takes)
         self.warnings += now.warnings
         self._add_own(merged)
+
+    def _add_orphan(self, block: Block) -> None:
+        unsent = self._source.unsent
+        if not block.is_kept or not all(map(self._takes, block.entries)) or not unsent.isdisjoint(block.numbers):
+            raise InvalidInput(self._violations)
+        self._add_own(block.entries)
 
     def _add_own(self, items: Sequence[Any]) -> None:
         self.items += map(_complete_item, items)

@@ -197,9 +197,13 @@ def test_a_server_that_takes_everything_says_itself_what_is_wrong() -> None:
     assert send(orphan)[0] == {**orphan, "model": "up"}
     with pytest.raises(InvalidInput):
         send(orphan, "anthropic_compatible")
-    sealed = ask(HI, say(think("t"), TEXT), {"role": "user", "content": [RESULT]})
+    sent, _ = send(ask(HI, say(think("t"), TEXT), {"role": "user", "content": [RESULT, TEXT]}))
+    assert sent["messages"] == [HI, say(TEXT), {"role": "user", "content": [RESULT, TEXT]}]
+    request = read(orphan)
+    assert request is not None and request.source is not None
+    refused = msgspec.structs.replace(request.source, unsent=frozenset((1,)))
     with pytest.raises(InvalidInput):
-        send(sealed)
+        write(msgspec.structs.replace(request, source=refused), find_profile("anthropic", "messages"))
 
 
 def test_an_entry_whose_url_is_refused_is_written_anew() -> None:

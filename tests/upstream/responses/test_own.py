@@ -223,8 +223,8 @@ def test_a_server_that_takes_everything_says_itself_what_is_wrong() -> None:
     assert send(orphan)[0]["input"] == orphan["input"]
     with pytest.raises(InvalidInput):
         send(orphan, "openai_compatible")
-    with pytest.raises(InvalidInput):
-        send(ask(HI, think("t"), SAID, RESULT))
+    sent, _ = send(ask(HI, think("t"), SAID, RESULT, {**HI, "mood": 1}))
+    assert sent["input"] == [HI, SAID, RESULT, {**HI, "mood": 1}]
 
 
 def test_a_field_that_the_server_lacks_is_left_out_with_a_warning() -> None:
