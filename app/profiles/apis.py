@@ -207,3 +207,23 @@ def find_profile(kind: str, api: str) -> Profile:
     fields = {field: fact.value for field, fact in facts.items()}
     media = fields.get("media", Profile().media)
     return Profile(**fields | {"media": tuple(name for name in media if name not in WITHOUT_MEDIA.get(api, ()))})
+
+
+_OF_CHAT_COMPLETIONS = frozenset(
+    ("replay_turns", "replay_blank_reasoning", "blank_reasoning", "missing_signature", "max_tokens_field", "names")
+    + ("tool_names", "empty_content", "text_parts", "call_ids", "stream_usage", "video_frames")
+)
+_OF_RESPONSES = frozenset(
+    ("encrypted_reasoning", "reasoning_summary", "client_tools", "obfuscation_option", "max_call_id")
+)
+_OF_MESSAGES = frozenset(
+    ("unsigned_thinking", "thinking_binding", "max_temperature", "sampling_excludes_top_p", "default_max_tokens")
+)
+WITHOUT_EFFECT: dict[str, frozenset[str]] = {
+    "chat_completions": _OF_MESSAGES | _OF_RESPONSES - {"max_call_id"} | {"tool_media", "takes", "passed_bodies"},
+    "responses": _OF_CHAT_COMPLETIONS | _OF_MESSAGES | {"cache_control", "thinking_switch", "replay_details"},
+    "messages": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | {"valid_arguments", "thinking_budget", "replay_reasoning"})
+    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields"},
+}
+"""The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
+form of it."""

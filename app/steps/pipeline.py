@@ -40,7 +40,7 @@ from app.steps.reasoning_parser import ReasoningStage
 from app.steps.repair import RepairStage
 from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
 from app.steps.stop_words import StopWordStage, stop_violations, stop_words
-from app.steps.system import add_default_system, place_system
+from app.steps.system import add_default_system, drop_empty_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
 from app.steps.unmatched_calls import repair_calls
@@ -134,7 +134,7 @@ def prepare_request(
     request, warnings = repair_request(request, profile)
     if request.before is not None:
         warnings = [*request.before.warnings, *warnings]
-    request, unsent = drop_last_thought(drop_empty_turns(request))
+    request, unsent = drop_last_thought(drop_empty_system(drop_empty_turns(request)))
     warnings += unsent
     request, refused = drop_thought_only_turns(request, profile)
     warnings += refused

@@ -52,7 +52,7 @@ def has_media(request: ChatRequest) -> bool:
 def write(request: ChatRequest, profile: Profile) -> tuple[Any, list[str]]:
     """Return the body for a server of the request's own API, as it is sent, and the warnings. Nothing is loaded."""
     assert request.source is not None
-    api = find_api(request.source.api)  # type: ignore[arg-type]  # it is a name
+    api = find_api(request.source.api)
     assert api.build_own is not None and api.write_own_beginning is not None
     counter = EstimatingCounter()
     rest = divide(request, profile, counter, api.write_own_beginning)

@@ -235,7 +235,7 @@ def count_strangers(value: Any) -> int:
         return sum(map(count_strangers, value))
     if not isinstance(value, dict):
         return 0
-    return sum(name.startswith("stranger") for name in value) + sum(map(count_strangers, value.values()))
+    return sum(str(name).startswith("stranger") for name in value) + sum(map(count_strangers, value.values()))
 
 
 def edit(rng: random.Random, messages: tuple[Message, ...]) -> tuple[Message, ...]:

@@ -171,6 +171,14 @@ class _BodyBuilder:
             self._body["chat_template_kwargs"] = thinking.variables
         if thinking.effort is not None:
             self._body["output_config"] = {"effort": thinking.effort}
+        if thinking.thinks and self._profile.formats_while_thinking == "thinking_off" and self._wants_json():
+            self._body["thinking"] = {"type": "disabled"}
+            why = "this model's server does not enforce it while the model thinks"
+            self._warnings.append(f"thinking was switched off for {self._paths.param('response_format')}: {why}")
+
+    def _wants_json(self) -> bool:
+        given = self._params.get("response_format")
+        return isinstance(given, dict) and given.get("type") == "json_schema"
 
     def _find_conflict(self, thinking: Thinking) -> str | None:
         """Return why the server would refuse thinking in this request; None if it would not."""
@@ -191,6 +199,13 @@ class _BodyBuilder:
     def _find_max_tokens(self) -> int | None:
         """Return the caller's limit of output tokens, no larger than the model takes; None if there is none."""
         most, largest = find_max_tokens({}, self._params), self._profile.max_output_tokens
+        smallest = self._profile.min_output_tokens
+        if most is not None and smallest is not None and most < smallest:
+            name = self._first_given("max_tokens", "max_completion_tokens")[0]
+            text = f"{self._paths.param(name)} was raised from {most} to {smallest}, the least that this server takes"
+            if text not in self._warnings:
+                self._warnings.append(text)
+            return smallest
         if most is not None and largest is not None and most > largest:
             name = self._first_given("max_tokens", "max_completion_tokens")[0]
             text = (
@@ -216,19 +231,19 @@ class _BodyBuilder:
                 text = f"was lowered from {temperature:g} to {most:g}, the maximum of this model's server"
                 self._warnings.append(f"{self._paths.param('temperature')} {text}")
                 temperature = int(most) if most == int(most) else most
-            self._body["temperature"] = temperature
+            self._body[self._profile.renamed.get("temperature", "temperature")] = temperature
         for name in ("top_p", "top_k"):
             value = self._params.get(name)
             if value is None:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
-            elif name == "top_p" and "temperature" in self._body and self._profile.sampling_excludes_top_p:
+            elif name == "top_p" and temperature is not None and self._profile.sampling_excludes_top_p:
                 self._warn_unsent(name, "the model's server takes none beside a temperature")
             elif name == "top_k" and thinks:
                 self._warn_unsent(name, "the model thinks, and its server then takes none")
             else:
-                self._body[name] = value
+                self._body[self._profile.renamed.get(name, name)] = value
         self._add_stop_words()
 
     def _add_stop_words(self) -> None:

@@ -49,7 +49,12 @@ def choose_thinking(
     if enabled is False or (own == "none" and enabled is None):
         return Thinking({"type": "disabled"}, None, most)
     if budget and budget > 0:
-        return _limit_budget(max(budget, MIN_BUDGET), max_tokens, profile, paths.param("thinking_budget"))
+        path, most = paths.param("thinking_budget"), profile.max_thinking_budget
+        lowered = most is not None and budget > most
+        limited = _limit_budget(max(min(budget, most or budget), MIN_BUDGET), max_tokens, profile, path)
+        if not lowered:
+            return limited
+        return limited._replace(warnings=(f"{path} was lowered to {most}, this server's maximum", *limited.warnings))
     if profile.thinking_switch == "adaptive":
         return _adapt(own, preferred, profile, most, paths, wants=wants)
     if not wants:

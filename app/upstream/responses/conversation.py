@@ -14,7 +14,18 @@ from typing import Any
 from msgspec import Struct
 
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, WrittenMessages
+from app.chat.messages import (
+    UNREAD,
+    ChatRequest,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    WrittenMessages,
+)
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
@@ -22,6 +33,7 @@ from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
+from app.upstream.responses.items import VENDOR_ITEMS
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
 """The formats of opaque reasoning that belong to this API, as OpenRouter names them."""
@@ -207,6 +219,10 @@ class _Writer:
         for detail in own:
             item = self._read_detail(detail)
             if item is None:
+                continue
+            if self._profile.takes != "all" and item["type"] in VENDOR_ITEMS and message.extra.get(UNREAD):
+                text = f"an item of type {item['type']} was not sent: only the vendor of its API knows it"
+                self._warnings.append(f"{message.path}: {text}")
                 continue
             if item["type"] == "reasoning":
                 self._thoughts.append(item)

@@ -32,7 +32,7 @@ from app.upstream.own_body import (
     write_own_tools,
 )
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
-from app.upstream.responses.items import ENCRYPTED
+from app.upstream.responses.items import ENCRYPTED, VENDOR_ITEMS
 from app.upstream.responses.request import RequestOptions, write_tool
 
 Json = dict[str, Any]
@@ -48,14 +48,6 @@ _VENDOR_FIELDS = frozenset(
     ("client_metadata", "prompt_cache_options", "prompt_cache_retention", "context_management", "max_tool_calls")
 )
 """Fields that only OpenAI's servers know."""
-_VENDOR_ITEMS = frozenset(
-    ("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call")
-    + ("computer_call_output", "program", "program_output", "compaction", "compaction_summary", "context_compaction")
-    + ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "agent_message", "shell_call")
-    + ("shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call", "item_reference")
-    + ("apply_patch_call_output", "configuration_update", "compaction_trigger")
-)
-"""Items that only OpenAI's servers know, or that its clients run."""
 _CLIENT_ITEMS = frozenset(
     ("custom_tool_call", "custom_tool_call_output", "tool_search_call", "tool_search_output", "additional_tools")
 )
@@ -308,7 +300,7 @@ class _OwnWriter:
         if kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None):
             return self._profile.client_tools
         fields = _VENDOR_ITEM_FIELDS.get(kind, ())
-        return kind not in _VENDOR_ITEMS and not any(entry.get(name) is not None for name in fields)
+        return kind not in VENDOR_ITEMS and not any(entry.get(name) is not None for name in fields)
 
     def _merge(
         self, entries: Sequence[Any], takes: Sequence[bool], base: Sequence[Any], now: Sequence[Any]
@@ -329,7 +321,7 @@ class _OwnWriter:
         return out
 
 
-_LEFT_OUT = _VENDOR_ITEMS.difference(
+_LEFT_OUT = VENDOR_ITEMS.difference(
     ("mcp_call", "shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "agent_message")
     + ("apply_patch_call", "apply_patch_call_output", "mcp_approval_request", "configuration_update")
 )

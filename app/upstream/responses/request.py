@@ -15,6 +15,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
+from app.profiles.thinking import is_thinking
 from app.upstream.api import should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
@@ -114,6 +115,7 @@ class RequestOptions:
         self._add_max_tokens()
         self._add_reasoning()
         self._add_text()
+        self._resolve_thinking()
 
     def _warn_unsent(self, name: str, why: str) -> None:
         self.warnings.append(f"{self._paths.param(name)} was not sent: {why}")
@@ -194,14 +196,57 @@ class RequestOptions:
         if reasoning:
             self.fields["reasoning"] = reasoning
         budget = self._params.get("thinking_budget")
-        if not budget or self._params.get("enable_thinking") is False:
-            return
-        if self._profile.thinking_budget == "thinking_budget":
-            self.fields["thinking_budget"] = budget
-        elif self._profile.thinking_budget == "thinking_budget_tokens":
-            self.fields |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
-        else:
+        if budget and self._params.get("enable_thinking") is not False:
+            self._add_budget(budget)
+
+    def _add_budget(self, budget: int) -> None:
+        kind, most = self._profile.thinking_budget, self._profile.max_thinking_budget
+        if kind not in ("thinking_budget", "thinking_budget_tokens"):
             self._warn_unsent("thinking_budget", _NO_PARAMETER)
+            return
+        if "budget" in self._profile.effort_excludes and self._params.get("reasoning_effort") is not None:
+            self._warn_unsent("thinking_budget", "this model's server takes either a budget or an effort")
+            return
+        if "budget" in self._profile.effort_excludes and isinstance(reasoning := self.fields.get("reasoning"), dict):
+            reasoning.pop("effort", None)
+        if most is not None and budget > most:
+            path = self._paths.param("thinking_budget")
+            self.warnings.append(f"{path} was lowered to {most}, this server's maximum")
+            budget = most
+        self.fields[kind] = budget
+        if kind == "thinking_budget_tokens":
+            self.fields["reasoning_budget_tokens"] = budget
+
+    def _resolve_thinking(self) -> None:
+        """Change what the server refuses beside thinking, or does not enforce, or the thinking beside it."""
+        if not is_thinking({**self._params, **self.fields}, self._profile):
+            return
+        choice, rule = self.fields.get("tool_choice"), self._profile.forced_choice_while_thinking
+        if rule != "send" and choice not in (None, "auto", "none"):
+            name = self._find("function_choice", "tool_choice")[0]
+            why = "this model's server cannot be forced to call a function while the model thinks"
+            if rule != "thinking_off" or not self._switch_thinking_off(name, why):
+                self._leave_choice(name, choice, why)
+        if self._profile.formats_while_thinking == "thinking_off" and "format" in self.fields.get("text", {}):
+            self._switch_thinking_off("response_format", "the server does not enforce it while the model thinks")
+
+    def _leave_choice(self, name: str, choice: Any, why: str) -> None:
+        del self.fields["tool_choice"]
+        if isinstance(choice, dict):
+            self.fields["tools"] = [write_tool(tool) for tool in self._tools if tool.name == choice["name"]]
+        self._warn_unsent(name, why)
+
+    def _switch_thinking_off(self, name: str, why: str) -> bool:
+        """Switch thinking off for a parameter; return whether the model has an effort for that."""
+        efforts = self._profile.efforts
+        word = "none" if efforts is None else choose_effort("none", efforts)
+        if word is None:
+            return False
+        self.fields["reasoning"] = {"effort": word}
+        for field in ("thinking_budget", "thinking_budget_tokens", "reasoning_budget_tokens"):
+            self.fields.pop(field, None)
+        self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
+        return True
 
     def _choose_effort(self) -> str | None:
         """Return the effort to send: the caller's, or the one that switches thinking off."""
