@@ -146,6 +146,10 @@ def encode_tools(body: dict[str, Any], known: KnownConversation | None) -> None:
         body["tools"] = make_once(encode_tools, lambda: msgspec.Raw(msgspec.json.encode(tools)), tools, known)
 
 
+WriteTool: TypeAlias = Callable[[Tool], dict[str, Any]]
+"""Writes a function as the API has it."""
+
+
 def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:
     """Return what `write` returns for each tool. Those of a conversation that is known are written once, as one
     `msgspec.Raw`."""

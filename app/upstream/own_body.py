@@ -201,6 +201,11 @@ def write_own_tools(given: Sequence[Any], read: Sequence[Tool], now: Sequence[To
     return out + [tools.write(tool) for tool in now if tool.name not in done]
 
 
+def name_tool(tool: Tool) -> Json:
+    """Write a tool as its name only: translations show which tools there are, and few of them are written."""
+    return {"name": tool.name}
+
+
 def choose_written(tools: Sequence[Tool], written: Any) -> Sequence[Tool]:
     """Return those of the tools that a translation has: of a choice of one tool, some servers are sent only that."""
     if not isinstance(written, list) or len(written) == len(tools):

@@ -25,6 +25,7 @@ from app.upstream.own_body import (
     divide_into_blocks,
     encode_own_tools,
     find_units,
+    name_tool,
     patch,
     split_violations,
     warn_of_unsent,
@@ -73,8 +74,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         own["stream"] = False
     request = _keep_choices(request, source)
     as_read = replace(request, params=source.params, tools=source.tools)
-    base = build_options(as_read, model, profile.neutral, conversation.messages)
-    now = build_options(request, model, profile, conversation.messages)
+    base = build_options(as_read, model, profile.neutral, conversation.messages, name_tool)
+    now = build_options(request, model, profile, conversation.messages, name_tool)
     violations = split_violations(now.violations, base.violations, takes_all=profile.takes == "all")
     if violations:
         raise InvalidInput(violations)
@@ -385,6 +386,9 @@ def _write_tools(
         return written, []
     takes_all = profile.takes == "all"
     left_out = [] if takes_all else [tool for tool in given if _is_hosted(tool)]
+    is_foreign = any(isinstance(tool, dict) and "function" in tool for tool in given)
+    if not left_out and not is_foreign and request.tools is source.tools and not isinstance(written, list):
+        return encode_own_tools(given, given, request.known), []
     tools = OwnTools(
         lambda place: source.tool_names.get(place),
         lambda tool: not (isinstance(tool, dict) and "function" in tool) and (takes_all or not _is_hosted(tool)),

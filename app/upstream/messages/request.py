@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream, write_tools
+from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
@@ -41,7 +41,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
 
     Raises InvalidInput with every violation.
     """
-    return _BodyBuilder(request, model, profile).build()
+    return _BodyBuilder(request, model, profile, write_tool).build()
 
 
 class WrittenOptions(msgspec.Struct, frozen=True):
@@ -52,14 +52,18 @@ class WrittenOptions(msgspec.Struct, frozen=True):
     violations: list[Violation]
 
 
-def build_options(request: ChatRequest, model: str, profile: Profile, messages: list[Any]) -> WrittenOptions:
-    """Return the options of a request. `messages` are those that are sent after the beginning."""
-    return _BodyBuilder(request, model, profile).build_options(messages)
+def build_options(
+    request: ChatRequest, model: str, profile: Profile, messages: list[Any], write: WriteTool
+) -> WrittenOptions:
+    """Return the options of a request, with the tools as `write` writes them. `messages` are those that are sent after
+    the beginning."""
+    return _BodyBuilder(request, model, profile, write).build_options(messages)
 
 
 class _BodyBuilder:
-    def __init__(self, request: ChatRequest, model: str, profile: Profile) -> None:
+    def __init__(self, request: ChatRequest, model: str, profile: Profile, write: WriteTool) -> None:
         self._request = request
+        self._write = write
         self._model = model
         self._profile = profile
         self._params = request.params
@@ -123,7 +127,7 @@ class _BodyBuilder:
             return
         # Marks may be removed again: `_limit_marks`.
         known = None if any(tool.mark for tool in tools) else self._request.known
-        self._body["tools"] = write_tools(tools, write_tool, known)
+        self._body["tools"] = write_tools(tools, self._write, known)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -151,7 +155,7 @@ class _BodyBuilder:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
             return None
         if named is not None:
-            self._body["tools"] = [write_tool(tool) for tool in self._request.tools if tool.name == named]
+            self._body["tools"] = [self._write(tool) for tool in self._request.tools if tool.name == named]
         return {"type": "any"}
 
     # Thinking, and what it excludes.

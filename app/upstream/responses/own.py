@@ -26,6 +26,7 @@ from app.upstream.own_body import (
     divide_into_blocks,
     encode_own_tools,
     find_units,
+    name_tool,
     patch,
     split_violations,
     warn_of_unsent,
@@ -119,7 +120,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
 
 
 def _write_options(request: ChatRequest, profile: Profile) -> RequestOptions:
-    options = RequestOptions(request, profile)
+    options = RequestOptions(request, profile, name_tool)
     options.write()
     options.add_extra_body()
     return options
@@ -280,8 +281,6 @@ class _OwnWriter:
         """Whether a rule of the profile is about something in these messages, so that both translations must be
         compared."""
         profile = self._profile
-        if group.reasonings and profile.replay_reasoning != "item_text":
-            return True
         if not profile.tool_media and any(type(one) is Media for _, result in group.results for one in result.content):
             return True
         return any(shorten_call_id(call.id, profile) != call.id for call in group.calls)
@@ -295,6 +294,8 @@ class _OwnWriter:
             return False
         if kind in _SERVER_ITEMS and self._source.has_own_calls:
             return False
+        if kind == "reasoning" and not entry.get("encrypted_content") and self._profile.replay_reasoning != "item_text":
+            return False  # the server would look it up by its id, and nothing is stored there
         if self._profile.takes == "all":
             return True
         if kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None):
@@ -376,5 +377,7 @@ def _write_tools(
     warnings = warn_of_unsent(f"the tool {tool.get('type')!r}" for tool in left_out if isinstance(tool, dict))
     if source.has_client_tools and not profile.client_tools:
         warnings.append(_BECOME_FUNCTIONS)
+    if not left_out and request.tools is source.tools and all(map(takes, given)):
+        return encode_own_tools(given, given, request.known), warnings
     sent = write_own_tools(given, source.tools, choose_written(request.tools, written), tools)
     return encode_own_tools(given, sent, request.known), warnings

@@ -16,7 +16,7 @@ from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
 from app.profiles.thinking import is_thinking
-from app.upstream.api import should_stream, write_tools
+from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED
@@ -58,7 +58,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     that this server cannot be sent.
     """
     conversation = write_conversation(request, profile)
-    options = RequestOptions(request, profile)
+    options = RequestOptions(request, profile, write_tool)
     options.write()
     if violations := conversation.violations + options.violations:
         raise InvalidInput(violations)
@@ -88,7 +88,8 @@ def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
 class RequestOptions:
     """Writes the options of one request, and collects warnings and violations."""
 
-    def __init__(self, request: ChatRequest, profile: Profile) -> None:
+    def __init__(self, request: ChatRequest, profile: Profile, write: WriteTool) -> None:
+        self._write = write
         self._tools = request.tools
         self._known = request.known
         self._params = request.params
@@ -150,7 +151,7 @@ class RequestOptions:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self.fields["tools"] = write_tools(self._tools, write_tool, self._known)
+        self.fields["tools"] = write_tools(self._tools, self._write, self._known)
         if choice is not None:
             self._add_choice(name, choice)
         name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
@@ -174,7 +175,7 @@ class RequestOptions:
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self.fields["tools"] = [write_tool(tool) for tool in self._tools if tool.name == named]
+                self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == named]
             self._set_choice(param, "required")
 
     def _set_choice(self, param: str, choice: str) -> None:
@@ -233,7 +234,7 @@ class RequestOptions:
     def _leave_choice(self, name: str, choice: Any, why: str) -> None:
         del self.fields["tool_choice"]
         if isinstance(choice, dict):
-            self.fields["tools"] = [write_tool(tool) for tool in self._tools if tool.name == choice["name"]]
+            self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == choice["name"]]
         self._warn_unsent(name, why)
 
     def _switch_thinking_off(self, name: str, why: str) -> bool:

@@ -331,7 +331,7 @@ def test_limits_and_names_of_the_profile_hold() -> None:
 
 def test_thinking_is_switched_off_for_a_format_that_is_not_enforced_beside_it() -> None:
     schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
-    asked = {"max_tokens": 9000, "enable_thinking": True, "response_format": schema}
+    asked: Json = {"max_tokens": 9000, "enable_thinking": True, "response_format": schema}
     body, warnings = write_for({"formats_while_thinking": "thinking_off"}, **asked)
     assert body["thinking"] == {"type": "disabled"} and "switched off" in warnings[0]
     assert write_for({}, **asked)[0]["thinking"]["type"] == "enabled"

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from app.chat.messages import UNREAD, ChatRequest, Message, Reasoning, Text, Tool
 from app.errors import InvalidInput
-from app.params import PREFERRED_EFFORT
 from app.profiles import Profile, find_profile
 from app.upstream.responses.request import build
 
@@ -214,7 +213,7 @@ def test_a_budget_has_a_maximum_and_excludes_an_effort() -> None:
     both = {"effort_excludes": ("budget",)}
     body, warnings = build_with(both, thinking_budget=8000, reasoning_effort="high")
     assert body["reasoning"] == {"effort": "high"} and "thinking_budget" not in body and len(warnings) == 1
-    body, _ = build_with(both, thinking_budget=8000, **{PREFERRED_EFFORT: "high"})
+    body, _ = build_with(both, thinking_budget=8000, preferred_effort="high")
     assert body["thinking_budget"] == 8000 and "effort" not in body.get("reasoning", {})
 
 
