@@ -211,7 +211,7 @@ def find_profile(kind: str, api: str) -> Profile:
 
 _OF_CHAT_COMPLETIONS = frozenset(
     ("replay_turns", "replay_blank_reasoning", "blank_reasoning", "missing_signature", "max_tokens_field", "names")
-    + ("tool_names", "empty_content", "text_parts", "call_ids", "stream_usage", "video_frames")
+    + ("tool_names", "empty_content", "text_parts", "call_ids", "stream_usage", "video_frames", "needs_user")
 )
 _OF_RESPONSES = frozenset(
     ("encrypted_reasoning", "reasoning_summary", "client_tools", "obfuscation_option", "max_call_id")

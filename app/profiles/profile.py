@@ -167,6 +167,8 @@ class Profile(BaseModel):
     """Which system messages the server accepts: `anywhere`, `leading` only before all other messages, `merged` only one
     before all other messages, `then_user` only before all others, so that later ones become text of the user at their
     place (API `messages`), `none` no system messages, so that the first user message starts with their text."""
+    needs_user: bool = False
+    """The server refuses a conversation of system messages alone: the last one is sent as one of the user."""
     alternate: bool = False
     """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False
@@ -422,6 +424,7 @@ SHAPES_REQUESTS = frozenset(
         "max_thinking_budget",
         "default_system",
         "system",
+        "needs_user",
         "alternate",
         "assistant_after_tool",
         "continuation",

@@ -66,8 +66,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
-    elif messages and all(message["role"] in _SYSTEM for message in messages):
-        # Templates of chat models, and several servers, demand a question (QwenLM/Qwen3 "No user query found").
+    elif profile.needs_user and messages and all(message["role"] in _SYSTEM for message in messages):
         messages[-1] = {**messages[-1], "role": "user"}
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}

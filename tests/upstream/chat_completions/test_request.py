@@ -425,10 +425,11 @@ def test_tools_are_written_once_for_a_conversation() -> None:
     assert isinstance(known.find_whole(_write_tool, first), msgspec.Raw)
 
 
-def test_system_messages_alone_end_with_a_question() -> None:
+def test_system_messages_alone_end_with_a_question_where_the_server_demands_one() -> None:
     system = Message("system", (Text("Say hello."),))
-    sent, _ = build(ChatRequest("m", (system, system)), "up", find_profile("vllm", ""))
-    assert [message["role"] for message in sent["messages"]] == ["system", "user"]
+    for kind, roles in (("vllm", ["system", "user"]), ("openai", ["system", "system"])):
+        sent, _ = build(ChatRequest("m", (system, system)), "up", find_profile(kind, ""))
+        assert [message["role"] for message in sent["messages"]] == roles
 
 
 def test_a_small_limit_is_raised_and_a_switch_that_the_server_lacks_is_left_out() -> None:
