@@ -125,9 +125,9 @@ class PreparedRequest(Struct, frozen=True):
     error: ParleyError | None = None
     """Why no deployment can serve the request, if only another model can."""
     passed: tuple[bool, ...] = ()
-    """For which of the bodies the client gets the server's own events; empty: none."""
+    """For which of the bodies the client gets the events of the server; empty: none."""
     own: tuple[bool, ...] = ()
-    """Which of the bodies are from the client's own; empty: none."""
+    """Which bodies have parts of the client's body; empty: none."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers of the client that belong to its own body."""
     beginnings: tuple[bytes, ...] = ()
@@ -136,11 +136,11 @@ class PreparedRequest(Struct, frozen=True):
     """What `key` has returned, by scope: at most `MAX_KEYS`."""
 
     def is_passed(self, index: int) -> bool:
-        """Whether the client gets the own events of this deployment's server."""
+        """Whether the client gets the events of this deployment's server itself."""
         return bool(self.passed) and self.passed[index]
 
     def is_own(self, index: int) -> bool:
-        """Whether the body of this deployment is from the client's own."""
+        """Whether the body of this deployment has parts of the client's body."""
         return bool(self.own) and self.own[index]
 
     @property

@@ -98,7 +98,7 @@ def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]
 def passed_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
     """Return a check of each URL in a client's own body that its server would fetch.
 
-    An entry with a URL that fails is written anew, which treats it as any other medium; elsewhere, and where the
+    An entry with a URL that fails is translated, which treats it as any other medium; elsewhere, and where the
     gateway cannot read the conversation, it is required."""
     own = request.passed or request.source
     if own is None or profile.passed_urls == "any":

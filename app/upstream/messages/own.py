@@ -161,7 +161,7 @@ class _OwnWriter:
         self._before: Written = NOTHING_WRITTEN if request.before is None else request.before.state
         self.messages: list[Any] = []
         self._is_new = False
-        """The last message was written anew, so that another one of its role can be joined to it."""
+        """The last message was translated, so that another one of its role can be joined to it."""
         self.system: Any = self._before.system
         self.system_is_own = self._before.is_own
         self.warnings: list[str] = []

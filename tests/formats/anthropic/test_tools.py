@@ -59,12 +59,6 @@ def test_a_tool_can_have_a_cache_mark_and_unknown_keys_give_a_warning() -> None:
     assert warnings == ["tools[0].odd is not a field of a tool and was ignored"]
 
 
-def test_a_tool_that_anthropics_servers_run_is_left_out_with_a_warning() -> None:
-    for kind in ("web_search_20250305", "advisor_20260301", "code_execution_20260120"):
-        tools, violations, [warning] = parse_tools([("tools[0]", {"type": kind, "name": "w"})])
-        assert not tools and not violations and warning.startswith(f"tools[0]: {kind} runs on Anthropic's servers")
-
-
 TOOL: Json = {"name": "f", "input_schema": SCHEMA}
 
 

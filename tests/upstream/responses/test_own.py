@@ -221,8 +221,13 @@ def test_instructions_that_a_step_writes_are_sent() -> None:
 def test_a_server_that_takes_everything_says_itself_what_is_wrong() -> None:
     orphan = ask(HI, RESULT)
     assert send(orphan)[0]["input"] == orphan["input"]
+    repaired, warnings = send(orphan, "openai_compatible")
+    assert repaired["input"][1]["role"] == "user" and "sunny" in str(repaired["input"][1]) and len(warnings) == 1
+    refused = read(orphan)
+    assert refused is not None and refused.source is not None
+    unsent = msgspec.structs.replace(refused.source, unsent=frozenset((1,)))
     with pytest.raises(InvalidInput):
-        send(orphan, "openai_compatible")
+        write(msgspec.structs.replace(refused, source=unsent), find_profile("openai", "responses"))
     sent, _ = send(ask(HI, think("t"), SAID, RESULT, {**HI, "mood": 1}))
     assert sent["input"] == [HI, SAID, RESULT, {**HI, "mood": 1}]
 
