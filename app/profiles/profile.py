@@ -375,7 +375,7 @@ PREFERENCES = frozenset(
     }
 )
 """The fields that choose one of several forms for what is translated. What a client of the server's own API has written
-itself does not change by them; the other fields say what a server refuses, whoever asks for it."""
+itself does not change by them; the other fields say what a server refuses from every client."""
 _TAKES_EVERYTHING: dict[str, Any] = {
     "takes": "all",
     "replay_reasoning": "item_text",

@@ -75,7 +75,7 @@ def _cut(request: ChatRequest, before: Beginning | None, start: int, end: int) -
 
 
 def _has_entries(request: ChatRequest, before: Beginning) -> bool:
-    """Whether the client's own entries are those of the beginning: two that differ may be read as messages that are equal."""
+    """Whether the client's own entries are those of the beginning. What differs in them may be in no message."""
     given = () if request.source is None else request.source.entries
     return len(before.entries) <= len(given) and all(map(is_, before.entries, given))
 

@@ -125,8 +125,8 @@ def _sort(messages: list[Message]) -> list[Message]:
 
 
 def _is_copy(message: Message, other: Message) -> bool:
-    """Whether a message is a copy that a step has made, with the same parts: equal values are not enough, because Python
-    takes True for 1."""
+    """Whether a message is a copy that a step has made, with the same parts. Equal values are not enough: Python takes
+    True for 1."""
     return (
         (message.role, message.path, message.name, message.turn) == (other.role, other.path, other.name, other.turn)
         and message.extra is other.extra

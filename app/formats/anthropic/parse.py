@@ -329,7 +329,7 @@ def _add_unread(extra: dict[str, Any], block: Any, path: str) -> None:
 
 
 def _stands_apart(thought: Seal, parts: Sequence[Part], details: Sequence[Any]) -> bool:
-    """Whether a thought begins a message of its own: what is opaque keeps its place, and what is signed is not joined
+    """Whether reasoning begins a message of its own: what is opaque keeps its place, and what is signed is not joined
     with what is not."""
     if any(part.kind != "reasoning" for part in parts):
         return bool(thought.details or thought.texts)
