@@ -20,7 +20,7 @@ from app.cache import Cache, CachePolicy, CacheRequest, Found
 from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
 from app.chat.fetched_urls import find_body_urls
-from app.chat.messages import Beginning, ChatRequest, TokenCounter
+from app.chat.messages import Beginning, ChatRequest, Source, TokenCounter
 from app.chat.stream import AttemptLog, Reply
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.chat.tool_asks import ServerAsk
@@ -36,6 +36,7 @@ from app.errors import (
     Violation,
 )
 from app.params import merge_params
+from app.profiles import Profile
 from app.routing import (
     RETRY_SECONDS,
     Deployment,
@@ -50,7 +51,7 @@ from app.runtime.ticker import Ticker
 from app.runtime.token_counting import EstimatingCounter
 from app.steps import pipeline
 from app.steps.beginning import divide
-from app.steps.media import MediaRequest, extra_url_requests, passed_url_requests
+from app.steps.media import MediaRequest, extra_url_requests, is_web_url, passed_url_requests
 from app.steps.truncation.measure import TokenMeasure
 from app.steps.truncation.truncate import input_limit
 from app.upstream.api import Api, find_api, is_deterministic
@@ -180,10 +181,10 @@ class Gateway:
 
     def find_media_requests(self, route: ModelRoute, request: ChatRequest) -> list[MediaRequest]:
         """Return the media that must be loaded before this request can be prepared. Raises InvalidInput."""
-        passed = request.passed
+        own = request.passed or request.source
         checks: dict[MediaRequest, MediaRequest] = {}
-        for deployment in route.deployments if passed is not None and passed.urls else ():
-            if passed is not None and deployment.takes_body_of(passed.api):
+        for deployment in route.deployments if own is not None and own.urls else ():
+            if own is not None and deployment.takes_body_of(own.api):
                 checks |= {one: one for one in passed_url_requests(request, deployment.profile)}
         if request.params.get("extra_body"):
             checks |= {one: one for each in route.deployments for one in extra_url_requests(request, each.profile)}
@@ -191,10 +192,7 @@ class Gateway:
             return self._loader.check_urls(list(checks.values())) if checks else []
         request = _add_defaults(route, request)
         checked = _keep_successes(
-            [
-                (deployment, _result_or_error(pipeline.repair_request, request, deployment.profile))
-                for deployment in route.deployments
-            ]
+            [(deployment, _result_or_error(_repair, request, deployment)) for deployment in route.deployments]
         )
         profiles = [(deployment.profile, repaired) for deployment, (repaired, _) in checked]
         found: dict[MediaRequest, MediaRequest] = {}
@@ -244,14 +242,12 @@ class Gateway:
         server = (target.name, target.base_url)
         if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
             return None
-        if request.passed is not None:
-            urls = find_body_urls(request.passed.body, request.known)
-            request = replace(request, passed=replace(request.passed, urls=urls))
+        request = with_own_urls(request)
         only = replace(route, deployments=(deployment,))
         wanted = await asyncio.to_thread(self.find_media_requests, only, request)
         media = await self.load_media(only, request, wanted, take_memory, caller)
         prepared = await asyncio.to_thread(self.prepare, only, request, media)
-        list_headers = None if prepared.is_passed(0) else api.list_headers
+        list_headers = None if prepared.is_own(0) else api.list_headers
         headers = prepared.headers if list_headers is None else list_headers(deployment.profile)
         fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
         counted = fields.keys() - api.not_counted if api.counted is None else api.counted
@@ -290,12 +286,12 @@ class Gateway:
         warnings = bodies[0][1].warnings if len(bodies) == 1 else ()
         if len(bodies) > 1:
             warnings = tuple(dict.fromkeys([text for _, body in bodies for text in body.warnings]))
-        retries = params.get("max_retries")
+        retries, own = params.get("max_retries"), request.passed or request.source
         return PreparedRequest(
             route
             if len(bodies) == len(route.deployments)
             else replace(route, deployments=tuple(deployment for deployment, _ in bodies)),
-            replace(request, messages=(), passed=None, refusal=None),
+            replace(request, messages=(), source=None, passed=None, refusal=None),
             tuple([body.data for _, body in bodies]),
             warnings,
             route.max_retries if retries is None else retries,
@@ -305,8 +301,9 @@ class Gateway:
             bodies[0][1].prefix if bodies else b"",
             original,
             error,
-            passed=() if request.passed is None else tuple([body.passed for _, body in bodies]),
-            headers=() if request.passed is None else request.passed.headers,
+            passed=() if own is None else tuple([body.passed for _, body in bodies]),
+            own=() if own is None else tuple([body.is_own for _, body in bodies]),
+            headers=() if own is None else own.headers,
             beginnings=() if request.known is None else tuple([body.beginning for _, body in bodies]),
         )
 
@@ -374,15 +371,12 @@ class Gateway:
         *,
         hash_prefix: bool = False,
     ) -> "_BuiltBody":
-        profile = deployment.profile
-        passed = request.passed
-        why: str | None = None
-        if passed is not None and deployment.takes_body_of(passed.api):
-            why = pipeline.find_translating_step(request, profile)
-            if any(isinstance(media.get(one), Unreadable) for one in passed_url_requests(request, profile)):
-                why = "it has a URL that is not passed on to the model server"
-            if why is None:
-                return self._build_passed(request, deployment, check, hash_prefix=hash_prefix)
+        request = _select_source(request, deployment)
+        if request.source is not None:
+            return self._build_own(request, deployment, media, check, hash_prefix=hash_prefix)
+        profile, passed = deployment.profile, request.passed
+        if passed is not None and deployment.takes_body_of(passed.api) and pipeline.passes_unread(request, profile):
+            return self._build_passed(request, deployment, check, hash_prefix=hash_prefix)
         if isinstance(request.refusal, ParleyError):
             raise request.refusal
         api, counter = find_api(deployment.target.api), self._counter(profile.tokenizer)
@@ -391,17 +385,41 @@ class Gateway:
         body, option_warnings = api.build(prepared, deployment.model, profile)
         if check is not None:
             check.check(body, api, profile.allowed_fields)
-        if passed is not None:
-            speaks = "reads only a part of its API" if passed.api == deployment.target.api else "speaks another API"
-            reason = why or f"the server {speaks}"
-            text = "the request was translated, and fields that the gateway does not know are lost"
-            option_warnings.append(f"{text}: {reason}")
         return _BuiltBody(
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
             bool(prepared.params) and is_deterministic(body, profile),
             (request.session or _hash_prefix(body, api, rest.before)) if hash_prefix else b"",
             beginning=b"" if rest.before is None else rest.before.written,
+        )
+
+    def _build_own(
+        self,
+        request: ChatRequest,
+        deployment: Deployment,
+        media: Mapping[MediaRequest, Attachment],
+        check: BodyCheck | None,
+        *,
+        hash_prefix: bool,
+    ) -> "_BuiltBody":
+        """Build the body for a server of the client's own API: what nothing changed is sent as it came."""
+        profile, api = deployment.profile, find_api(deployment.target.api)
+        assert api.build_own is not None and api.write_own_beginning is not None
+        counter = self._counter(profile.tokenizer)
+        request = _mark_unsent(request, profile, media)
+        rest = divide(request, profile, counter, api.write_own_beginning)
+        prepared, warnings = pipeline.prepare_request(rest, profile, counter, media)
+        body, option_warnings = api.build_own(prepared, deployment.model, profile)
+        if check is not None:
+            check.check(body, api, profile.allowed_fields)
+        return _BuiltBody(
+            _encode_json(body),
+            tuple(dict.fromkeys((*warnings, *option_warnings))),
+            is_deterministic(body, profile),
+            (request.session or _hash_prefix(body, api, rest.before)) if hash_prefix else b"",
+            beginning=b"" if rest.before is None else rest.before.written,
+            passed=pipeline.passes_reply(request, profile),
+            is_own=True,
         )
 
     def _build_passed(
@@ -419,6 +437,7 @@ class Gateway:
             is_deterministic(body, deployment.profile),
             (request.session or _hash_prefix(body, api)) if hash_prefix else b"",
             passed=True,
+            is_own=True,
         )
 
     async def open(
@@ -452,7 +471,7 @@ class Gateway:
 
 
 class _BuiltBody:
-    __slots__ = ("beginning", "data", "deterministic", "passed", "prefix", "warnings")
+    __slots__ = ("beginning", "data", "deterministic", "is_own", "passed", "prefix", "warnings")
 
     def __init__(
         self,
@@ -463,6 +482,7 @@ class _BuiltBody:
         *,
         beginning: bytes = b"",
         passed: bool = False,
+        is_own: bool = False,
     ) -> None:
         self.beginning = beginning
         """The messages at its beginning that are remembered."""
@@ -471,7 +491,53 @@ class _BuiltBody:
         self.deterministic = deterministic
         self.prefix = prefix
         self.passed = passed
-        """It is the client's own body."""
+        """The client gets the server's own events."""
+        self.is_own = is_own
+        """It is from the client's own body."""
+
+
+def _select_source(request: ChatRequest, deployment: Deployment) -> ChatRequest:
+    """Return the request with its source only if the deployment's server is sent what nothing changed of it."""
+    source = request.source
+    if source is None or deployment.takes_source(source):
+        return request
+    refuse_foreign(source)
+    return replace(request, source=None)
+
+
+def refuse_foreign(source: Source | None) -> None:
+    """Raise InvalidInput for what is for a provider's own servers, of which the gateway translates nothing."""
+    if source is not None and source.violations:
+        raise InvalidInput(source.violations)
+
+
+def _repair(request: ChatRequest, deployment: Deployment) -> tuple[ChatRequest, list[str]]:
+    return pipeline.repair_request(_select_source(request, deployment), deployment.profile)
+
+
+def _mark_unsent(request: ChatRequest, profile: Profile, media: Mapping[MediaRequest, Attachment]) -> ChatRequest:
+    """Return the request with the numbers of the entries whose URLs its server must not fetch, or cannot."""
+    source = request.source
+    assert source is not None
+    if not source.urls:
+        return request
+    refused = {one.path for one in passed_url_requests(request, profile) if isinstance(media.get(one), Unreadable)}
+    refused |= {path for path, url in source.urls if not is_web_url(url)}
+    numbers = frozenset(map(source.find_number, refused))
+    return replace(request, source=replace(source, unsent=numbers)) if numbers else request
+
+
+def with_own_urls(request: ChatRequest, headers: tuple[tuple[bytes, bytes], ...] = ()) -> ChatRequest:
+    """Return the request with the URLs and the headers that its server gets with the client's own body."""
+    if request.source is not None:
+        source = request.source
+        urls = find_body_urls(source.whole_body, request.known)
+        return replace(request, source=replace(source, urls=urls, headers=headers or source.headers))
+    if request.passed is not None:
+        passed = request.passed
+        urls = find_body_urls(passed.body, request.known)
+        return replace(request, passed=replace(passed, urls=urls, headers=headers or passed.headers))
+    return request
 
 
 def _result_or_error(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> "_T | ParleyError":

@@ -32,7 +32,6 @@ from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyRespo
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
-from app.chat.fetched_urls import find_body_urls
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -41,19 +40,19 @@ from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_memory import CallerMemory
 from app.formats.sessions import find_session, hash_session
-from app.gateway import Gateway, ReplyOptions, new_reply_id
+from app.gateway import Gateway, ReplyOptions, new_reply_id, refuse_foreign, with_own_urls
 from app.limits import Limiter, Reservation
 from app.observe.logs import log_late_failure
 from app.observe.request_record import RequestRecord
 from app.observe.trace_context import RequestTrace
 from app.params import find_max_tokens
-from app.routing import ModelRoute, PreparedRequest
+from app.routing import Deployment, ModelRoute, PreparedRequest
 from app.routing.reply_bound import find_most_reply_tokens
 from app.runtime.memory_budget import Lease
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
-from app.steps.pipeline import find_translating_step, has_media
+from app.steps.pipeline import has_media, passes_reply
 from app.upstream.api import find_api
 from app.upstream.body_rights import make_body_check
 from app.upstream.causes import describe_fault
@@ -129,33 +128,37 @@ def read_passed_headers(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
     return tuple([(name, given[name]) for name in _PASSED_HEADERS if name in given])
 
 
-def _choose_passing(
+def _choose_own(
     parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool
 ) -> tuple[ParsedRequest, bool]:
-    """Return the request as it is served, with the client's own body only if a server of the model speaks its API, and
-    whether each server of the model is sent that body.
+    """Return the request as it is served, with its source only if a server of the model is sent what nothing changed of
+    it, and whether each server of the model is.
 
     Raises ParleyError if none speaks its API, and the gateway cannot read the body.
     """
     conversation = parsed.request
-    passed = conversation.passed
-    assert passed is not None
-    speaking = [one for one in route.deployments if one.takes_body_of(passed.api)]
+    speaking = [one for one in route.deployments if _takes_own(one, conversation)]
     if not speaking or (has_tools and conversation.server_tools is not None):
         if isinstance(conversation.refusal, ParleyError):
             raise conversation.refusal
         check = make_body_check(conversation, route.model, has_price=route.price is not None)
         if check is not None:
             check.check_choices(find_api(route.deployments[0].target.api))
-        return replace(parsed, request=replace(conversation, passed=None)), False
-    headers = read_passed_headers(request.scope)
-    urls = find_body_urls(passed.body, conversation.known)
-    conversation = replace(conversation, passed=replace(passed, headers=headers, urls=urls), server_tools=None)
-    steps = [find_translating_step(conversation, one.profile) for one in speaking]
-    passes = len(speaking) == len(route.deployments) and not any(steps)
-    warnings = () if passes else parsed.warnings  # they are about what a translation loses
-    options = replace(parsed.options, passed=True)
-    return replace(parsed, request=conversation, warnings=warnings, options=options), passes
+        refuse_foreign(conversation.source)
+        return replace(parsed, request=replace(conversation, source=None, passed=None)), False
+    conversation = with_own_urls(replace(conversation, server_tools=None), read_passed_headers(request.scope))
+    if conversation.source is not None:
+        conversation = replace(conversation, source=replace(conversation.source, warnings=parsed.warnings))
+    is_whole = len(speaking) == len(route.deployments)
+    passes = [conversation.passed is not None or passes_reply(conversation, one.profile) for one in speaking]
+    options = replace(parsed.options, passed=any(passes))
+    warnings = () if is_whole else parsed.warnings  # they are about what a translation loses
+    return replace(parsed, request=conversation, warnings=warnings, options=options), is_whole
+
+
+def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
+    passed = conversation.passed
+    return deployment.takes_source(conversation.source) or (passed is not None and deployment.takes_body_of(passed.api))
 
 
 def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
@@ -370,8 +373,8 @@ class ChatEndpoint(Generic[Parsed]):
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
         passes = False
-        if parsed.request.passed is not None:
-            parsed, passes = _choose_passing(parsed, request, route, has_tools=context.tools is not None)
+        if parsed.request.source is not None or parsed.request.passed is not None:
+            parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,

@@ -25,7 +25,7 @@ from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
 from app.errors import ParleyError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
-from app.gateway import Gateway, refuse_servers
+from app.gateway import Gateway, refuse_foreign, refuse_servers, with_own_urls
 from app.routing import ModelRoute
 from app.runtime.memory_budget import Lease
 from app.upstream.api import ApiName
@@ -97,6 +97,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                         return asked
                 if isinstance(request.refusal, ParleyError):
                     raise request.refusal
+                refuse_foreign(request.source)
                 if request.server_tools is not None or context.tools is not None:
                     request = await self._add_server_tools(found, caller.name, route.model)
                 return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
@@ -109,10 +110,9 @@ class TokenCountEndpoint(Generic[Parsed]):
         if context.tools is not None:
             added = await self._add_server_tools(parsed, scope["state"]["caller"].name, route.model)
             if added is not request:
-                request = replace(added, passed=None)
-        if request.passed is not None:
-            passed = replace(request.passed, headers=read_passed_headers(scope))
-            request = replace(request, passed=passed, server_tools=None)
+                request = replace(added, source=None, passed=None)
+        if request.source is not None or request.passed is not None:
+            request = with_own_urls(replace(request, server_tools=None), read_passed_headers(scope))
         return await gateway.ask_token_count(route, request, lease.take, context.sharer_id(scope))
 
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:

@@ -5,10 +5,11 @@ A message has a role, its parts have none. Fields of a client format that have n
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.chat.attachments import PassageSearch
 from app.chat.known_conversation import KnownConversation
@@ -167,6 +168,8 @@ class RequestPaths(Struct, frozen=True):
 CHAT_PATHS = RequestPaths()
 
 
+SEAL_PREFIX = "parley1."
+"""What the gateway seals for itself in a client's history begins with this: `app.formats.seal`."""
 BILLING_HEADER = "x-anthropic-billing-header:"
 """Claude Code begins a block of its system prompt with this. The block differs in every request, so that no server
 could reuse its cache of the prompt; it says nothing to a model."""
@@ -197,6 +200,78 @@ class CallerRights(Struct, frozen=True):
     """It may not use all models."""
 
 
+class Source(Struct, frozen=True):
+    """What a request was read from: the client's own body, unchanged, and what reading made of it. A server of the
+    client's API is sent those parts of it that nothing changed."""
+
+    api: str
+    """The API of the client."""
+    body: Mapping[str, Any]
+    entries: Sequence[Any]
+    """The entries of the conversation as they came, those of earlier responses first."""
+    messages: Sequence[Message]
+    """What was read of the field of the system and of the entries."""
+    tools: tuple[Tool, ...]
+    params: Mapping[str, Any]
+    """The parameters that fields of the API gave."""
+    tool_names: Mapping[int, tuple[str, ...]] = {}
+    """The functions that the tools of the body became, by the places of the tools. Others run at a provider."""
+    paths: tuple[str, ...] = ("messages",)
+    """The lists of entries, in their order, as the paths of messages name them."""
+    offset: int = 0
+    """How many entries are in the first of these lists, if there are two."""
+    begin: int = 0
+    """The number of the first of `entries` in the whole conversation."""
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """The client's headers that belong to the body."""
+    urls: tuple[tuple[str, str], ...] = ()
+    """(JSON path, URL) of each URL that the server would fetch."""
+    unsent: frozenset[int] = frozenset()
+    """The numbers of the entries that are not sent as they came, because the server must not fetch their URLs."""
+    has_client_tools: bool = False
+    """It has tools of the client that are no functions: custom tools, namespaces, a search for tools."""
+    has_own_calls: bool = False
+    """Servers' tools were run by this gateway: no model server knows their calls."""
+    asks_summary: bool = False
+    """The caller wants a summary of the conversation instead of a reply."""
+    warnings: tuple[str, ...] = ()
+    """What a translation loses, each with its path."""
+    violations: tuple[Any, ...] = ()
+    """Why servers of other APIs cannot be sent the request: what is for a provider's own servers."""
+
+    @property
+    def whole_body(self) -> Mapping[str, Any]:
+        """The body with all entries, those of earlier responses in the place of their response's id."""
+        if self.api == "messages":
+            return self.body
+        own = {name: value for name, value in self.body.items() if name not in ("previous_response_id", "background")}
+        return own if isinstance(own.get("input"), str) and not self.offset else {**own, "input": self.entries}
+
+    def find_number(self, path: str) -> int:
+        """Return the number of the entry of which a message with this path was read; -1 if it is none."""
+        name, bracket, rest = path.partition("[")
+        if not bracket or name not in self.paths:
+            return -1
+        number = int(rest.partition("]")[0])
+        return number if name == self.paths[0] else number + self.offset
+
+    def list_losses(self, numbers: Collection[int]) -> list[str]:
+        """Return the warnings about the entries with these numbers."""
+        return [text for text in self.warnings if self.find_number(text) in numbers] if self.warnings else []
+
+    def cut(self, start: int, end: int) -> "Source":
+        """Return the source of the messages from one place up to another: that of the beginning of a conversation, or
+        of the rest. Entries between two messages belong to the first of them."""
+        first, last = self._find_entry(start) if start else self.begin, self._find_entry(end)
+        entries = self.entries[first - self.begin : last - self.begin]
+        return replace(self, messages=self.messages[start:end], entries=entries, begin=first)
+
+    def _find_entry(self, place: int) -> int:
+        """Return the number of the entry with which the message at a place begins."""
+        numbers = (self.find_number(message.path) for message in self.messages[place:])
+        return next((number for number in numbers if number >= 0), self.begin + len(self.entries))
+
+
 class CallState(Struct, frozen=True):
     """What must be known of the calls in the beginning of a conversation, each of which has its result."""
 
@@ -225,6 +300,8 @@ class Beginning(Struct, frozen=True):
     """What the writer of the server's API needs to go on after them."""
     warnings: Sequence[str] = ()
     """What was repaired in the caller's messages."""
+    entries: Sequence[Any] = ()
+    """The client's own entries, of which some may be part of it."""
 
 
 class WrittenMessages(Struct, frozen=True):
@@ -263,8 +340,10 @@ class ChatRequest(Struct, frozen=True):
     """The tools that the gateway runs; None if the request names none."""
     reasoning_summary: str | None = None
     """The kind of summary of its reasoning that the caller asks the model for, in the words of the Responses API."""
+    source: Source | None = None
+    """What it was read from, for servers of the client's own API; None if it is translated for them, too."""
     passed: PassedBody | None = None
-    """The body for servers of the client's own API; None if there are none."""
+    """A body that the gateway cannot read, for servers of the client's own API."""
     rights: CallerRights | None = None
     """None: the gateway has no keys, so that there is one caller."""
     refusal: Exception | None = None
@@ -275,9 +354,21 @@ class ChatRequest(Struct, frozen=True):
     """What is before the messages, which are the rest of a conversation then."""
 
     @property
+    def own_body(self) -> Mapping[str, Any] | None:
+        """The client's own body, if its server may get parts of that."""
+        if self.source is not None:
+            return self.source.whole_body
+        return None if self.passed is None else self.passed.body
+
+    @property
     def calls_before(self) -> CallState:
         """The calls before the messages."""
         return NO_CALLS if self.before is None else self.before.calls
+
+
+def is_sealed(value: Any) -> bool:
+    """Whether the gateway has written a signature or encrypted content, which no model server can read."""
+    return isinstance(value, str) and value.startswith(SEAL_PREFIX)
 
 
 def make_call_id(*what: str | int) -> str:

@@ -6,12 +6,23 @@ import httpx
 
 from app.access.addresses import is_loopback
 from app.config.settings import Settings
+from app.profiles.apis import WITHOUT_EFFECT
 from app.redis.urls import RedisUrl, parse_cache_url
 from app.state.urls import PostgresUrl, parse_state_url
 
 
+def find_unused_fields(settings: Settings) -> Iterator[str]:
+    """Return a sentence for each field of a model's profile that changes nothing over the API of its server."""
+    for model, row in settings.models.items():
+        for upstream in row.upstreams:
+            api = settings.upstreams[upstream.name].api
+            for field in sorted(WITHOUT_EFFECT[api].intersection(row.profile)):
+                yield f"models.{model}.profile.{field} has no effect over the API {api} of the upstream {upstream.name}"
+
+
 def find_warnings(settings: Settings) -> Iterator[str]:
     """Return a sentence for each, which says what to do. `settings` are complete: `load` made them."""
+    yield from find_unused_fields(settings)
     unkept = [
         what
         for what, section in (("replies", settings.cache), ("usage", settings.usage))

@@ -1,6 +1,6 @@
 """What the body of every request becomes, whichever API it is written for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -117,3 +117,10 @@ class ParseBody(Protocol[_Parsed_co]):
     def __call__(
         self, raw: bytes | bytearray, limits: RequestLimits, memory: CallerMemory | None = None, /
     ) -> _Parsed_co | RejectedRequest | UnresolvedRequest[_Parsed_co]: ...
+
+
+def select_native(params: Mapping[str, Any], body: Mapping[str, Any], native: Collection[str]) -> Mapping[str, Any]:
+    """Return the parameters that fields of the body's own API gave: not those that the gateway adds to the API."""
+    return {
+        name: value for name, value in params.items() if (name not in body or name in native) and name != "extra_body"
+    }

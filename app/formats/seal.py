@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-PREFIX = "parley1."
+from app.chat.messages import SEAL_PREFIX
+
 MAX_NESTING = 100
 """The nesting of a seal's JSON. Code that writes it again is recursive, and limits of requests do not see into it."""
 
@@ -36,14 +37,14 @@ class Seal(Struct, frozen=True, omit_defaults=True):
 def write_seal(contents: Seal) -> str:
     """Return the contents as a string that is never empty."""
     data = msgspec.json.encode(contents)
-    return PREFIX + base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return SEAL_PREFIX + base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def read_seal(text: str) -> Seal | None:
     """Return the contents, or None for a signature of another provider and for a damaged seal."""
-    if not text.startswith(PREFIX):
+    if not text.startswith(SEAL_PREFIX):
         return None
-    encoded = text[len(PREFIX) :]
+    encoded = text[len(SEAL_PREFIX) :]
     try:
         data = base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
         found = msgspec.json.decode(data, type=Seal)

@@ -248,10 +248,11 @@ class _GroupBuilder:
         run, self._pending_results = self._pending_results, []
         ordered = run if len(run) == 1 else sorted(run, key=_without_id)
         matched = {id(result): self._match_result(message, result) for message, result in ordered}
-        for _, result in run:
+        for message, result in run:
             match = matched[id(result)]
             if match is not None:
                 group, grouped = match
+                group.answers.append(message)
                 named = result if result.name else replace(result, name=grouped.call.name)
                 group.results.append((grouped.id, named))
 

@@ -30,5 +30,7 @@ class MessageGroup(Struct):
     """Opaque fields of the message itself that the provider wants back (Gemini's signature of a text)."""
     marks: set[str] = set()
     """The keys of `_MARKS` that its messages have."""
+    answers: list[Message] = []
+    """The messages of its results."""
     sources: list[Message] = []
     """The messages that it was made of, without those of the results."""

@@ -7,20 +7,58 @@ tools describe their parameters as a list, which no server reads: its entries be
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+import msgspec
+
 _TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "list": "array", "dict": "object"}
 """Names of Python's types, which tools of Qwen-Agent use as JSON types."""
 
 
+_MAX_NULL_DEPTH = 64
+"""How deeply nulls are looked for in a schema."""
+_VALUES = ("default", "const", "enum", "examples", "example")
+"""Keywords of a schema whose value is, or holds, a value of its own, which may be null."""
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keywords with schemas by name."""
+
+
 def is_complete(function: Mapping[str, Any]) -> bool:
     """Whether `complete_function` changes nothing."""
-    return _is_complete(function.get("parameters"))
+    return _is_complete(function.get("parameters")) and not _has_nulls(function)
 
 
 def complete_function(function: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the function with a schema of an object as its parameters. Everything that the schema says stays."""
+    """Return the function with a schema of an object as its parameters. Everything that the schema says stays. A null
+    says nothing: clients that are written in typed languages send it for what is not set."""
     if is_complete(function):
         return dict(function)
-    return {**function, "parameters": _complete_parameters(function.get("parameters"))}
+    given = _drop_nulls(function, _MAX_NULL_DEPTH) if _has_nulls(function) else function
+    if _is_complete(given.get("parameters")):
+        return dict(given)
+    return {**given, "parameters": _complete_parameters(given.get("parameters"))}
+
+
+def _has_nulls(function: Mapping[str, Any]) -> bool:
+    try:
+        return b"null" in msgspec.json.encode(function)
+    except (TypeError, ValueError, RecursionError):
+        return True
+
+
+def _drop_nulls(schema: Any, depth: int) -> Any:
+    """Return a schema, or a function, without the keywords that are null."""
+    if isinstance(schema, list) and depth:
+        return [_drop_nulls(one, depth - 1) for one in schema]
+    if not isinstance(schema, dict) or not depth:
+        return schema
+    kept: dict[str, Any] = {}
+    for name, value in schema.items():
+        if name in _VALUES and not (name == "enum" and value is None):
+            kept[name] = value
+        elif name in _NAMED and isinstance(value, dict):
+            kept[name] = {key: _drop_nulls(one, depth - 1) for key, one in value.items()}
+        elif value is not None:
+            kept[name] = _drop_nulls(value, depth - 1)
+    return kept
 
 
 def _is_complete(parameters: Any) -> bool:

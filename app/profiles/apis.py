@@ -36,7 +36,9 @@ _RESPONSES: dict[str, Fact] = {
 }
 """What is the same for every kind of server."""
 
+_VENDOR = Fact("all", "it is the vendor of the API, or a proxy to one", "the vendor's own reference")
 _OPENAI: dict[str, Fact] = {
+    "takes": _VENDOR,
     "inline_think": Fact("off", "reasoning is never a part of the text", _REPLAYED),
     "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", _REPLAYED),
     "restore_reasoning": Fact(False, "the text of the reasoning is not taken back", _REPLAYED),
@@ -51,6 +53,7 @@ _OPENAI: dict[str, Fact] = {
 }
 
 _XAI: dict[str, Fact] = {
+    "takes": Fact("all", "items of its own tools come back to it", "docs.x.ai/docs/guides/tools/overview"),
     "replay_reasoning": Fact("item", "only encrypted reasoning is taken back", "docs.x.ai/docs/guides/reasoning"),
     "restore_reasoning": Fact(False, "the text of the reasoning is not taken back", "docs.x.ai/docs/guides/reasoning"),
     "thinking_budget": Fact("none", "there is an effort, but no budget", _RESPONSES_API),
@@ -105,6 +108,9 @@ _MESSAGES: dict[str, Fact] = {
         "then_user", "of roles, most servers know `user` and `assistant` only", "ollama/ollama, anthropic/anthropic.go"
     ),
     "continuation": Fact("fold", "many models refuse a last assistant message", _SIGNED_THINKING),
+    "cache_control": Fact(True, "a field of each block, which servers without such a cache ignore", _MESSAGES_API),
+    "tool_media": Fact(True, "`content` of a result may be a list of texts, images and documents", _MESSAGES_API),
+    "assistant_last": Fact(False, "many models refuse a last assistant message", _SIGNED_THINKING),
     "media": Fact(("image", "file"), "blocks `image` and `document`", _MESSAGES_API),
     "max_temperature": Fact(1.0, "`temperature: range: 0..1`", _MESSAGES_API),
     "response_formats": Fact(
@@ -129,7 +135,27 @@ _LLAMACPP_MESSAGES: dict[str, Fact] = {
     "continuation": Fact("send", "a last assistant message is always continued", _RUN),
 }
 
+_DEEPSEEK_MESSAGES: dict[str, Fact] = {
+    "response_formats": Fact(
+        (), "of `output_config` only the effort is supported", "api-docs.deepseek.com/guides/anthropic_api"
+    ),
+}
+
+_LMSTUDIO_MESSAGES: dict[str, Fact] = {
+    "tool_media": Fact(
+        False,
+        "'Only text tool_result blocks are supported when tool_result.content is an array.'",
+        "NanmiCoder/cc-haha issue 149",
+    ),
+}
+
 _ANTHROPIC: dict[str, Fact] = {
+    "takes": _VENDOR,
+    "sampling_excludes_top_p": Fact(
+        True,
+        "'`temperature` and `top_p` cannot both be specified for this model'",
+        "Claude 4.1 and later: open-webui/pipelines PR 546; Vali-98/ChatterUI issue 564",
+    ),
     "inline_think": Fact("off", "thinking has blocks of its own", _MESSAGES_API),
     "inline_media": Fact((), "images and PDF files may be URLs", _MESSAGES_API),
     "thinking_switch": Fact(
@@ -142,7 +168,6 @@ _ANTHROPIC: dict[str, Fact] = {
     "system": Fact(
         "anywhere", "Opus 4.8 and Fable 5 take the role `system` in the conversation", "recorded, Anthropic"
     ),
-    "cache_control": Fact(True, "marks the end of a cached prefix", _MESSAGES_API),
     "parameter_alternatives": Fact(
         False,
         '"input_schema does not support oneOf, allOf, or anyOf at the top level"',
@@ -159,7 +184,13 @@ API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
         "llamacpp": _LLAMACPP_RESPONSES,
         "vllm": _VLLM_RESPONSES,
     },
-    "messages": {"": _MESSAGES, "llamacpp": _LLAMACPP_MESSAGES, "anthropic": _ANTHROPIC},
+    "messages": {
+        "": _MESSAGES,
+        "llamacpp": _LLAMACPP_MESSAGES,
+        "deepseek": _DEEPSEEK_MESSAGES,
+        "lmstudio": _LMSTUDIO_MESSAGES,
+        "anthropic": _ANTHROPIC,
+    },
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
 WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}
@@ -176,3 +207,23 @@ def find_profile(kind: str, api: str) -> Profile:
     fields = {field: fact.value for field, fact in facts.items()}
     media = fields.get("media", Profile().media)
     return Profile(**fields | {"media": tuple(name for name in media if name not in WITHOUT_MEDIA.get(api, ()))})
+
+
+_OF_CHAT_COMPLETIONS = frozenset(
+    ("replay_turns", "replay_blank_reasoning", "blank_reasoning", "missing_signature", "max_tokens_field", "names")
+    + ("tool_names", "empty_content", "text_parts", "call_ids", "stream_usage", "video_frames", "needs_user")
+)
+_OF_RESPONSES = frozenset(
+    ("encrypted_reasoning", "reasoning_summary", "client_tools", "obfuscation_option", "max_call_id")
+)
+_OF_MESSAGES = frozenset(
+    ("unsigned_thinking", "thinking_binding", "max_temperature", "sampling_excludes_top_p", "default_max_tokens")
+)
+WITHOUT_EFFECT: dict[str, frozenset[str]] = {
+    "chat_completions": _OF_MESSAGES | _OF_RESPONSES - {"max_call_id"} | {"tool_media", "takes", "passed_bodies"},
+    "responses": _OF_CHAT_COMPLETIONS | _OF_MESSAGES | {"cache_control", "thinking_switch", "replay_details"},
+    "messages": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | {"valid_arguments", "thinking_budget", "replay_reasoning"})
+    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields"},
+}
+"""The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
+form of it."""

@@ -58,6 +58,11 @@ _MERGED = Fact(
     'templates of models, such as those of Qwen 3.5 and 3.6, refuse others: "System message must be at the beginning"',
     "vllm-project/vllm issue 41114; nathaninline/ajean issue 26 (llama-server)",
 )
+_NEEDS_USER = Fact(
+    True,
+    'templates of models, such as those of Qwen 3.5 and later, refuse others: "No user query found in messages."',
+    "Qwen/Qwen3.5-35B-A3B, chat_template.jinja",
+)
 _IMAGES_BY_PILLOW = Fact(_PILLOW, "images are opened with Pillow", "vllm-project/vllm issue 38253")
 _IMAGES_BY_STB = Fact(
     ("png", "jpeg", "gif"), "images are opened with stb_image, which reads neither WebP nor compressed BMP", _STB_IMAGE
@@ -72,6 +77,7 @@ def _make_facts(**facts: Fact) -> dict[str, Fact]:
 FACTS: dict[str, dict[str, Fact]] = {
     "openai_compatible": {},
     "vllm": _make_facts(
+        needs_user=_NEEDS_USER,
         caches_prefixes=Fact(
             True,
             "automatic prefix caching is on by default",
@@ -98,6 +104,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         image_formats=_IMAGES_BY_PILLOW,
     ),
     "sglang": _make_facts(
+        needs_user=_NEEDS_USER,
         caches_prefixes=Fact(
             True,
             "RadixAttention keeps the prefixes of earlier requests",
@@ -120,6 +127,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         image_formats=Fact(_PILLOW, "images are opened with Pillow", "sglang 0.5.23, srt/utils/common.py"),
     ),
     "llamacpp": _make_facts(
+        needs_user=_NEEDS_USER,
         caches_prefixes=Fact(True, "`cache_prompt` is true by default", "ggml-org/llama.cpp, tools/server/README.md"),
         system=_MERGED,
         thinking_switch=Fact("chat_template_kwargs", "`enable_thinking` in it must be a boolean", _LLAMACPP),
@@ -219,6 +227,7 @@ FACTS: dict[str, dict[str, Fact]] = {
         parallel_tool_calls=Fact(False, "the request has no such field", _OLLAMA),
     ),
     "lmstudio": _make_facts(
+        needs_user=_NEEDS_USER,
         system=_MERGED,
         thinking_switch=Fact(
             "none",

@@ -181,6 +181,8 @@ class Profile(BaseModel):
     """Which system messages the server accepts: `anywhere`, `leading` only before all other messages, `merged` only one
     before all other messages, `then_user` only before all others, so that later ones become text of the user at their
     place (API `messages`), `none` no system messages, so that the first user message starts with their text."""
+    needs_user: bool = False
+    """The server refuses a conversation of system messages alone: the last one is sent as one of the user."""
     alternate: bool = False
     """User and assistant messages must alternate: neighbours of one role are merged, empty assistant ones dropped."""
     assistant_after_tool: bool = False
@@ -226,8 +228,8 @@ class Profile(BaseModel):
     max_media_bytes: int | None = Field(default=None, ge=1)
     """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
     tool_media: bool = False
-    """Over the Responses API the result of a tool may hold images and files. If false, they follow it in a message of
-    the user."""
+    """Over the APIs `responses` and `messages` the result of a tool may hold images and files. If false, they follow it
+    in a message of the user."""
     file_text: bool = True
     """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None
@@ -247,6 +249,9 @@ class Profile(BaseModel):
     """The limit of output tokens where a request has none and the API needs one (`messages`)."""
     max_temperature: float | None = Field(default=None, gt=0)
     """With the API `messages`: a higher temperature is lowered to it, with a warning."""
+    sampling_excludes_top_p: bool = False
+    """The server refuses `top_p` beside a temperature, so that it is left out, with a warning. A client of the server's
+    own API has it as it asked for it."""
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     """The name under which the limit of output tokens is sent, whichever name the caller used."""
     max_stop_words: int = Field(default=16, ge=1, le=256)
@@ -332,11 +337,15 @@ class Profile(BaseModel):
     """The server knows `cache_control` on content parts and tools (OpenRouter, DashScope, proxies to Anthropic). If
     false, it is left out, with a warning."""
 
+    takes: Literal["all", "known"] = "known"
+    """With the APIs `responses` and `messages`: how much of a client's own body of the same API the server knows.
+    `known`: what every server of the API knows, and what the gateway itself does not know; items, tools and fields that
+    only the API's vendor knows are left out, or translated, with a warning. `all`: everything."""
     passed_bodies: bool = True
-    """With the APIs `responses` and `messages`: the body of a client of the same API is sent as it is, and the client
-    gets the server's own events, as long as the other fields of the profile change nothing of the reply and no event
-    lacks a field. If false, the request and the reply are translated, as between other APIs: for a server that ignores
-    parts of the API."""
+    """With the APIs `responses` and `messages`: what nothing changed of the body of a client of the same API is sent as
+    it came, and the client gets the server's own events, as long as the other fields of the profile change nothing of
+    the reply and no event lacks a field. If false, the request and the reply are translated, as between other APIs: for
+    a server that ignores parts of the API."""
     stream: Literal["always", "as_asked", "never"] = "always"
     """Whether the gateway asks the server for a stream: `always`, `as_asked` only if the caller wants one, or `never`.
     Some servers cannot stream, or leave out the usage when they do. A reply that was not streamed reaches a caller who
@@ -358,10 +367,41 @@ class Profile(BaseModel):
         return None if self.text_tools == "auto" else self.text_tools
 
     @cached_property
+    def neutral(self) -> "Profile":
+        """The profile of a server with the same preferences that takes everything as a client of its own API sends it:
+        beside it can be seen what this profile changes."""
+        preferred = {name: getattr(self, name) for name in PREFERENCES}
+        if preferred["thinking_switch"] != "adaptive":
+            preferred["thinking_switch"] = "budget"
+        return Profile(**preferred | _TAKES_EVERYTHING)
+
+    @cached_property
     def encoded_reply_fields(self) -> msgspec.Raw:
         """`select_reply_fields` as JSON whose keys are sorted."""
         return msgspec.Raw(msgspec.json.encode(select_reply_fields(self), order="sorted"))
 
+
+PREFERENCES = frozenset(
+    {
+        "thinking_switch",
+        "thinking_binding",
+        "effort_excludes",
+        "forced_choice_while_thinking",
+        "default_max_tokens",
+        "sampling_excludes_top_p",
+        "replay_extra_content",
+        "valid_arguments",
+    }
+)
+"""The fields that choose one of several forms for what is translated. What a client of the server's own API has written
+itself does not change by them; the other fields say what a server refuses from every client."""
+_TAKES_EVERYTHING: dict[str, Any] = {
+    "takes": "all",
+    "replay_reasoning": "item_text",
+    "cache_control": True,
+    "tool_media": True,
+    "inline_media": (),
+}
 
 READS_REPLIES = frozenset(
     {
@@ -403,6 +443,7 @@ SHAPES_REQUESTS = frozenset(
         "max_thinking_budget",
         "default_system",
         "system",
+        "needs_user",
         "alternate",
         "assistant_after_tool",
         "continuation",
@@ -426,6 +467,7 @@ SHAPES_REQUESTS = frozenset(
         "min_output_tokens",
         "default_max_tokens",
         "max_temperature",
+        "sampling_excludes_top_p",
         "max_tokens_field",
         "max_stop_words",
         "renamed",
@@ -455,6 +497,7 @@ SHAPES_REQUESTS = frozenset(
         "caller_fields",
         "session_header",
         "cache_control",
+        "takes",
         "passed_bodies",
         "stream",
         "obfuscation_option",

@@ -51,10 +51,6 @@ _CLOCK_TICK_SECONDS = 0.001
 """uvloop counts whole milliseconds: its timers can end one before the time that they were set to."""
 _DEADLINE_TEXT = "the model server sent no token before the deadline of the model (deadline_seconds)"
 
-REASONING_LEFT_OUT = (
-    "the model server refused the reasoning of earlier turns, which it cannot verify: the request was sent without it"
-)
-
 Explain = Callable[[UpstreamFailed, Deployment], Awaitable[UpstreamFailed]]
 """Adds advice for the operator to a fault."""
 PrepareFallback = Callable[[str], Awaitable[PreparedRequest]]
@@ -386,7 +382,7 @@ class UpstreamCaller:
             report = partial(self._report_text_tools, prepared.route.model, target.name)
             stages = pipeline.reply_stages(prepared.request, profile, reply_id, report)
         api = find_api(target.api)
-        if passed:
+        if prepared.is_own(index):
             headers += prepared.headers
         elif api.list_headers is not None:
             headers += api.list_headers(profile)
@@ -394,9 +390,9 @@ class UpstreamCaller:
             stages.append(DefaultLimitStage(profile.default_max_tokens))
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
-        body, is_repaired = await self._open_body(target, api, prepared.bodies[index], headers)
-        if is_repaired:
-            stages.append(WarningStage(REASONING_LEFT_OUT))
+        body, warning = await self._open_body(target, api, prepared.bodies[index], headers)
+        if warning:
+            stages.append(WarningStage(warning))
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
             UpstreamStream(
@@ -417,16 +413,16 @@ class UpstreamCaller:
 
     async def _open_body(
         self, target: Target, api: Api, data: bytes, headers: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[ResponseBody, bool]:
-        """Send a body, and once more without the reasoning of earlier turns if the server cannot verify that. Returns
-        the response's body, and whether it answers the second one. Raises UpstreamFailed."""
+    ) -> tuple[ResponseBody, str]:
+        """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
+        response's body, and a warning if it answers the second one. Raises UpstreamFailed."""
         try:
-            return await self._client.open(target, data, headers), False
+            return await self._client.open(target, data, headers), ""
         except UpstreamFailed as failure:
             repaired = repair_refused(api, data, failure.fault)
             if repaired is None:
                 raise
-        return await self._client.open(target, repaired, headers), True
+        return await self._client.open(target, repaired.data, headers), repaired.warning
 
 
 class WarningStage:

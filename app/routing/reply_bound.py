@@ -27,7 +27,7 @@ def _find_most(route: ModelRoute, request: ChatRequest, unknown: int) -> int:
     budget = request.params.get("thinking_budget", route.defaults.get("thinking_budget"))
     thinking = budget if isinstance(budget, int) else 0
     extra = request.params.get("extra_body", route.defaults.get("extra_body")) or {}
-    others = _list_limits(extra if request.passed is None else {**request.passed.body, **extra})
+    others = _list_limits(extra if request.own_body is None else {**request.own_body, **extra})
     return max(_find_most_of(one, limit, others, thinking, unknown) for one in route.deployments)
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import PassageSearch
-from app.chat.messages import ChatRequest
+from app.chat.messages import ChatRequest, Source
 from app.errors import ParleyError, UpstreamFailed
 from app.profiles import Profile
 from app.routing.strategies import Strategy
@@ -36,8 +36,15 @@ class Deployment(Struct, frozen=True):
     """Upstreams of the lowest number that is available get all requests."""
 
     def takes_body_of(self, api: str) -> bool:
-        """Whether the body of a client of this API is sent as it is."""
+        """Whether the body of a client of this API is sent as it came, but for what is changed."""
         return self.target.api == api and self.profile.passed_bodies
+
+    def takes_source(self, source: Source | None) -> bool:
+        """Whether what nothing changed of a request is sent as it came. A server that knows only what all know is asked
+        for a summary in words."""
+        if source is None or not self.takes_body_of(source.api):
+            return False
+        return not source.asks_summary or self.profile.takes == "all"
 
 
 class ModelRoute(Struct, frozen=True):
@@ -118,7 +125,9 @@ class PreparedRequest(Struct, frozen=True):
     error: ParleyError | None = None
     """Why no deployment can serve the request, if only another model can."""
     passed: tuple[bool, ...] = ()
-    """Which of the bodies are the client's own, so that the reply is the server's own, too; empty: none."""
+    """For which of the bodies the client gets the events of the server; empty: none."""
+    own: tuple[bool, ...] = ()
+    """Which bodies have parts of the client's body; empty: none."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
     """Headers of the client that belong to its own body."""
     beginnings: tuple[bytes, ...] = ()
@@ -127,8 +136,12 @@ class PreparedRequest(Struct, frozen=True):
     """What `key` has returned, by scope: at most `MAX_KEYS`."""
 
     def is_passed(self, index: int) -> bool:
-        """Whether the body of this deployment is the client's own."""
+        """Whether the client gets the events of this deployment's server itself."""
         return bool(self.passed) and self.passed[index]
+
+    def is_own(self, index: int) -> bool:
+        """Whether the body of this deployment has parts of the client's body."""
+        return bool(self.own) and self.own[index]
 
     @property
     def has_one_attempt(self) -> bool:
@@ -165,9 +178,11 @@ class PreparedRequest(Struct, frozen=True):
         deployment, body = self.route.deployments[index], self.bodies[index]
         target = deployment.target
         traits = pipeline.reply_traits(self.request, deployment.profile)
+        headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
         if self.is_passed(index):
-            headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
             traits |= {"passed": headers}
+        elif self.is_own(index) and headers:
+            traits |= {"headers": headers}
         return KeyPart(
             f"{target.base_url}?{target.query}" if target.query else target.base_url,
             deployment.model,

@@ -8,6 +8,7 @@ turns and causes no warning, unless that of a call or result that was repaired i
 
 from collections.abc import Sequence
 from itertools import takewhile
+from operator import is_
 
 import msgspec
 from msgspec.structs import replace
@@ -29,6 +30,7 @@ from app.openai_messages.grouping import find_unmatched_calls
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.steps.json_format import is_enforced
+from app.steps.media.requests import is_sent_unchanged
 from app.steps.pipeline import prepare_request, repair_request
 from app.steps.prompted_tools import uses_prompted_tools
 from app.steps.truncation.truncate import input_limit
@@ -47,6 +49,8 @@ def divide(request: ChatRequest, profile: Profile, counter: TokenCounter, write:
     what = (write, id(profile), request.text_joiner, request.policy)
     found = known.find(what, messages)
     before: Beginning | None = None if found is None else found[1]
+    if before is not None and not _has_entries(request, before):
+        before = None
     if before is not None and not _begins_turn(messages, len(before.messages)):
         before = None
     start = 0 if before is None else len(before.messages)
@@ -59,15 +63,28 @@ def divide(request: ChatRequest, profile: Profile, counter: TokenCounter, write:
     if before is None:
         return request
     rest = messages[len(before.messages) :]
-    if not _is_plain(rest, profile, before) or all(message.role == "assistant" for message in rest):
+    if not _is_plain(rest, request, profile, before) or all(message.role == "assistant" for message in rest):
         return request
-    return replace(request, messages=rest, before=before)
+    return _cut(request, before, len(before.messages), len(messages))
+
+
+def _cut(request: ChatRequest, before: Beginning | None, start: int, end: int) -> ChatRequest:
+    """Return the request with only the messages from a place up to another."""
+    source = None if request.source is None else request.source.cut(start, end)
+    return replace(request, messages=request.messages[start:end], source=source, before=before)
+
+
+def _has_entries(request: ChatRequest, before: Beginning) -> bool:
+    """Whether the client's own entries are those of the beginning. What differs in them may be in no message."""
+    given = () if request.source is None else request.source.entries
+    return len(before.entries) <= len(given) and all(map(is_, before.entries, given))
 
 
 def _is_divisible(request: ChatRequest, profile: Profile) -> bool:
     """Whether no step for this server looks at the whole conversation."""
     return (
         uses_prompted_tools(request, profile) is None
+        and (request.source is None or not request.source.unsent)
         and input_limit(request.params, profile) is None
         and is_enforced(request, profile)
         and (not profile.default_system or request.messages[0].role == "system")
@@ -101,14 +118,15 @@ def _extend(
     end: int,
 ) -> Beginning | None:
     """Return the beginning up to this place; None if it does not end between turns, or needs more than its messages."""
-    part = request.messages[0 if before is None else len(before.messages) : end]
-    if not _is_plain(part, profile, before):
+    start = 0 if before is None else len(before.messages)
+    part = request.messages[start:end]
+    if not _is_plain(part, request, profile, before):
         return None
     if before is None and not any(message.role == "user" for message in part):
         return None  # the text of the system may go into the first message of the user
     repairs = () if before is None else before.warnings
     try:
-        repaired, more = repair_request(replace(request, messages=part, before=before), profile)
+        repaired, more = repair_request(_cut(request, before, start, end), profile)
         prepared, warnings = prepare_request(repaired, profile, counter, {})
     except ParleyError:
         return None
@@ -123,12 +141,14 @@ def _extend(
         if "user" not in roles:
             return None
         head = tuple(written.messages[: roles.index("user") + 1])
-    return Beginning(request.messages[:end], written.calls, text, head, written.state, (*repairs, *more))
+    entries = () if request.source is None else request.source.cut(0, end).entries
+    told = (*repairs, *more)
+    return Beginning(request.messages[:end], written.calls, text, head, written.state, told, entries)
 
 
-def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning | None) -> bool:
-    """Whether the messages have no media, no system message that is sent at another place than its own, and no result
-    of a call that was repaired before them."""
+def _is_plain(messages: Sequence[Message], request: ChatRequest, profile: Profile, before: Beginning | None) -> bool:
+    """Whether the messages have no media that are rewritten, no system message that is sent at another place than its
+    own, and no result of a call that was repaired before them."""
     if before is not None and before.warnings and not _has_own_results(messages, before):
         return False
     moves_system = before is not None and profile.system not in ("anywhere", "then_user")
@@ -136,9 +156,8 @@ def _is_plain(messages: Sequence[Message], profile: Profile, before: Beginning |
         if moves_system and message.role == "system":
             return False
         for part in message.parts:
-            if type(part) is Media:
-                return False
-            if type(part) is ToolResult and any(type(one) is Media for one in part.content):
+            media = part.content if type(part) is ToolResult else (part,)
+            if any(type(one) is Media and not _stays(one, request, profile) for one in media):
                 return False
     return True
 
@@ -147,3 +166,8 @@ def _has_own_results(messages: Sequence[Message], before: Beginning) -> bool:
     """Whether each result names a call of these messages."""
     results = [part for message in messages for part in message.parts if type(part) is ToolResult]
     return all([result.id for result in results]) and not find_unmatched_calls(messages, before.calls).results
+
+
+def _stays(part: Media, request: ChatRequest, profile: Profile) -> bool:
+    """Whether a medium is part of a client's own entry, which nothing changes."""
+    return request.source is not None and profile.tool_media and is_sent_unchanged(part, request, profile)

@@ -41,15 +41,16 @@ from app.steps.reasoning_parser import ReasoningStage
 from app.steps.repair import RepairStage
 from app.steps.reply_length import ReplyLengthStage, find_unreported_limit
 from app.steps.stop_words import StopWordStage, stop_violations, stop_words
-from app.steps.system import add_default_system, place_system
+from app.steps.system import add_default_system, drop_empty_system, place_system
 from app.steps.tool_parsers import tool_parser_stage
 from app.steps.truncation.truncate import input_limit, truncate
 from app.steps.unmatched_calls import repair_calls
 
 __all__ = [
     "accepts_uploads",
-    "find_translating_step",
     "passed_reply_stages",
+    "passes_reply",
+    "passes_unread",
     "has_media",
     "prepare_request",
     "repair_request",
@@ -58,17 +59,13 @@ __all__ = [
     "media_requests",
 ]
 
-_CLIENT_TOOLS = frozenset(
-    ("custom", "namespace", "tool_search", "additional_tools", "custom_tool_call", "custom_tool_call_output")
-    + ("tool_search_call", "tool_search_output")
-)
-
 
 def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
     """Return (the request with calls and results that are pairs, warnings), before media are fetched for it and before
     it is truncated.
 
-    If the prompt has old calls and results as text, nothing is repaired.
+    If the prompt has old calls and results as text, nothing is repaired. Of a client's own body, a server that takes
+    everything says itself what is wrong.
 
     Raises:
         InvalidInput: there are too many or too long stop words.
@@ -79,44 +76,33 @@ def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest,
     if writes_calls_as_text(request, profile):
         violations = find_unmatched_calls(request.messages, request.calls_before).violations
         return request, [f"{violation.path}: {violation.message}" for violation in violations]
+    if request.source is not None and profile.takes == "all":
+        return request, []
     return repair_calls(request)
 
 
-def find_translating_step(request: ChatRequest, profile: Profile) -> str | None:
-    """Return the step that a request needs for this model, in words, if a client's own body cannot pass it; None if it
-    needs none."""
+def passes_unread(request: ChatRequest, profile: Profile) -> bool:
+    """Whether a body that the gateway cannot read may be sent to a server of its API as it is."""
+    return (
+        input_limit(request.params, profile) is None
+        and not profile.default_system
+        and not (request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls))
+    )
+
+
+def passes_reply(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the client of a server's own API gets the server's own events: none of the stages that the reply needs
+    would change them."""
     if uses_prompted_tools(request, profile) is not None or (request.tools and profile.text_family is not None):
-        return "functions are explained in the prompt"
-    if input_limit(request.params, profile) is not None:
-        return "conversations are truncated (max_input_tokens)"
-    if profile.default_system and not any(message.role == "system" for message in request.messages):
-        return "a system message is added (default_system)"
-    if profile.check_output == "enforce" and find_demand(request) is not None:
-        return "the reply must be valid (check_output)"
-    if has_media(request) and (request.passages is not None or not _passes_media(request, profile)):
-        return "media are converted"
-    if request.passed is not None and not profile.client_tools and request.refusal is None:
-        tools, items = request.passed.body.get("tools"), request.passed.body.get("input")
-        lists = [entries for entries in (tools, items) if isinstance(entries, list)]
-        if any(add_up(_count_client_tools, entries, request.known, number) for number, entries in enumerate(lists)):
-            return "custom tools and namespaces, which the server does not know, become functions"
-    if request.passed is not None and request.passed.api == "responses" and stop_words(request.params):
-        return "the gateway ends the reply at stop words, which this API does not have"
-    if request.passed is not None and any(not is_web_url(url) for _, url in request.passed.urls):
-        return "it has media that are neither URLs of the web nor data URIs"
-    return None
-
-
-def _count_client_tools(entries: Sequence[Any]) -> int:
-    """Count tools and items of the Responses API that only clients run and that are no functions."""
-    return sum([isinstance(entry, dict) and entry.get("type") in _CLIENT_TOOLS for entry in entries])
-
-
-def _passes_media(request: ChatRequest, profile: Profile) -> bool:
-    """Whether nothing of the media must be loaded or put into words for this model."""
-    if not accepts_uploads(request, profile) or request.policy.name_media != "never":
         return False
-    return all(one.purpose in ("check", "resolve") for one in media_requests(request, profile))
+    if profile.check_output == "enforce" and find_demand(request) is not None:
+        return False
+    source = request.source
+    if source is not None and source.has_client_tools and not profile.client_tools:
+        return False
+    if source is not None and source.api == "responses" and stop_words(request.params):
+        return False
+    return not find_renamed(request, profile)
 
 
 def has_media(request: ChatRequest) -> bool:
@@ -149,7 +135,7 @@ def prepare_request(
     request, warnings = repair_request(request, profile)
     if request.before is not None:
         warnings = [*request.before.warnings, *warnings]
-    request, unsent = drop_last_thought(drop_empty_turns(request))
+    request, unsent = drop_last_thought(drop_empty_system(drop_empty_turns(request)))
     warnings += unsent
     request, refused = drop_thought_only_turns(request, profile)
     warnings += refused
@@ -176,7 +162,9 @@ def prepare_request(
     request, merged = merge_function_alternatives(request, profile)
     warnings += merged
     request = rename_functions(alternate_roles(place_system(request, profile), profile), profile)
-    if request.params.get("use_raw_api") is not True:
+    # A client of the server's own API knows whether its model goes on with a message.
+    is_folded = request.source is None or profile.continuation == "refuse"
+    if is_folded and request.params.get("use_raw_api") is not True:
         request, folded = fold_continuation(request, profile)
         warnings += folded
     return request, warnings

@@ -49,6 +49,11 @@ class Api(Struct, frozen=True):
     """Before the key in that header."""
     headers: Mapping[str, str] = NOTHING
     """Sent with each request; the upstream's own `headers` replace them."""
+    build_own: BuildBody | None = None
+    """Builds a body from `ChatRequest.source`."""
+    write_own_beginning: WriteBeginning | None = None
+    """Writes the beginning of a conversation from the client's own entries. `build_own` then takes requests with such
+    a beginning."""
     build_passed: BuildBody | None = None
     """Builds a body from `ChatRequest.passed`."""
     make_passing_reader: Callable[[str], ReplyReader] | None = None
@@ -57,6 +62,8 @@ class Api(Struct, frozen=True):
     """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
+    switches: tuple[str, ...] = ()
+    """Fields by which thinking is switched at many servers, while others refuse a request with an unknown field."""
     needs_max_tokens: bool = False
     """Each body has a limit of output tokens: the profile's `default_max_tokens`, where the request has none."""
     write_beginning: WriteBeginning | None = None
@@ -77,13 +84,37 @@ class Api(Struct, frozen=True):
         return {name: prefix + api_key, **self.headers}
 
 
-def repair_refused(api: Api, body: bytes, fault: Fault) -> bytes | None:
-    """Return the body that is sent instead of one whose opaque reasoning the server cannot verify: that of another
-    account, another model or another prefix. None if that is not why it was refused."""
-    if api.strip_reasoning is None or fault.cause != REASONING_REFUSED.word:
+REASONING_LEFT_OUT = (
+    "the model server refused the reasoning of earlier turns, which it cannot verify: the request was sent without it"
+)
+_SWITCH_LEFT_OUT = (
+    "the model server does not know the switch or the budget of thinking ({}): the request was sent without it. Set "
+    "`thinking_switch` in the model's profile"
+)
+
+
+class RepairedBody(Struct, frozen=True):
+    """A body that is sent once more, without what the server has refused, and the warning that says so."""
+
+    data: bytes
+    warning: str
+
+
+def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
+    """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
+    that of another account, another model or another prefix, or without a switch of thinking that it does not know.
+    None if that is not why it was refused."""
+    if fault.cause == REASONING_REFUSED.word:
+        stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
+        return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
+    if fault.code != "invalid_request" or not any(name in fault.message for name in api.switches):
         return None
-    stripped = api.strip_reasoning(msgspec.json.decode(body))
-    return None if stripped is None else msgspec.json.encode(stripped)
+    given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    switches = [name for name in api.switches if name in given]
+    if not any(name in fault.message for name in switches):
+        return None
+    kept = {name: value for name, value in given.items() if name not in switches}
+    return RepairedBody(msgspec.json.encode(kept), _SWITCH_LEFT_OUT.format(", ".join(switches)))
 
 
 @cache
@@ -113,6 +144,10 @@ def encode_tools(body: dict[str, Any], known: KnownConversation | None) -> None:
     tools = body.get("tools")
     if known is not None and isinstance(tools, list):
         body["tools"] = make_once(encode_tools, lambda: msgspec.Raw(msgspec.json.encode(tools)), tools, known)
+
+
+WriteTool: TypeAlias = Callable[[Tool], dict[str, Any]]
+"""Writes a function as the API has it."""
 
 
 def write_tools(tools: Sequence[Tool], write: Callable[[Tool], Any], known: KnownConversation | None) -> Any:

@@ -163,10 +163,10 @@ def make_body_check(request: ChatRequest, model: str, *, has_price: bool) -> Bod
     if request.rights is None and not has_price:
         return None
     extra = request.params.get("extra_body") or {}
-    passed = request.passed
-    fields = extra if passed is None else {**extra, **passed.body}
-    path = request.paths.extra_body if passed is None else ""
-    own = None if passed is None else find_api(cast(ApiName, passed.api))
+    given, body = request.source or request.passed, request.own_body
+    fields = extra if body is None else {**extra, **body}
+    path = request.paths.extra_body if given is None else ""
+    own = None if given is None else find_api(cast(ApiName, given.api))
     return BodyCheck(request.rights, model, has_price, fields, path, own, request.known)
 
 

@@ -245,11 +245,13 @@ def http_status(value: object) -> int | None:
 _REFUSED_REASONING = re.compile(
     r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
     r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified|"
-    r"item with id .rs_\w*. not found|of type .reasoning. was provided without",
+    r"item with id .rs_\w*. not found|of type .reasoning. was provided without|"
+    r"(?:corrupted|invalid) thought.?signature",
     re.IGNORECASE | re.DOTALL,
 )
 """What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify or do not find:
-OpenAI, xAI, Anthropic, Bedrock (experientiallabs/experiential issue 965, vercel/ai issue 7543)."""
+OpenAI, xAI, Anthropic, Bedrock (experientiallabs/experiential issue 965, vercel/ai issue 7543), and Gemini
+("Corrupted thought signature.")."""
 _REASONING_REFUSED = "reasoning_refused"
 """`causes.REASONING_REFUSED`."""
 MAX_MESSAGE = 2000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from app.config.load import load
 from app.config.settings import Settings
-from app.config.warnings import find_warnings
+from app.config.warnings import find_unused_fields, find_warnings
 
 from tests.each_case import each_case
 
@@ -64,3 +64,13 @@ def test_an_unwritable_home_is_told(tmp_path: Path) -> None:
     assert [*find_warnings(load(environ))] == []
     (text,) = find_warnings(load({"HOME": "/proc/1"}))
     assert text.startswith("replies and usage are in memory") and "cache.url and usage.url" in text
+
+
+def test_a_field_of_a_profile_that_changes_nothing_is_named() -> None:
+    upstreams = {"a": {"base_url": "http://h/v1", "api": "messages"}, "b": {"base_url": "http://h/v1"}}
+    models = {"m": {"upstreams": ["a", "b"], "profile": {"names": "user", "takes": "all", "media": ["image"]}}}
+    settings = Settings.model_validate({"upstreams": upstreams, "models": models})
+    assert [text.partition(" has")[0] + text[-2:] for text in find_unused_fields(settings)] == [
+        "models.m.profile.names a",
+        "models.m.profile.takes b",
+    ]

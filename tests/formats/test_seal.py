@@ -4,7 +4,8 @@ import base64
 import json
 
 import pytest
-from app.formats.seal import MAX_NESTING, PREFIX, Seal, read_seal, write_seal
+from app.chat.messages import SEAL_PREFIX as PREFIX
+from app.formats.seal import MAX_NESTING, Seal, read_seal, write_seal
 
 DETAILS = [{"type": "reasoning.text", "signature": "SigA", "format": "anthropic-claude-v1"}]
 STORED = {

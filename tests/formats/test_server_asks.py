@@ -47,8 +47,11 @@ def read(face: str, **fields: Any) -> ChatRequest:
 
 
 def list_refused(face: str, **fields: Any) -> list[str]:
+    """Return the places of what keeps a request from a server of another API."""
     parsed = parse(face, **fields)
-    assert isinstance(parsed, RejectedRequest)
+    if isinstance(parsed, ParsedRequest):
+        assert parsed.request.source is not None
+        return [violation.path for violation in parsed.request.source.violations]
     assert isinstance(parsed.error, InvalidInput)
     return [violation.path for violation in parsed.error.violations]
 

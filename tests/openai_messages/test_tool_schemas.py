@@ -120,3 +120,17 @@ def test_alternatives_become_one_object_with_the_properties_of_all(schema: Any, 
 @each_case("schema", [None, {}, {"type": "object", "properties": {"a": {"anyOf": []}}}, {"anyOf": 5}])
 def test_other_schemas_have_no_alternatives(schema: Any) -> None:
     assert not has_alternatives(schema)
+
+
+def test_nulls_say_nothing() -> None:
+    inner = {"type": "string", "default": None, "enum": ["a", None], "const": None, "description": None, "format": None}
+    parameters = {"type": "object", "properties": {"required": inner, "b": {"enum": None}}, "required": None}
+    function = {"name": "f", "description": None, "strict": None, "parameters": parameters}
+    kept = {"type": "string", "default": None, "enum": ["a", None], "const": None}
+    want = {"type": "object", "properties": {"required": kept, "b": {}}}
+    assert complete_function(function) == {"name": "f", "parameters": want} and not is_complete(function)
+    listed = {"name": "f", "parameters": {"type": "object", "properties": {}, "anyOf": [{"required": None}]}}
+    assert complete_function(listed)["parameters"]["anyOf"] == [{}]
+    assert complete_function({"name": "f", "parameters": None})["parameters"] == {"type": "object", "properties": {}}
+    said = {"name": "f", "description": "null", "parameters": {"type": "object", "properties": {}}}
+    assert complete_function(said) == said

@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.messages import ChatRequest, Media, Message, PassedBody, Text, Tool
+from app.chat.messages import ChatRequest, Message, PassedBody, Source, Text, Tool
 from app.profiles import Profile
-from app.steps.pipeline import find_translating_step, reply_stages
+from app.steps.pipeline import passes_reply, passes_unread, reply_stages
 from app.steps.tool_parsers import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.each_case import each_case
 from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
@@ -43,8 +44,6 @@ PARAMS = st.fixed_dictionaries(
         "repair_arguments": st.booleans(),
     },
 )
-AS_FUNCTIONS = "custom tools and namespaces, which the server does not know, become functions"
-SEARCHED = {"type": "tool_search_output"}
 NATIVE: list[Event] = [
     ToolCallDelta(0, '{"a": ', "id-0", "f"),
     ToolCallDelta(0, "1}"),
@@ -172,53 +171,47 @@ def test_reasoning_text_and_calls_are_what_the_model_wrote(
     assert reply.warnings == []
 
 
-_IMAGE = Media("image", ("http://a.test/i.png",))
 _SCHEMA = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+_FUNCTION = (Tool("f", {"name": "f"}),)
 
 
-@pytest.mark.parametrize(
-    ("profile", "request_", "step"),
+def source(api: str, *, has_client_tools: bool = False) -> Source:
+    return Source(api, {}, (), (), (), {}, has_client_tools=has_client_tools)
+
+
+@each_case(
+    ("profile", "request_", "passes"),
     [
-        ({}, {}, None),
-        ({"native_tools": False}, {}, "functions are explained in the prompt"),
-        ({"text_tools": "hermes"}, {"tools": (Tool("f", {"name": "f"}),)}, "functions are explained in the prompt"),
-        ({"max_input_tokens": 5}, {}, "conversations are truncated (max_input_tokens)"),
-        ({"default_system": {"en": "Hi"}}, {}, "a system message is added (default_system)"),
-        (
-            {"check_output": "enforce"},
-            {"params": {"response_format": _SCHEMA}},
-            "the reply must be valid (check_output)",
-        ),
-        ({}, {"messages": (Message("user", (_IMAGE,)),)}, None),
-        ({"media": ()}, {"messages": (Message("user", (_IMAGE,)),)}, "media are converted"),
-        (
-            {},
-            {"params": {"stop": ["X"]}, "passed": PassedBody("responses", {})},
-            "the gateway ends the reply at stop words, which this API does not have",
-        ),
-        ({}, {"params": {"stop": ["X"]}, "passed": PassedBody("messages", {})}, None),
-        (
-            {"client_tools": False},
-            {"passed": PassedBody("responses", {"tools": [{"type": "function"}], "input": "a"})},
-            None,
-        ),
-        ({"client_tools": False}, {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]})}, AS_FUNCTIONS),
-        ({"client_tools": False}, {"passed": PassedBody("responses", {"input": [5, SEARCHED]})}, AS_FUNCTIONS),
-        ({}, {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]})}, None),
-        (
-            {"client_tools": False},
-            {"passed": PassedBody("responses", {"tools": [{"type": "custom"}]}), "refusal": ValueError("unknown")},
-            None,
-        ),
-        (
-            {},
-            {"passed": PassedBody("messages", {}, urls=(("a", "file:///etc/passwd"),))},
-            "it has media that are neither URLs of the web nor data URIs",
-        ),
+        ({}, {}, True),
+        ({"native_tools": False}, {}, False),
+        ({"text_tools": "hermes"}, {"tools": _FUNCTION}, False),
+        ({"text_tools": "hermes"}, {}, True),
+        ({"check_output": "enforce"}, {"params": {"response_format": _SCHEMA}}, False),
+        ({"max_function_name": 16}, {"tools": (Tool("a.b", {"name": "a.b"}),)}, False),
+        ({}, {"params": {"stop": ["X"]}, "source": source("responses")}, False),
+        ({}, {"params": {"stop": ["X"]}, "source": source("messages")}, True),
+        ({"client_tools": False}, {"source": source("responses", has_client_tools=True)}, False),
+        ({"client_tools": False}, {"source": source("responses")}, True),
+        ({}, {"source": source("responses", has_client_tools=True)}, True),
     ],
 )
-def test_a_clients_own_body_needs_a_step_for_this_model(
-    profile: dict[str, Any], request_: dict[str, Any], step: str | None
+def test_the_servers_own_events_pass_if_no_stage_would_change_them(
+    profile: dict[str, Any], request_: dict[str, Any], passes: bool
 ) -> None:
     asked = replace(ChatRequest("m", (Message("user", (Text("hi"),)),)), **request_)
-    assert find_translating_step(asked, Profile(**profile)) == step
+    assert passes_reply(asked, Profile(**profile)) is passes
+
+
+@each_case(
+    ("profile", "urls", "passes"),
+    [
+        ({}, (), True),
+        ({"max_input_tokens": 5}, (), False),
+        ({"default_system": {"en": "Hi"}}, (), False),
+        ({}, (("a", "file:///etc/passwd"),), False),
+        ({}, (("a", "https://files.test/x"),), True),
+    ],
+)
+def test_an_unread_body_passes_if_it_needs_no_step(profile: dict[str, Any], urls: Any, passes: bool) -> None:
+    asked = ChatRequest("m", (), passed=PassedBody("messages", {}, urls=urls))
+    assert passes_unread(asked, Profile(**profile)) is passes

@@ -9,7 +9,7 @@ from app.profiles import Profile
 from app.runtime.token_counting import TokenCounters
 from app.steps.pipeline import media_requests, prepare_request
 from app.steps.prompt_language import detect_language
-from app.steps.system import add_default_system, place_system
+from app.steps.system import add_default_system, drop_empty_system, place_system
 
 from tests.steps.conversations import conversation, texts
 
@@ -112,3 +112,11 @@ def test_media_of_the_first_user_stay_behind_the_system_text() -> None:
     image = Media("image", ("http://x/y.png",))
     request = ChatRequest("m", (Message("system", (Text("s"),)), Message("user", (image, Text("q")))))
     assert place_system(request, Profile(system="none")).messages[0].parts == (Text("s"), image, Text("q"))
+
+
+def test_an_empty_system_message_is_dropped_unless_it_is_alone() -> None:
+    empty, hi = Message("system", (Text(" "),)), Message("user", (Text("Hi"),))
+    assert drop_empty_system(ChatRequest("m", (empty, hi))).messages == (hi,)
+    assert drop_empty_system(ChatRequest("m", (empty,))).messages == (empty,)
+    said = ChatRequest("m", (Message("system", (Text("Be brief."),)), hi))
+    assert drop_empty_system(said) is said

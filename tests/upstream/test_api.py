@@ -4,11 +4,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation
 from app.config.registry import targets
 from app.config.settings import Settings
 from app.profiles import Profile
-from app.upstream.api import Api, encode_tools, find_api, is_deterministic, list_entries
+from app.upstream.api import Api, encode_tools, find_api, is_deterministic, list_entries, repair_refused
 from app.upstream.chat_completions.api import API as CHAT_COMPLETIONS
 
 
@@ -74,3 +75,27 @@ def test_the_tools_of_a_passed_body_are_encoded_once(known: KnownConversation | 
         encode_tools(body, known)
     assert msgspec.json.encode(bodies) == given
     assert (bodies[0]["tools"] is bodies[1]["tools"]) and isinstance(bodies[0]["tools"], msgspec.Raw) is bool(known)
+
+
+def refused(message: str, cause: str = "", code: str = "invalid_request") -> Fault:
+    return Fault(code, message, False, 400, cause=cause)
+
+
+def test_a_switch_of_thinking_that_a_server_does_not_know_is_left_out() -> None:
+    body = msgspec.json.encode({"messages": [], "enable_thinking": False, "thinking_budget": 5, "top_k": 1})
+    repaired = repair_refused(CHAT_COMPLETIONS, body, refused("Extra inputs are not permitted: enable_thinking"))
+    assert repaired is not None and msgspec.json.decode(repaired.data) == {"messages": [], "top_k": 1}
+    assert "enable_thinking, thinking_budget" in repaired.warning
+    assert repair_refused(CHAT_COMPLETIONS, body, refused("top_k is unknown")) is None
+    assert repair_refused(CHAT_COMPLETIONS, body, refused("enable_thinking", code="upstream_error")) is None
+    assert repair_refused(CHAT_COMPLETIONS, b'{"messages":[]}', refused("enable_thinking")) is None
+    budget = b'{"messages":[],"thinking_budget":5}'
+    assert repair_refused(CHAT_COMPLETIONS, budget, refused("enable_thinking")) is None
+
+
+def test_reasoning_that_a_server_cannot_verify_is_left_out() -> None:
+    signed = {"extra_content": {"google": {"thought_signature": "x"}}}
+    body = msgspec.json.encode({"messages": [{"role": "assistant", "tool_calls": [signed]}]})
+    repaired = repair_refused(CHAT_COMPLETIONS, body, refused("Corrupted thought signature.", "reasoning_refused"))
+    assert repaired is not None and b"skip_thought" in repaired.data and "reasoning" in repaired.warning
+    assert repair_refused(CHAT_COMPLETIONS, repaired.data, refused("x", "reasoning_refused")) is None

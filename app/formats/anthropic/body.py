@@ -12,28 +12,30 @@ from msgspec.structs import replace
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from app.chat.known_conversation import KnownConversation
-from app.chat.messages import ChatRequest, RequestPaths
+from app.chat.messages import ChatRequest, RequestPaths, Source
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
 from app.formats.anthropic.parse import parse_system
-from app.formats.anthropic.passed import make_passed_body, make_passed_request
+from app.formats.anthropic.passed import make_passed_request
 from app.formats.anthropic.tools import (
     AnthropicToolChoice,
     check_tool_choice,
     find_tools,
+    is_about_type,
     is_toolset,
+    name_own_tools,
     parse_tools,
     read_choice_form,
     read_servers,
 )
 from app.formats.base import Options, ReplyMode
-from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings
+from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings, select_native
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
 from app.formats.request_limits import RequestLimits, find_invalid_fields, find_long_lists, limit_warnings
-from app.formats.request_memory import CallerMemory, map_entries
+from app.formats.request_memory import CallerMemory
 from app.formats.server_asks import make_server_tools
 from app.params import PREFERRED_EFFORT, GenerateCfg, Int64
 from app.validation.violations import find_unknown_keys, to_violations
@@ -149,6 +151,8 @@ _PATHS = RequestPaths(
     },
 )
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
+_NATIVE = frozenset(("temperature", "top_p", "top_k", "max_tokens", "tool_choice"))
+"""Parameters of `generate_cfg` that are fields of the API."""
 _WORDS = {"auto": "auto", "none": "none", "any": "required"}
 _MAX_METADATA_CHARACTERS = 512
 
@@ -180,21 +184,7 @@ def _parse(
         rejected = RejectedRequest(error, ANTHROPIC.error)
         needs_max_tokens = schema is MessagesRequest
         return replace(rejected, passed=_pass_refused(body, error, limits, needs_max_tokens=needs_max_tokens))
-    if not any(map_entries(renamed.body["messages"], _has_own_calls)):
-        parsed = replace(parsed, request=replace(parsed.request, passed=make_passed_body(renamed.body)))
     return replace(parsed, warnings=limit_warnings([*renamed.list_warnings(), *parsed.warnings]))
-
-
-def _has_own_calls(message: Any) -> bool:
-    """Whether a message has calls that this gateway ran, which no model server knows. Those that a server ran itself
-    have ids that begin with `mcptoolu_` (platform.claude.com/docs/en/agents-and-tools/mcp-connector)."""
-    content = message.get("content") if isinstance(message, dict) else None
-    return isinstance(content, list) and any(
-        isinstance(block, dict)
-        and block.get("type") == "mcp_tool_use"
-        and not str(block.get("id")).startswith("mcptoolu_")
-        for block in content
-    )
 
 
 def _pass_refused(
@@ -225,13 +215,14 @@ def _parse_request(
         head = schema.model_validate(body)
     except ValidationError as error:
         violations += to_violations(error, body, schema=schema, names=names)
+    foreign = _check_container(body)
     violations += _check_refused(body)
     unknown = [key for key in body if key not in (*_KNOWN, *_INSTEAD, *NESTED_PARAMS) and body[key] is not None]
     violations += find_misspelt_fields(unknown, [sorted(_KNOWN)], body)
     tools_path, system_path = names.get("tools", "tools"), names.get("system", "system")
     violations += find_long_lists({"messages": body.get("messages"), tools_path: body.get("tools")}, limits)
     if any(violation.path in ("messages", tools_path) for violation in violations):
-        raise InvalidInput(violations)  # too long, or not a list: the entries are not looked at
+        raise InvalidInput(violations + foreign)  # too long, or not a list: the entries are not looked at
     system = parse_system(body.get("system") if isinstance(body.get("system"), str | list) else None, system_path)
     parsed = parse_with_old_media(ANTHROPIC, body.get("messages") or [], Options())
     found = find_tools(body, tools_path)
@@ -240,21 +231,25 @@ def _parse_request(
     functions = [one for one in found if not is_toolset(one[1])] if toolsets else found
     tools, tool_violations, warnings = parse_tools(functions)
     warnings += asks.warnings
-    violations += [*system.violations, *parsed.violations, *tool_violations, *asks.violations]
+    foreign += [one for one in tool_violations if is_about_type(one)]
+    violations += [*system.violations, *parsed.violations, *asks.violations]
+    violations += [one for one in tool_violations if not is_about_type(one)]
     violations += find_invalid_fields(body, names, _TYPED, limits.max_nesting)
     if head is None:
-        raise InvalidInput(violations)
-    violations += check_tool_choice(head.tool_choice, tools, asks.asks)
+        raise InvalidInput(violations + foreign)
+    foreign += check_tool_choice(head.tool_choice, tools, asks.asks)
     violations += _check_thinking(head.thinking)
     params = _translate_params(head, body, violations, has_tools=bool(tools or asks.asks))
     if violations:
+        violations += foreign
         raise InvalidInput(violations)
     warnings = [*system.warnings, *parsed.warnings, *warnings, *_warn_of_edits(body.get("context_management"))]
     warnings += [*_warn_of_unknown_fields(head, body), *_warn_of_unknown_values(head)]
+    messages = (*system.messages, *parsed.messages)
     given = head if isinstance(head, MessagesRequest) else MessagesRequest.model_construct(model=head.model)
     request = ChatRequest(
         model=head.model,
-        messages=(*system.messages, *parsed.messages),
+        messages=messages,
         tools=tools,
         params=params,
         text_joiner=ANTHROPIC.text_joiner,
@@ -263,6 +258,16 @@ def _parse_request(
         server_tools=make_server_tools(asks.asks, (), function_paths=[path for path, _ in functions]),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
         known=known,
+        source=Source(
+            "messages",
+            body,
+            body["messages"],
+            messages,
+            tools,
+            select_native(params, body, _NATIVE),
+            name_own_tools(body.get("tools")),
+            violations=tuple(foreign),
+        ),
     )
     return ParsedRequest(
         _read_settings(given),
@@ -291,9 +296,11 @@ def _read_settings(given: MessagesRequest) -> ReplySettings:
     return ReplySettings(given.model, given.stream, mode, cache=given.cache, metadata=metadata)
 
 
+def _check_container(body: dict[str, Any]) -> list[Violation]:
+    return [Violation("container", "is not supported: no code is run here")] if body.get("container") else []
+
+
 def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
-    if body.get("container"):
-        yield Violation("container", "is not supported: no code is run here")
     for key, message in NESTED_PARAMS.items():
         if body.get(key) is not None:
             yield Violation(key, message)

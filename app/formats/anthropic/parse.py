@@ -13,7 +13,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from app.chat import datauri
 from app.chat.accumulator import is_json_object
-from app.chat.messages import BILLING_HEADER, CacheMark, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import (
+    BILLING_HEADER,
+    UNREAD,
+    CacheMark,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    is_sealed,
+)
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
@@ -31,6 +43,9 @@ from app.formats.request_memory import keep, list_places, recall, resume
 from app.formats.seal import Seal, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
+FORMAT = "anthropic-claude-v1"
+"""The `format` of details that belong to this API, in OpenRouter's shape."""
+_UNREAD = "reasoning that only another provider can read was left out"
 ERROR_TEXT = "Error"
 """The text of a result that is an error and says nothing: an empty text would look like a success."""
 INVALID_ARGUMENTS = "invalid_arguments"
@@ -279,9 +294,10 @@ class _AnthropicReader:
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
                 thought = self._read_thought(block, place_path)
-                if (thought.details or thought.texts) and any(part.kind != "reasoning" for part in parts):
-                    add_turn()  # what is opaque keeps its place
+                if _stands_apart(thought, parts, details):
+                    add_turn()
                 details += thought.details
+                _add_unread(extra, block, place_path)
                 text_fields += thought.texts
                 call_fields |= thought.calls
                 if thought.text:
@@ -289,19 +305,42 @@ class _AnthropicReader:
         add_turn()
 
     def _read_thought(self, block: Any, path: str) -> Seal:
-        """Return the reasoning of a block and what is sealed in it. Another provider's signature is ignored, so that a
-        session that began elsewhere can go on here."""
+        """Return the reasoning of a block and what is sealed in it, by the gateway or by a server of this API."""
         if type(block) in _THOUGHTS:
-            sealed = read_seal(block.signature or "") or Seal()
+            sealed = read_seal(block.signature or "") or _read_signature(block)
             return replace(sealed, text=block.thinking or sealed.text)
+        if not is_sealed(block.data):
+            detail = {"type": "reasoning.encrypted", "data": block.data, "format": FORMAT}
+            return Seal(details=[detail])
         opened = read_seal(block.data)
         if opened is None:
-            self.warnings.append(f"{path}: reasoning that only another provider can read was left out")
+            self.warnings.append(f"{path}: {_UNREAD}")
         return opened or Seal()
 
     def warn_unknown_keys(self, value: Any, path: str) -> None:
         found = find_unknown_keys(value, path)
         self.warnings += (f"{place} is not a field of Anthropic's messages and was ignored" for place in found)
+
+
+def _add_unread(extra: dict[str, Any], block: Any, path: str) -> None:
+    """Add a warning about reasoning that has no text for other providers."""
+    if type(block) not in _THOUGHTS and not is_sealed(block.data):
+        extra[UNREAD] = [*extra.get(UNREAD, ()), f"{path}: {_UNREAD}"]
+
+
+def _stands_apart(thought: Seal, parts: Sequence[Part], details: Sequence[Any]) -> bool:
+    """Whether reasoning begins a message of its own: what is opaque keeps its place, and what is signed is not joined
+    with what is not."""
+    if any(part.kind != "reasoning" for part in parts):
+        return bool(thought.details or thought.texts)
+    return bool(thought.details) != bool(details) if parts else bool(details and not thought.details and thought.text)
+
+
+def _read_signature(block: wire.AnthropicThinkingBlock | PlainThinking) -> Seal:
+    if not block.signature or is_sealed(block.signature):
+        return Seal()
+    named = {"type": "reasoning.text", "text": block.thinking, "signature": block.signature}
+    return Seal(details=[{**named, "format": FORMAT}])
 
 
 _PHASES = {"reasoning": 0, "text": 1, "tool_call": 2}

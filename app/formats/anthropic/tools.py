@@ -173,8 +173,15 @@ def read_servers(servers: Any, toolsets: Sequence[tuple[str, Any]]) -> FoundAsks
     return FoundAsks(found.asks, [*violations, *found.violations], found.warnings)
 
 
+def name_own_tools(tools: Any) -> dict[int, tuple[str, ...]]:
+    """Return the names of the functions that the tools of a body became, by their places."""
+    forms = enumerate(map(_read_tool_form, tools if isinstance(tools, list) else ()))
+    return {place: (tool["name"],) for place, tool in forms if isinstance(tool, dict) and "input_schema" in tool}
+
+
 def parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], list[Violation], list[str]]:
-    """Parse tools, each with its path. Return (tools, violations, warnings)."""
+    """Parse tools, each with its path. Return (tools, violations, warnings). Tools that run at Anthropic's servers are
+    left out with a warning."""
     paths, given = tuple([path for path, _ in items]), [tool for _, tool in items]
     tools, violations, warnings = recall(given, (parse_tools, paths), lambda: _parse_tools(items))
     return tools, list(violations), list(warnings)
@@ -211,6 +218,14 @@ def _read_tool_form(tool: Any) -> Any:
     return {**rest, "input_schema": function.get("parameters", NO_PARAMETERS)}
 
 
+def is_about_type(violation: Violation) -> bool:
+    """Whether a tool is of a type that a server of this API may know, although the gateway does not."""
+    return violation.path.endswith("].type") and violation.message != _NO_TYPE
+
+
+_NO_TYPE = "must be a string"
+
+
 def _check_tool(item: Any, names: set[str]) -> tuple[str, str] | None:
     """Return the (path, message) of what is invalid."""
     if not isinstance(item, dict):
@@ -240,7 +255,7 @@ def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
     if kind is None or kind == "custom":
         return None
     if not isinstance(kind, str):
-        return ".type", "must be a string"
+        return ".type", _NO_TYPE
     if kind.startswith(_SEARCH_TOOLS):  # a request of an agent for nothing but a search
         text = f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client"
         return ".type", text

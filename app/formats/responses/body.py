@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError
 
 from app.chat.known_conversation import KnownConversation, make_once
-from app.chat.messages import ChatRequest, Message, RequestPaths, Text
+from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
 from app.formats.base import Options, ParsedMessages, ReplyMode, ResponsesOptions
 from app.formats.body import (
@@ -28,6 +28,7 @@ from app.formats.body import (
     ReplySettings,
     StoredItems,
     UnresolvedRequest,
+    select_native,
 )
 from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
@@ -37,10 +38,10 @@ from app.formats.request_limits import RequestLimits, find_invalid_fields, find_
 from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
-from app.formats.responses.passed import make_passed_body, make_passed_request
+from app.formats.responses.passed import make_passed_request
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.special_items import find_special, is_empty_reasoning, is_reference
-from app.formats.responses.tools import OfferedTools, ToolSource, parse_tool_choice, parse_tools
+from app.formats.responses.tools import OfferedTools, ToolSource, is_about_type, parse_tool_choice, parse_tools
 from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.formats.sse import encode_json
@@ -80,6 +81,8 @@ _REFUSED = {
 _RENAMED = {"max_tokens", "max_completion_tokens", "function_choice", "tool_choice", "parallel_function_calls"}
 _PASSED = set(GenerateCfg.model_fields) - {"extra_body", "stream_options", "response_format"} - _RENAMED
 """Parameters that have the same name here and in `generate_cfg`."""
+_NATIVE = frozenset(("temperature", "top_p", "parallel_tool_calls", "top_k", "min_p", "seed"))
+"""Parameters of `generate_cfg` that are fields of the API, or of servers that speak it."""
 _KNOWN = frozenset(_SILENT | set(_ECHOED) | _PASSED | {"response_format"})
 _OTHER_NAMES = {
     "max_tokens": "max_output_tokens",
@@ -213,6 +216,8 @@ class _BodyReader:
         self._stored = stored
         self._known = known
         self._violations: list[Violation] = []
+        self._foreign: list[Violation] = []
+        """What only servers of other APIs refuse."""
         self._warnings: list[str] = renamed.list_warnings()
         self._names = renamed.names
         """The caller's names of fields that another API has."""
@@ -236,6 +241,7 @@ class _BodyReader:
         parsed = self._parse_conversation(context, [*items[:-1], _QUESTION] if compacts else items, tools)
         self._violations += find_invalid_fields(self._body, self._names, _TYPED, self._limits.max_nesting)
         if self._violations or head is None:
+            self._violations += self._foreign
             raise InvalidInput(self._violations)
         body = self._body
         background, streamed, store = head.background is True, head.stream is True, head.store is not False
@@ -264,9 +270,7 @@ class _BodyReader:
                 caller_fields={name: body[name] for name in _CALLER_FIELDS if isinstance(body.get(name), str)},
                 paths=RequestPaths("", "", "input", self._param_names),
                 reasoning_summary=_read_summary(self._body),
-                passed=None
-                if listed or _lists_own_tools(input_items)
-                else make_passed_body(self._body, input_items, stream=stream),
+                source=None if listed else self._make_source(context, items, parsed, tools, params, compacts=compacts),
                 server_tools=make_server_tools(
                     tools.asks,
                     parsed.approvals,
@@ -282,6 +286,33 @@ class _BodyReader:
             store,
             background,
             streamed,
+        )
+
+    def _make_source(
+        self,
+        context: list[Any],
+        items: list[Any],
+        parsed: ParsedMessages,
+        tools: OfferedTools,
+        params: Mapping[str, Any],
+        *,
+        compacts: bool,
+    ) -> Source:
+        entries = [*context, *items] if context else items
+        return Source(
+            "responses",
+            self._body,
+            entries,
+            parsed.messages,
+            tools.tools,
+            select_native(params, self._body, _NATIVE),
+            tools.name_places(self._tools_path),
+            (_STORED, "input"),
+            offset=len(context),
+            has_client_tools=bool(tools.custom or tools.namespaces or tools.client_search),
+            has_own_calls=_lists_own_tools(entries),
+            asks_summary=compacts,
+            violations=tuple(self._foreign),
         )
 
     def pass_refused(self, error: ParleyError) -> ResponsesRequest | None:
@@ -420,7 +451,9 @@ class _BodyReader:
             if isinstance(one.item.get("tools"), list)
         )
         found = parse_tools([ToolSource(self._tools_path, tools or []), *brought])
-        self._violations += (one for one in found.violations if not one.path.startswith(_STORED))
+        given = [one for one in found.violations if not one.path.startswith(_STORED)]
+        self._foreign += (one for one in given if is_about_type(one))
+        self._violations += (one for one in given if not is_about_type(one))
         self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
         choice = parse_tool_choice(self._body.get("tool_choice"), found)
         allowed = choice.allowed
@@ -451,7 +484,7 @@ class _BodyReader:
         if body.get("max_output_tokens") is not None:
             params["max_tokens"] = body["max_output_tokens"]
         choice = parse_tool_choice(body.get("tool_choice"), tools)
-        self._violations += choice.violations
+        self._foreign += choice.violations
         if compacts and (tools.tools or tools.asks):
             params["function_choice"] = "none"
         elif choice.value is not None:

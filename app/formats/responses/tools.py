@@ -34,6 +34,7 @@ _MAX_INNER_NAME = 40
 _DIGEST_DIGITS = 8
 _LEFT_OUT = ("web_search", "tool_search", "image_generation")
 """Types, or the beginnings of types, of tools that clients offer with every request (Codex sends `web_search`)."""
+_NO_PROVIDER = "and no provider's tool runs here"
 _CHOICES = ("auto", "none", "required")
 _FORM = '{"type": "function", "name": "…", "description": "…", "parameters": {…}}'
 
@@ -70,6 +71,16 @@ class OfferedTools(Struct, frozen=True):
     """The JSON paths of the tools, by the names of the functions."""
     warnings: list[str] = []
     violations: list[Violation] = []
+
+    def name_places(self, path: str) -> dict[int, tuple[str, ...]]:
+        """Return the names of the functions that the tools of the list at a path became, by their places."""
+        places: dict[int, tuple[str, ...]] = {}
+        for name, place in self.paths.items():
+            head, _, rest = place.partition("[")
+            if head == path:
+                number = int(rest.partition("]")[0])
+                places[number] = (*places.get(number, ()), name)
+        return places
 
 
 class ToolSource(Struct, frozen=True):
@@ -109,6 +120,11 @@ def _parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
         [*parser.warnings, *asked.warnings],
         [*parser.violations, *asked.violations],
     )
+
+
+def is_about_type(violation: Violation) -> bool:
+    """Whether a tool is of a type that a server of this API may know, although the gateway does not."""
+    return violation.message.endswith(_NO_PROVIDER)
 
 
 _Kind: TypeAlias = Literal["function", "custom", "tool_search"]
@@ -167,7 +183,7 @@ class _ToolParser:
                 self.warnings.append(f"{path}: no tool of type {kind!r} runs at Parley, so it was not offered")
             case kind:
                 text = f"is not supported here: {kind!r} is not function, custom, namespace or mcp"
-                self._refuse(f"{path}.type", f"{text}, and no provider's tool runs here")
+                self._refuse(f"{path}.type", f"{text}, {_NO_PROVIDER}")
 
     def _refuse(self, path: str, message: str) -> None:
         self.violations.append(Violation(path, message))

@@ -98,13 +98,14 @@ def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]
 def passed_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:
     """Return a check of each URL in a client's own body that its server would fetch.
 
-    A URL that fails in the conversation has the request translated, which treats it as any other medium; elsewhere, and
-    where the gateway cannot read the conversation, it is required."""
-    if request.passed is None or profile.passed_urls == "any":
+    An entry with a URL that fails is translated, which treats it as any other medium; elsewhere, and where the
+    gateway cannot read the conversation, it is required."""
+    own = request.passed or request.source
+    if own is None or profile.passed_urls == "any":
         return []
     return [
         MediaRequest(url, "file", _choose_check(profile), path=path, required=required)
-        for path, url in request.passed.urls
+        for path, url in own.urls
         if (required := request.refusal is not None or not path.startswith(_CONVERSATIONS)) or is_web_url(url)
     ]
 
@@ -120,6 +121,15 @@ def extra_url_requests(request: ChatRequest, profile: Profile) -> list[MediaRequ
 
 def _choose_check(profile: Profile) -> Literal["check", "resolve"]:
     return "resolve" if profile.passed_urls == "resolved" else "check"
+
+
+def is_sent_unchanged(part: Media, request: ChatRequest, profile: Profile) -> bool:
+    """Whether a medium is sent as it came, without a look at it."""
+    if part.media not in find_native_media(request, profile):
+        return False
+    if (profile.name_media or request.policy.name_media) != "never":
+        return False
+    return not any(_make_native_request(part, index, profile, required=False) for index in range(len(part.urls)))
 
 
 def accepts_uploads(request: ChatRequest, profile: Profile) -> bool:

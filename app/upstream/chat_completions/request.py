@@ -38,6 +38,7 @@ _TRANSLATED = frozenset(
     }
 )
 _TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
+_SYSTEM = ("system", "developer")
 _ONE_REPLY = ("n", "best_of")
 """Fields of `extra_body` that must be 1, because a request has one reply."""
 _NOT_RETURNED = {
@@ -65,6 +66,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     )
     if before is not None:
         messages = [msgspec.Raw(before.written), *messages]
+    elif profile.needs_user and messages and all(message["role"] in _SYSTEM for message in messages):
+        messages[-1] = {**messages[-1], "role": "user"}
     streams = should_stream(request, profile)
     body: dict[str, Any] = {"model": model, "messages": messages, "stream": streams}
     warnings: list[str] = []
@@ -161,6 +164,11 @@ class _BodyBuilder:
             text = f"{path} was lowered from {most} to {largest}, the maximum of this model's profile"
             self.warnings.append(text)
             most = largest
+        smallest = self._profile.min_output_tokens
+        if smallest is not None and most < smallest:
+            path = self._paths.param(self._first_given(*_TOKEN_LIMITS)[0])
+            self.warnings.append(f"{path} was raised from {most} to {smallest}, the least that this server takes")
+            most = smallest
         self._body[self._profile.max_tokens_field] = most
 
     def _add_functions(self) -> None:

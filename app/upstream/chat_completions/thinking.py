@@ -56,6 +56,11 @@ class _ThinkingWriter:
         self.warnings: list[str] = []
 
     def write(self) -> None:
+        for name in ("enable_thinking", "thinking_budget", "reasoning_effort"):
+            if name in self._profile.lacks and self._params.get(name) is not None:
+                self._warn_unsent(name, "this model's server has no such parameter")
+        if self._profile.lacks:
+            self._params = {name: value for name, value in self._params.items() if name not in self._profile.lacks}
         enabled, budget = self._params.get("enable_thinking"), self._params.get("thinking_budget")
         if enabled is None and self._params.get("reasoning_effort") == "none" and self._has_another_switch():
             enabled = False

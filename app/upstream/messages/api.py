@@ -5,6 +5,7 @@ from app.upstream.api import Api
 from app.upstream.messages.assembler import MessageAssembler, PassingAssembler
 from app.upstream.messages.conversation import write_beginning
 from app.upstream.messages.decoder import ObjectDecoder, decode, decode_kept
+from app.upstream.messages.own import build_own, write_own_beginning
 from app.upstream.messages.passed_body import build_passed
 from app.upstream.messages.repair import strip_reasoning
 from app.upstream.messages.request import build
@@ -46,6 +47,8 @@ API = Api(
     key_prefix="",
     # The version of 2026-10-21 refuses temperature, top_p and top_k (platform.claude.com/docs/en/api/versioning).
     headers={"anthropic-version": "2023-06-01"},
+    build_own=build_own,
+    write_own_beginning=write_own_beginning,
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
     list_headers=list_headers,

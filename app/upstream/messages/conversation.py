@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from app.chat.accumulator import is_json_object
 from app.chat.fetched_urls import find_fetched_urls
@@ -28,6 +29,7 @@ from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
 from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
+from app.openai_messages.messages import split_results
 from app.profiles import Profile
 from app.upstream.messages import FORMAT
 from app.upstream.messages.media import find_problem, write_media
@@ -56,6 +58,8 @@ class Written(msgspec.Struct, frozen=True):
     system: str | list[Block] | None
     ids: frozenset[str]
     """The ids of its calls, as they are sent."""
+    is_own: bool = False
+    """The system's field is that of the client's own body."""
 
 
 NOTHING_WRITTEN = Written(None, frozenset())
@@ -63,15 +67,15 @@ NOTHING_WRITTEN = Written(None, frozenset())
 
 def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConversation:
     """Write the messages of a request. With violations there are no messages."""
-    return _ConversationWriter(request, profile).write()
+    return ConversationWriter(request, profile).write()
 
 
 def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
     """Write messages for the Messages API: `WriteBeginning`."""
-    return _ConversationWriter(request, profile).write_beginning()
+    return ConversationWriter(request, profile).write_beginning()
 
 
-class _ConversationWriter:
+class ConversationWriter:
     def __init__(self, request: ChatRequest, profile: Profile) -> None:
         self._request = request
         self._profile = profile
@@ -82,9 +86,23 @@ class _ConversationWriter:
         self._messages: list[Block] = []
         self._warnings: list[str] = []
 
+    @property
+    def taken_ids(self) -> frozenset[str]:
+        """The ids of calls, as they are sent."""
+        return frozenset(self._taken)
+
+    def write_groups(self, groups: Sequence[MessageGroup]) -> tuple[list[Block], list[str]]:
+        """Return (the messages for these groups, warnings): each group is written from itself alone."""
+        self._messages, self._warnings = [], []
+        for group in groups:
+            self._write_group(group)
+        for message in self._messages:
+            message["content"] = _shorten(message["content"])
+        return self._messages, self._warnings
+
     def write(self) -> WrittenConversation:
         groups, violations = group_messages(self._request.messages, self._request.calls_before)
-        violations += find_violations(self._request.messages, self._profile) or _find_media_violations(self._request)
+        violations += find_violations(self._request.messages, self._profile) or find_media_violations(self._request)
         if violations:
             return WrittenConversation(None, [], [], violations)
         system = self._write_groups(groups)
@@ -105,21 +123,21 @@ class _ConversationWriter:
         system = self._write_groups(grouped[0])
         if self._warnings or not self._messages or self._messages[-1]["role"] != "user":
             return None  # what follows could become part of the last message
-        return WrittenMessages(self._messages, grouped[1], Written(_copy_blocks(system), frozenset(self._taken)))
+        return WrittenMessages(self._messages, grouped[1], Written(copy_blocks(system), frozenset(self._taken)))
 
     def _write_groups(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
         """Write the groups; return the text of the system."""
-        start, system = 0, _copy_blocks(self._before.system)
+        start, system = 0, copy_blocks(self._before.system)
         if self._request.before is None:
             start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
-            system = self._write_system(groups[:start])
+            system = self.write_system(groups[:start])
         for group in groups[start:]:
             self._write_group(group)
         for message in self._messages:
             message["content"] = _shorten(message["content"])
         return system
 
-    def _write_system(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
+    def write_system(self, groups: Sequence[MessageGroup]) -> str | list[Block] | None:
         """Write the system messages before all others: one string, because several servers join blocks by nothing;
         blocks only if one has a cache mark."""
         parts = [part for group in groups for run in group.texts for part in run if isinstance(part, Text)]
@@ -131,7 +149,7 @@ class _ConversationWriter:
         if group.role == "assistant":
             self._append("assistant", self._write_assistant(group))
             if group.results:
-                self._append("user", [self._write_result(id_, result) for id_, result in group.results])
+                self._append("user", self._write_results(group.results))
             return
         blocks = [block for run in group.texts for part in run for block in self._write_part(part)]
         self._append("system" if group.role == "system" and self._profile.system == "anywhere" else "user", blocks)
@@ -230,6 +248,16 @@ class _ConversationWriter:
             block["caller"] = ours["caller"]
         return block
 
+    def _write_results(self, results: Sequence[tuple[str, ToolResult]]) -> list[Block]:
+        """Write results. Where they cannot have media, these follow them."""
+        has_media = any(isinstance(part, Media) for _, result in results for part in result.content)
+        if self._profile.tool_media or not has_media:
+            return [self._write_result(id_, result) for id_, result in results]
+        lines, labelled = split_results(results)
+        texts = [(id_, replace(result, content=tuple(own))) for (id_, result), own in zip(results, lines, strict=True)]
+        written = [self._write_result(id_, result) for id_, result in texts]
+        return written + [block for part in labelled for block in self._write_part(part)]
+
     def _write_result(self, id_: str, result: ToolResult) -> Block:
         block: Block = {"type": "tool_result", "tool_use_id": self._make_id(id_)}
         if any(isinstance(part, Media) or part.mark for part in result.content):
@@ -251,7 +279,7 @@ class _ConversationWriter:
         return self._ids[id_]
 
 
-def _copy_blocks(system: str | list[Block] | None) -> str | list[Block] | None:
+def copy_blocks(system: str | list[Block] | None) -> str | list[Block] | None:
     """Return the system's text as it can be sent: of its blocks, marks may be removed."""
     return [{**block} for block in system] if isinstance(system, list) else system
 
@@ -266,7 +294,7 @@ def _has_mark(message: Message) -> bool:
     return False
 
 
-def _find_media_violations(request: ChatRequest) -> list[Violation]:
+def find_media_violations(request: ChatRequest) -> list[Violation]:
     parts = [part for message in request.messages for part in message.parts]
     media = [one for part in parts for one in (part.content if isinstance(part, ToolResult) else (part,))]
     return [

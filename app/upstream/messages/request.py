@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream, write_tools
+from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.messages.conversation import write_conversation
 from app.upstream.messages.thinking import Thinking, choose_thinking, obeys_anthropic
 from app.validation.violations import json_path
@@ -41,12 +41,29 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
 
     Raises InvalidInput with every violation.
     """
-    return _BodyBuilder(request, model, profile).build()
+    return _BodyBuilder(request, model, profile, write_tool).build()
+
+
+class WrittenOptions(msgspec.Struct, frozen=True):
+    """What a request asks for, without its conversation."""
+
+    body: dict[str, Any]
+    warnings: list[str]
+    violations: list[Violation]
+
+
+def build_options(
+    request: ChatRequest, model: str, profile: Profile, messages: list[Any], write: WriteTool
+) -> WrittenOptions:
+    """Return the options of a request, with the tools as `write` writes them. `messages` are those that are sent after
+    the beginning."""
+    return _BodyBuilder(request, model, profile, write).build_options(messages)
 
 
 class _BodyBuilder:
-    def __init__(self, request: ChatRequest, model: str, profile: Profile) -> None:
+    def __init__(self, request: ChatRequest, model: str, profile: Profile, write: WriteTool) -> None:
         self._request = request
+        self._write = write
         self._model = model
         self._profile = profile
         self._params = request.params
@@ -63,10 +80,22 @@ class _BodyBuilder:
         self._warnings += written.warnings
         before = self._request.before
         beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
-        self._messages = written.messages
-        self._body = {"model": self._model, "messages": beginning + self._messages}
+        self._body = {"model": self._model, "messages": beginning + written.messages}
         if written.system is not None:
             self._body["system"] = written.system
+        self._add_options(written.messages)
+        if self._violations:
+            raise InvalidInput(self._violations)
+        self._limit_marks()
+        first = {name: self._body[name] for name in _ORDER if name in self._body}
+        return first | self._body, self._warnings
+
+    def build_options(self, messages: list[Any]) -> WrittenOptions:
+        self._add_options(messages)
+        return WrittenOptions(self._body, self._warnings, self._violations)
+
+    def _add_options(self, messages: list[Any]) -> None:
+        self._messages = messages
         self._add_tools()
         self._add_thinking()
         self._add_sampling()
@@ -74,11 +103,6 @@ class _BodyBuilder:
         self._body["stream"] = should_stream(self._request, self._profile)
         self._warn_of_other_options()
         self._add_extra_body()
-        if self._violations:
-            raise InvalidInput(self._violations)
-        self._limit_marks()
-        first = {name: self._body[name] for name in _ORDER if name in self._body}
-        return first | self._body, self._warnings
 
     def _warn_unsent(self, name: str, why: str = _NO_PARAMETER) -> None:
         self._warnings.append(f"{self._paths.param(name)} was not sent: {why}")
@@ -103,7 +127,7 @@ class _BodyBuilder:
             return
         # Marks may be removed again: `_limit_marks`.
         known = None if any(tool.mark for tool in tools) else self._request.known
-        self._body["tools"] = write_tools(tools, _write_tool, known)
+        self._body["tools"] = write_tools(tools, self._write, known)
         written = self._write_choice(name, choice)
         parallel_name, parallel = self._first_given("parallel_function_calls", "parallel_tool_calls")
         if parallel is False and self._profile.parallel_tool_calls:
@@ -131,7 +155,7 @@ class _BodyBuilder:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
             return None
         if named is not None:
-            self._body["tools"] = [_write_tool(tool) for tool in self._request.tools if tool.name == named]
+            self._body["tools"] = [self._write(tool) for tool in self._request.tools if tool.name == named]
         return {"type": "any"}
 
     # Thinking, and what it excludes.
@@ -151,6 +175,14 @@ class _BodyBuilder:
             self._body["chat_template_kwargs"] = thinking.variables
         if thinking.effort is not None:
             self._body["output_config"] = {"effort": thinking.effort}
+        if thinking.thinks and self._profile.formats_while_thinking == "thinking_off" and self._wants_json():
+            self._body["thinking"] = {"type": "disabled"}
+            why = "this model's server does not enforce it while the model thinks"
+            self._warnings.append(f"thinking was switched off for {self._paths.param('response_format')}: {why}")
+
+    def _wants_json(self) -> bool:
+        given = self._params.get("response_format")
+        return isinstance(given, dict) and given.get("type") == "json_schema"
 
     def _find_conflict(self, thinking: Thinking) -> str | None:
         """Return why the server would refuse thinking in this request; None if it would not."""
@@ -164,16 +196,20 @@ class _BodyBuilder:
     def _lacks_thought(self) -> bool:
         """Whether the conversation ends with results of calls whose turn does not begin with reasoning."""
         messages = self._messages
-        if len(messages) < 2 or messages[-1]["role"] != "user" or isinstance(messages[-1]["content"], str):
+        if len(messages) < 2 or messages[-1]["role"] != "user" or _find_first_type(messages[-1]) != "tool_result":
             return False
-        if messages[-1]["content"][0]["type"] != "tool_result":
-            return False
-        turn = messages[-2]["content"]
-        return isinstance(turn, str) or turn[0]["type"] not in ("thinking", "redacted_thinking")
+        return _find_first_type(messages[-2]) not in ("thinking", "redacted_thinking")
 
     def _find_max_tokens(self) -> int | None:
         """Return the caller's limit of output tokens, no larger than the model takes; None if there is none."""
         most, largest = find_max_tokens({}, self._params), self._profile.max_output_tokens
+        smallest = self._profile.min_output_tokens
+        if most is not None and smallest is not None and most < smallest:
+            name = self._first_given("max_tokens", "max_completion_tokens")[0]
+            text = f"{self._paths.param(name)} was raised from {most} to {smallest}, the least that this server takes"
+            if text not in self._warnings:
+                self._warnings.append(text)
+            return smallest
         if most is not None and largest is not None and most > largest:
             name = self._first_given("max_tokens", "max_completion_tokens")[0]
             text = (
@@ -199,17 +235,19 @@ class _BodyBuilder:
                 text = f"was lowered from {temperature:g} to {most:g}, the maximum of this model's server"
                 self._warnings.append(f"{self._paths.param('temperature')} {text}")
                 temperature = int(most) if most == int(most) else most
-            self._body["temperature"] = temperature
+            self._body[self._profile.renamed.get("temperature", "temperature")] = temperature
         for name in ("top_p", "top_k"):
             value = self._params.get(name)
             if value is None:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
+            elif name == "top_p" and temperature is not None and self._profile.sampling_excludes_top_p:
+                self._warn_unsent(name, "the model's server takes none beside a temperature")
             elif name == "top_k" and thinks:
                 self._warn_unsent(name, "the model thinks, and its server then takes none")
             else:
-                self._body[name] = value
+                self._body[self._profile.renamed.get(name, name)] = value
         self._add_stop_words()
 
     def _add_stop_words(self) -> None:
@@ -271,14 +309,21 @@ class _BodyBuilder:
                 holders += inner if block["type"] == "tool_result" and isinstance(inner, list) else []
                 holders.append(block)
         marked = [holder for holder in holders if "cache_control" in holder]
-        for holder in marked[:-MAX_MARKS]:
+        most = MAX_MARKS - (self._body.get("cache_control") is not None)  # at the top it marks the last block
+        for holder in marked[:-most]:
             del holder["cache_control"]
-        if len(marked) > MAX_MARKS:
-            text = f"cache_control was sent with the last {MAX_MARKS} of {len(marked)} places: the server takes no more"
+        if len(marked) > most:
+            text = f"cache_control was sent with the last {most} of {len(marked)} places: the server takes no more"
             self._warnings.append(text)
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def _find_first_type(message: Mapping[str, Any]) -> Any:
+    """Return the type of the first block of a message; None if it has no blocks."""
+    content = message["content"]
+    return content[0].get("type") if isinstance(content, list) and content else None
+
+
+def write_tool(tool: Tool) -> dict[str, Any]:
     function = complete_function(tool.schema)
     given = tool.schema.get("parameters")
     schema = function["parameters"]

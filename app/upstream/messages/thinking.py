@@ -49,7 +49,11 @@ def choose_thinking(
     if enabled is False or (own == "none" and enabled is None):
         return Thinking({"type": "disabled"}, None, most)
     if budget and budget > 0:
-        return _limit_budget(max(budget, MIN_BUDGET), max_tokens, profile, paths.param("thinking_budget"))
+        path, largest = paths.param("thinking_budget"), profile.max_thinking_budget
+        if largest is None or budget <= largest:
+            return _limit_budget(max(budget, MIN_BUDGET), max_tokens, profile, path)
+        limited = _limit_budget(max(largest, MIN_BUDGET), max_tokens, profile, path)
+        return limited._replace(warnings=(f"{path} was lowered to {largest}, this server's maximum", *limited.warnings))
     if profile.thinking_switch == "adaptive":
         return _adapt(own, preferred, profile, most, paths, wants=wants)
     if not wants:

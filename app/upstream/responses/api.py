@@ -6,6 +6,7 @@ from app.upstream.reply.sse import EventReader
 from app.upstream.responses.assembler import PassingAssembler, ResponsesAssembler
 from app.upstream.responses.conversation import write_beginning
 from app.upstream.responses.decoder import EventDecoder, decode, decode_kept
+from app.upstream.responses.own import build_own, write_own_beginning
 from app.upstream.responses.passed_body import build_passed
 from app.upstream.responses.repair import strip_reasoning
 from app.upstream.responses.request import build
@@ -37,6 +38,8 @@ API = Api(
     ),
     conversation="input",
     system="instructions",
+    build_own=build_own,
+    write_own_beginning=write_own_beginning,
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
     count_path="/responses/input_tokens",

@@ -14,7 +14,18 @@ from typing import Any
 from msgspec import Struct
 
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import ChatRequest, Media, Message, Part, Reasoning, Text, ToolCall, ToolResult, WrittenMessages
+from app.chat.messages import (
+    UNREAD,
+    ChatRequest,
+    Media,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    WrittenMessages,
+)
 from app.errors import Violation
 from app.openai_messages import content_parts
 from app.openai_messages.custom_tools import unwrap_input
@@ -22,6 +33,7 @@ from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import shorten_call_id, split_results, write_arguments
 from app.profiles import Profile
+from app.upstream.responses.items import VENDOR_ITEMS
 
 FORMATS = frozenset(("openai-responses-v1", "xai-responses-v1", "azure-openai-responses-v1"))
 """The formats of opaque reasoning that belong to this API, as OpenRouter names them."""
@@ -44,6 +56,10 @@ class Written(Struct, frozen=True):
     instructions: str | None
     count: int
     """How many items it has."""
+    is_own: bool = False
+    """The instructions are those of the client's own body."""
+    loses_thoughts: bool = False
+    """Reasoning was left out that the server would not find."""
 
 
 NOTHING_WRITTEN = Written(None, 0)
@@ -91,6 +107,22 @@ def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages |
     return WrittenMessages(written.items, grouped[1], state)
 
 
+class WrittenGroups(Struct, frozen=True):
+    """What `write_groups` returns."""
+
+    items: list[Json]
+    warnings: list[str]
+
+
+def write_groups(groups: Sequence[MessageGroup], joiner: str, profile: Profile, count: int) -> WrittenGroups:
+    """Write groups of messages as items that follow `count` others."""
+    written = WrittenConversation(Written(None, count))
+    writer = _Writer(profile, joiner, written)
+    for group in groups:
+        writer.add(group)
+    return WrittenGroups(written.items, written.warnings)
+
+
 def _find_written(request: ChatRequest) -> Written:
     return NOTHING_WRITTEN if request.before is None else request.before.state
 
@@ -104,7 +136,7 @@ def _write_groups(
         # System messages alone are items: OpenAI demands an `input` (BerriAI/litellm pull request 29817).
         leading = next((place for place, group in enumerate(groups) if group.role != "system"), 0)
     if leading:
-        written.instructions = joiner.join(_join_texts(group.texts, joiner) for group in groups[:leading])
+        written.instructions = joiner.join(join_texts(group.texts, joiner) for group in groups[:leading])
     writer = _Writer(profile, joiner, written)
     for group in groups[leading:]:
         writer.add(group)
@@ -172,7 +204,7 @@ class _Writer:
             for part in parts
             if isinstance(part, Media)
         )
-        return _join_texts([tuple(part for part in parts if isinstance(part, Text))], self._joiner)
+        return join_texts([tuple(part for part in parts if isinstance(part, Text))], self._joiner)
 
     def _take_thoughts(self) -> list[Json]:
         thoughts, self._thoughts = self._thoughts, []
@@ -187,6 +219,10 @@ class _Writer:
         for detail in own:
             item = self._read_detail(detail)
             if item is None:
+                continue
+            if self._profile.takes != "all" and item["type"] in VENDOR_ITEMS and message.extra.get(UNREAD):
+                text = f"an item of type {item['type']} was not sent: only the vendor of its API knows it"
+                self._warnings.append(f"{message.path}: {text}")
                 continue
             if item["type"] == "reasoning":
                 self._thoughts.append(item)
@@ -240,7 +276,7 @@ class _Writer:
         """Write a string, or parts if there are media."""
         parts = [part for run in runs for part in run]
         if not any(isinstance(part, Media) for part in parts):
-            return _join_texts(runs, self._joiner)
+            return join_texts(runs, self._joiner)
         return [self._write_part(part) for part in parts if isinstance(part, Media) or part.text]
 
     def _write_part(self, part: Text | Media) -> Json:
@@ -291,5 +327,5 @@ def _make_id(place: int, text: str) -> str:
     return "rs_" + hashlib.sha256(f"{place}:{text}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
+def join_texts(runs: Sequence[tuple[Text | Media, ...]], joiner: str) -> str:
     return "\n".join(joiner.join(part.text for part in run if isinstance(part, Text)) for run in runs)

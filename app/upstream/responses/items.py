@@ -11,6 +11,14 @@ FORMAT = "openai-responses-v1"
 """The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
 ENCRYPTED = "reasoning.encrypted_content"
 """What `include` asks for, so that reasoning can come back to a server that stores nothing."""
+VENDOR_ITEMS = frozenset(
+    ("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call")
+    + ("computer_call_output", "program", "program_output", "compaction", "compaction_summary", "context_compaction")
+    + ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "agent_message", "shell_call")
+    + ("shell_call_output", "local_shell_call", "local_shell_call_output", "apply_patch_call", "item_reference")
+    + ("apply_patch_call_output", "configuration_update", "compaction_trigger")
+)
+"""Items that only OpenAI's servers know, or that its clients run."""
 CALLS = frozenset(("function_call", "custom_tool_call"))
 
 PartKey: TypeAlias = tuple[str, int]

@@ -15,7 +15,8 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import should_stream, write_tools
+from app.profiles.thinking import is_thinking
+from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
 from app.upstream.responses.items import ENCRYPTED
@@ -57,7 +58,7 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     that this server cannot be sent.
     """
     conversation = write_conversation(request, profile)
-    options = _Options(request, profile)
+    options = RequestOptions(request, profile, write_tool)
     options.write()
     if violations := conversation.violations + options.violations:
         raise InvalidInput(violations)
@@ -84,10 +85,11 @@ def _sort(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: fields[name] for name in names if name in fields}
 
 
-class _Options:
+class RequestOptions:
     """Writes the options of one request, and collects warnings and violations."""
 
-    def __init__(self, request: ChatRequest, profile: Profile) -> None:
+    def __init__(self, request: ChatRequest, profile: Profile, write: WriteTool) -> None:
+        self._write = write
         self._tools = request.tools
         self._known = request.known
         self._params = request.params
@@ -114,6 +116,7 @@ class _Options:
         self._add_max_tokens()
         self._add_reasoning()
         self._add_text()
+        self._resolve_thinking()
 
     def _warn_unsent(self, name: str, why: str) -> None:
         self.warnings.append(f"{self._paths.param(name)} was not sent: {why}")
@@ -148,7 +151,7 @@ class _Options:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        self.fields["tools"] = write_tools(self._tools, _write_tool, self._known)
+        self.fields["tools"] = write_tools(self._tools, self._write, self._known)
         if choice is not None:
             self._add_choice(name, choice)
         name, parallel = self._find("parallel_function_calls", "parallel_tool_calls")
@@ -172,7 +175,7 @@ class _Options:
         else:
             # With `required` and no other function to choose, the server calls this one.
             if self._profile.tool_choice_required is not None:
-                self.fields["tools"] = [_write_tool(tool) for tool in self._tools if tool.name == named]
+                self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == named]
             self._set_choice(param, "required")
 
     def _set_choice(self, param: str, choice: str) -> None:
@@ -194,14 +197,57 @@ class _Options:
         if reasoning:
             self.fields["reasoning"] = reasoning
         budget = self._params.get("thinking_budget")
-        if not budget or self._params.get("enable_thinking") is False:
-            return
-        if self._profile.thinking_budget == "thinking_budget":
-            self.fields["thinking_budget"] = budget
-        elif self._profile.thinking_budget == "thinking_budget_tokens":
-            self.fields |= {"thinking_budget_tokens": budget, "reasoning_budget_tokens": budget}
-        else:
+        if budget and self._params.get("enable_thinking") is not False:
+            self._add_budget(budget)
+
+    def _add_budget(self, budget: int) -> None:
+        kind, most = self._profile.thinking_budget, self._profile.max_thinking_budget
+        if kind not in ("thinking_budget", "thinking_budget_tokens"):
             self._warn_unsent("thinking_budget", _NO_PARAMETER)
+            return
+        if "budget" in self._profile.effort_excludes and self._params.get("reasoning_effort") is not None:
+            self._warn_unsent("thinking_budget", "this model's server takes either a budget or an effort")
+            return
+        if "budget" in self._profile.effort_excludes and isinstance(reasoning := self.fields.get("reasoning"), dict):
+            reasoning.pop("effort", None)
+        if most is not None and budget > most:
+            path = self._paths.param("thinking_budget")
+            self.warnings.append(f"{path} was lowered to {most}, this server's maximum")
+            budget = most
+        self.fields[kind] = budget
+        if kind == "thinking_budget_tokens":
+            self.fields["reasoning_budget_tokens"] = budget
+
+    def _resolve_thinking(self) -> None:
+        """Change what the server refuses beside thinking, or does not enforce, or the thinking beside it."""
+        if not is_thinking({**self._params, **self.fields}, self._profile):
+            return
+        choice, rule = self.fields.get("tool_choice"), self._profile.forced_choice_while_thinking
+        if rule != "send" and choice not in (None, "auto", "none"):
+            name = self._find("function_choice", "tool_choice")[0]
+            why = "this model's server cannot be forced to call a function while the model thinks"
+            if rule != "thinking_off" or not self._switch_thinking_off(name, why):
+                self._leave_choice(name, choice, why)
+        if self._profile.formats_while_thinking == "thinking_off" and "format" in self.fields.get("text", {}):
+            self._switch_thinking_off("response_format", "the server does not enforce it while the model thinks")
+
+    def _leave_choice(self, name: str, choice: Any, why: str) -> None:
+        del self.fields["tool_choice"]
+        if isinstance(choice, dict):
+            self.fields["tools"] = [self._write(tool) for tool in self._tools if tool.name == choice["name"]]
+        self._warn_unsent(name, why)
+
+    def _switch_thinking_off(self, name: str, why: str) -> bool:
+        """Switch thinking off for a parameter; return whether the model has an effort for that."""
+        efforts = self._profile.efforts
+        word = "none" if efforts is None else choose_effort("none", efforts)
+        if word is None:
+            return False
+        self.fields["reasoning"] = {"effort": word}
+        for field in ("thinking_budget", "thinking_budget_tokens", "reasoning_budget_tokens"):
+            self.fields.pop(field, None)
+        self.warnings.append(f"thinking was switched off for {self._paths.param(name)}: {why}")
+        return True
 
     def _choose_effort(self) -> str | None:
         """Return the effort to send: the caller's, or the one that switches thinking off."""
@@ -265,7 +311,7 @@ def _merge(ours: Any, given: Any, *, appended: bool) -> Any:
     return {**ours, **given} if isinstance(ours, dict) and isinstance(given, dict) else given
 
 
-def _write_tool(tool: Tool) -> dict[str, Any]:
+def write_tool(tool: Tool) -> dict[str, Any]:
     """Write a function. A schema that says something else than that there is an object goes as it is. `strict` is
     always sent: a missing one means true to OpenAI."""
     given = tool.schema.get("parameters")

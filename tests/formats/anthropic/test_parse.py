@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.chat.messages import UNREAD, Media, Message, Reasoning, Text, ToolCall, ToolResult
 from app.formats.anthropic import ANTHROPIC
-from app.formats.anthropic.parse import parse_system
+from app.formats.anthropic.parse import FORMAT, parse_system
 from app.formats.base import Options, ParsedMessages
 from app.formats.seal import Seal, write_seal
 
@@ -101,10 +101,28 @@ def test_a_history_is_written_with_its_seals_and_read_again() -> None:
         assert (again.parts, again.extra) == (parts, extra)
 
 
-def test_encrypted_reasoning_of_another_provider_is_left_out_with_a_warning() -> None:
+def test_what_a_server_has_signed_is_kept_for_servers_of_its_api_with_a_warning_for_others() -> None:
     parsed = parse(user(text("Hi")), assistant({"type": "redacted_thinking", "data": "EmwK"}, text("So")))
-    assert parsed.messages[1].parts == (Text("So"),)
+    message = parsed.messages[1]
+    assert message.parts == (Text("So"),) and not parsed.warnings
+    assert message.extra["reasoning_details"] == [{"type": "reasoning.encrypted", "data": "EmwK", "format": FORMAT}]
+    assert [warning.partition(":")[0] for warning in message.extra[UNREAD]] == ["messages[1].content[0]"]
+
+
+def test_a_damaged_seal_is_left_out_with_a_warning() -> None:
+    parsed = parse(user(text("Hi")), assistant({"type": "redacted_thinking", "data": "parley1.?"}, text("So")))
+    assert parsed.messages[1] == Message("assistant", (Text("So"),), path="messages[1]")
     assert [warning.partition(":")[0] for warning in parsed.warnings] == ["messages[1].content[0]"]
+    damaged = {"type": "thinking", "thinking": "a", "signature": "parley1.?"}
+    assert not parse(user(text("Hi")), assistant(damaged)).messages[1].extra
+
+
+def test_a_signed_thought_is_not_joined_with_one_that_is_not() -> None:
+    signed = {"type": "thinking", "thinking": "a", "signature": "EmwK"}
+    unsigned = {"type": "thinking", "thinking": "b", "signature": ""}
+    for blocks, counts in (((signed, unsigned), [1, 0]), ((unsigned, signed), [0, 1]), ((signed, signed), [2])):
+        parsed = parse(user(text("Hi")), assistant(*blocks, text("So")))
+        assert [len(one.extra.get("reasoning_details", ())) for one in parsed.messages[1:]] == counts
 
 
 def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:

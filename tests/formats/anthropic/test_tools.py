@@ -68,7 +68,6 @@ TOOL: Json = {"name": "f", "input_schema": SCHEMA}
         ("f", "", "must be an object with a name and an input_schema"),
         ({"functionDeclarations": []}, "", "has the form of Gemini's API"),
         ({**TOOL, "type": 1}, ".type", "must be a string"),
-        ({"type": "web_search_20250305", "name": "w"}, ".type", "web_search_20250305 is run by Anthropic's servers"),
         ({"type": "bash_20250124", "name": "bash"}, ".type", "bash_20250124 has a schema that only Anthropic's models"),
         ({"type": "function"}, "", "has no name, or not where OpenAI's tools have it"),
         ({"type": "function", "input_schema": SCHEMA}, ".name", "is required"),

@@ -233,21 +233,19 @@ def test_the_last_format_of_text_counts_and_a_schema_is_passed_on() -> None:
 
 
 @each_case(
-    ("id_", "passes"),
+    ("id_", "is_own"),
     [
-        ("mcpl_c08a1ab582443de35010a0b077793962_0", False),
-        ("mcpl_682d4379df088191886b70f4ec39f90403937d5f622d7a90", True),
-        (None, True),
+        ("mcpl_c08a1ab582443de35010a0b077793962_0", True),
+        ("mcpl_682d4379df088191886b70f4ec39f90403937d5f622d7a90", False),
+        (None, False),
     ],
 )
-def test_calls_that_the_gateway_ran_are_translated_for_servers_which_do_not_know_them(
-    id_: str | None, passes: bool
-) -> None:
+def test_calls_that_the_gateway_ran_are_known_by_the_list_of_their_tools(id_: str | None, is_own: bool) -> None:
     listed: Json = {"type": "mcp_list_tools", "id": id_, "server_label": "wx", "tools": []}
     called = {"type": "mcp_call", "id": "mcp_1", "server_label": "wx", "name": "get", "output": "rain"}
     stored = StoredItems({"resp_1": [QUESTION, listed, called]})
     request = accept({"previous_response_id": "resp_1", "input": "And now?"}, stored).request
-    assert (request.passed is not None) is passes
+    assert request.source is not None and request.source.has_own_calls is is_own
 
 
 def test_what_the_client_calls_itself_and_the_conversation_is_kept_for_the_server() -> None:

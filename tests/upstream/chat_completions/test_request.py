@@ -423,3 +423,17 @@ def test_tools_are_written_once_for_a_conversation() -> None:
         plain, remembered = (build(one, "m", Profile())[0] for one in (request, replace(request, known=known)))
         assert msgspec.json.encode(remembered) == msgspec.json.encode(plain)
     assert isinstance(known.find_whole(_write_tool, first), msgspec.Raw)
+
+
+def test_system_messages_alone_end_with_a_question_where_the_server_demands_one() -> None:
+    system = Message("system", (Text("Say hello."),))
+    for kind, roles in (("vllm", ["system", "user"]), ("openai", ["system", "system"])):
+        sent, _ = build(ChatRequest("m", (system, system)), "up", find_profile(kind, ""))
+        assert [message["role"] for message in sent["messages"]] == roles
+
+
+def test_a_small_limit_is_raised_and_a_switch_that_the_server_lacks_is_left_out() -> None:
+    profile = Profile(min_output_tokens=16, lacks=("enable_thinking",))
+    asked = ChatRequest("m", (Message("user", (Text("x"),)),), params={"max_tokens": 5, "enable_thinking": False})
+    sent, told = build(asked, "up", profile)
+    assert sent["max_tokens"] == 16 and "enable_thinking" not in sent and len(told) == 2

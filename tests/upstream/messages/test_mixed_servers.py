@@ -48,7 +48,6 @@ def test_a_server_of_another_api_takes_over(path: str, failing: str, other: str)
     assert status == 200 and f"from {other}" in body, body
     assert asked == [f"{failing}.test", f"{other}.test"]
     assert body.count("message_start") == (2 if path == "/v1/messages" else 0)  # its name and its type
-    assert "translated" in body or path != "/v1/messages"
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -79,10 +78,8 @@ def test_the_quicker_of_two_apis_wins(path: str) -> None:
 READS_A_PART = {**UPSTREAMS, "messages": {**UPSTREAMS["messages"], "kind": "llamacpp"}}
 
 
-@pytest.mark.parametrize(
-    ("servers", "warned"), [(["messages"], ""), (["messages", "other"], "the server reads only a part of its API")]
-)
-def test_a_body_is_translated_for_a_server_that_reads_only_a_part_of_its_api(servers: list[str], warned: str) -> None:
+@pytest.mark.parametrize("servers", [["messages"], ["messages", "other"]])
+def test_a_body_is_translated_for_a_server_that_reads_only_a_part_of_its_api(servers: list[str]) -> None:
     server = ModelServer(lambda _: streamed(EVENTS))
     upstreams = {**READS_A_PART, "other": {**UPSTREAMS["messages"], "base_url": "http://other.test/v1"}}
     rows = [{"name": name, "priority": place} for place, name in enumerate(servers, 1)]
@@ -93,4 +90,4 @@ def test_a_body_is_translated_for_a_server_that_reads_only_a_part_of_its_api(ser
     sent = json.loads(server.requests[0].content)
     assert answered.status == 200 and "thinking" not in sent and "unknown_field" not in sent
     assert sent["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False}
-    assert warned in answered.body.decode() and ("translated" in answered.body.decode()) is bool(warned)
+    assert "unknown_field is not known here" in answered.body.decode()

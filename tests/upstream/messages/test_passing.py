@@ -114,12 +114,19 @@ def test_what_the_gateway_cannot_read_is_refused_for_a_server_of_another_api() -
     assert len(server.requests) == 1
 
 
-def test_a_request_that_needs_a_step_is_translated_with_a_warning() -> None:
+def test_a_step_changes_only_what_it_is_about() -> None:
     models = {"m": {"upstreams": ["anthropic"], "profile": {"max_input_tokens": 1000}}}
     server = ModelServer(lambda _: httpx.Response(200, json=REPLY))
-    answer = post(server, {**ASK, "model": "m", "metadata": {"user_id": "u"}}, models=models)
-    assert "metadata" not in json.loads(server.requests[-1].content)
-    assert "max_input_tokens" in json.dumps(answer.json["parley"]["warnings"])
+    last = {"role": "user", "content": [{"type": "text", "text": "Hi", "future": 1}], "mood": 2}
+    turns = [
+        {"role": "user", "content": "word " * 900},
+        {"role": "assistant", "content": "b " * 400},
+        last,
+    ]
+    answer = post(server, {**ASK, "model": "m", "messages": turns, "metadata": {"user_id": "u"}}, models=models)
+    sent = json.loads(server.requests[-1].content)
+    assert sent["metadata"] == {"user_id": "u"} and sent["messages"][-1] == last
+    assert sent["messages"] != turns and answer.json["parley"]["warnings"]
 
 
 @needs_recordings

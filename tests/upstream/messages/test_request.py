@@ -298,3 +298,40 @@ def test_beside_thinking_llamacpp_takes_every_option_and_variables_of_the_templa
 
 def test_the_choice_none_leaves_out_the_functions_for_llamacpp() -> None:
     assert "tools" not in write(USER, kind="llamacpp", tools=(FUNCTION,), tool_choice="none")[0]
+
+
+def write_for(fields: Json, *messages: Message, tools: tuple[Tool, ...] = (), **params: Any) -> Any:
+    """Return the body and the warnings for a server whose profile has these fields."""
+    profile = find_profile("anthropic_compatible", "messages").model_copy(update=fields)
+    return build(ChatRequest("m", messages or (USER,), tools, params), "up", profile)
+
+
+def test_a_mark_of_the_whole_body_counts_as_one_of_four() -> None:
+    marked = [Text(str(number), CacheMark({"type": "ephemeral"}, "p")) for number in range(4)]
+    extra = {"cache_control": {"type": "ephemeral"}}
+    body, warnings = write_for({}, Message("user", tuple(marked)), extra_body=extra)
+    assert str(body).count("cache_control") == 4 and "last 3 of 4 places" in warnings[0]
+
+
+def test_top_p_is_left_out_beside_a_temperature_where_the_server_takes_one() -> None:
+    body, warnings = write_for({"sampling_excludes_top_p": True}, temperature=0.5, top_p=0.9)
+    assert "top_p" not in body and body["temperature"] == 0.5 and len(warnings) == 1
+    assert write_for({"sampling_excludes_top_p": True}, top_p=0.9)[0]["top_p"] == 0.9
+
+
+def test_limits_and_names_of_the_profile_hold() -> None:
+    raised, [warning] = write_for({"min_output_tokens": 16}, max_tokens=5, thinking_budget=2000)[0], [""]
+    assert raised["max_tokens"] == 16 and warning == ""
+    lowered, warnings = write_for({"max_thinking_budget": 2000}, max_tokens=9000, thinking_budget=8000)
+    assert lowered["thinking"]["budget_tokens"] == 2000 and "lowered to 2000" in warnings[0]
+    assert write_for({"max_thinking_budget": 9000}, max_tokens=9000, thinking_budget=2000)[1] == []
+    named, _ = write_for({"renamed": {"top_k": "k_best", "temperature": "heat"}}, top_k=7, temperature=1)
+    assert named["k_best"] == 7 and named["heat"] == 1 and "top_k" not in named
+
+
+def test_thinking_is_switched_off_for_a_format_that_is_not_enforced_beside_it() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    asked: Json = {"max_tokens": 9000, "enable_thinking": True, "response_format": schema}
+    body, warnings = write_for({"formats_while_thinking": "thinking_off"}, **asked)
+    assert body["thinking"] == {"type": "disabled"} and "switched off" in warnings[0]
+    assert write_for({}, **asked)[0]["thinking"]["type"] == "enabled"

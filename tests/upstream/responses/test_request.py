@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from app.chat.messages import ChatRequest, Message, Reasoning, Text, Tool
+from app.chat.messages import UNREAD, ChatRequest, Message, Reasoning, Text, Tool
 from app.errors import InvalidInput
 from app.profiles import Profile, find_profile
 from app.upstream.responses.request import build
@@ -201,3 +201,57 @@ def test_a_conversation_without_content_is_refused() -> None:
 def test_nothing_is_stored_whatever_a_client_of_chat_completions_says(store: Any, warned: int) -> None:
     body, warnings = build_body({"extra_body": {"store": store}})
     assert body["store"] is False and len(warnings) == warned
+
+
+def build_with(fields: dict[str, Any], tools: tuple[Tool, ...] = (), **params: Any) -> Any:
+    return build_body(params, OTHER.model_copy(update=fields), tools=tools)
+
+
+def test_a_budget_has_a_maximum_and_excludes_an_effort() -> None:
+    body, warnings = build_with({"max_thinking_budget": 2000}, thinking_budget=8000)
+    assert body["thinking_budget"] == 2000 and "lowered" in warnings[0]
+    both = {"effort_excludes": ("budget",)}
+    body, warnings = build_with(both, thinking_budget=8000, reasoning_effort="high")
+    assert body["reasoning"] == {"effort": "high"} and "thinking_budget" not in body and len(warnings) == 1
+    body, _ = build_with(both, thinking_budget=8000, preferred_effort="high")
+    assert body["thinking_budget"] == 8000 and "effort" not in body.get("reasoning", {})
+
+
+FUNCTIONS = (Tool("f", {"name": "f"}), Tool("g", {"name": "g"}))
+
+
+@each_case(
+    ("fields", "choice", "sent", "tools", "effort"),
+    [
+        ({"forced_choice_while_thinking": "auto"}, "required", None, 2, "high"),
+        ({"forced_choice_while_thinking": "auto"}, "f", None, 1, "high"),
+        ({"forced_choice_while_thinking": "auto"}, "auto", "auto", 2, "high"),
+        ({"forced_choice_while_thinking": "thinking_off"}, "required", "required", 2, "none"),
+        ({"forced_choice_while_thinking": "thinking_off", "efforts": ("low", "high")}, "required", None, 2, "high"),
+        ({}, "required", "required", 2, "high"),
+    ],
+)
+def test_a_demanded_call_and_thinking_exclude_each_other_where_the_server_says_so(
+    fields: dict[str, Any], choice: str, sent: Any, tools: int, effort: str
+) -> None:
+    body, warnings = build_with(fields, FUNCTIONS, function_choice=choice, reasoning_effort="high")
+    assert body.get("tool_choice") == sent and len(body["tools"]) == tools and body["reasoning"]["effort"] == effort
+    assert bool(warnings) is (bool(fields) and choice != "auto")
+
+
+def test_thinking_is_switched_off_for_a_format_that_is_not_enforced_beside_it() -> None:
+    schema = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    off = {"formats_while_thinking": "thinking_off", "thinking_budget": "thinking_budget"}
+    body, warnings = build_with(off, reasoning_effort="high", thinking_budget=5, response_format=schema)
+    assert body["reasoning"] == {"effort": "none"} and "thinking_budget" not in body and len(warnings) == 1
+
+
+def test_an_item_that_only_its_vendor_knows_is_not_sent_to_another_server() -> None:
+    item = {"type": "compaction", "encrypted_content": "c"}
+    extra = {"reasoning_details": [{"type": "provider.item", "item": item, "format": "openai-responses-v1"}]}
+    for known, sent in ((OTHER, 1), (OTHER.model_copy(update={"takes": "all"}), 2)):
+        told = Message("assistant", (), path="input[0]", extra={**extra, UNREAD: ["input[0]: left out"]})
+        body, warnings = build(ChatRequest("m", (told, USER)), "up", known)
+        assert len(body["input"]) == sent and len(warnings) == 2 - sent
+    own, _ = build(ChatRequest("m", (Message("assistant", (), extra=extra), USER)), "up", OTHER)
+    assert len(own["input"]) == 2

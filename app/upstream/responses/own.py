@@ -1,0 +1,383 @@
+"""The body for a Responses server from that of a client of the same API: `app.upstream.own_body`."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from operator import is_
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from app.chat.messages import ChatRequest, Media, Message, Source, WrittenMessages, is_sealed
+from app.errors import InvalidInput, Violation
+from app.openai_messages import content_parts
+from app.openai_messages.grouping import group_beginning, group_messages
+from app.openai_messages.groups import MessageGroup
+from app.openai_messages.messages import shorten_call_id
+from app.params import GenerateCfg
+from app.profiles import Profile
+from app.upstream.own_body import (
+    ORPHAN,
+    Block,
+    OwnTools,
+    add_orphans,
+    choose_written,
+    divide_into_blocks,
+    encode_own_tools,
+    find_units,
+    name_tool,
+    patch,
+    split_violations,
+    warn_of_unsent,
+    write_own_tools,
+)
+from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
+from app.upstream.responses.items import ENCRYPTED, VENDOR_ITEMS
+from app.upstream.responses.request import RequestOptions, write_tool
+
+Json = dict[str, Any]
+_encode = msgspec.json.Encoder().encode
+
+_NATIVE = ("temperature", "top_p", "tool_choice", "parallel_tool_calls", "max_output_tokens", "top_k", "min_p", "seed")
+EXTENSIONS = frozenset(GenerateCfg.model_fields).difference(_NATIVE) | {
+    *("cache", "previous_response_id", "background", "chat_template_kwargs")
+}
+"""Fields of a body that are the gateway's own: parameters that the API does not have, the use of the cache, and what
+names stored responses."""
+_VENDOR_FIELDS = frozenset(
+    ("client_metadata", "prompt_cache_options", "prompt_cache_retention", "context_management", "max_tool_calls")
+)
+"""Fields that only OpenAI's servers know."""
+_CLIENT_ITEMS = frozenset(
+    ("custom_tool_call", "custom_tool_call_output", "tool_search_call", "tool_search_output", "additional_tools")
+)
+_VENDOR_ITEM_FIELDS: Mapping[str, frozenset[str]] = {
+    "message": frozenset(("extra_content",)),
+    "function_call": frozenset(("caller",)),
+    "function_call_output": frozenset(("name", "namespace", "caller")),
+}
+_CLIENT_TOOLS = frozenset(("custom", "namespace", "tool_search"))
+_SERVER_ITEMS = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
+_PREFIXES: Mapping[str, tuple[str, ...]] = {
+    "message": ("msg_",),
+    "function_call": ("fc_",),
+    "function_call_output": ("fc_", "fco_"),
+    "custom_tool_call": ("ctc_",),
+    "custom_tool_call_output": ("ctc_", "ctco_"),
+}
+"""How the ids begin that servers of this API give ("Expected an ID that begins with 'msg'")."""
+_OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
+"""The id that the gateway gives an item `mcp_list_tools`."""
+_NOT_SENT = (
+    "reasoning of earlier turns was not sent, because the model server stores nothing and these items have no "
+    f"encrypted_content: set encrypted_reasoning in the model's profile, or send include: [{ENCRYPTED!r}]"
+)
+_BECOME_FUNCTIONS = "custom tools, namespaces and searches for tools become functions: the server knows only those"
+_NO_PARAMETER = "this model's server has no such parameter"
+
+
+def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json, list[str]]:
+    """Return the body, and a warning for each part that is not sent as given. `request.source` must be set.
+
+    Raises InvalidInput with every violation.
+    """
+    assert request.source is not None
+    source = request.source
+    conversation = _write_conversation(request, source, profile)
+    takes_all = profile.takes == "all"
+    lacking = [name for name in source.body if name in profile.lacks]
+    vendor = [] if takes_all else [name for name in source.body if name in _VENDOR_FIELDS]
+    left_out = {*EXTENSIONS, *lacking, *vendor}
+    own = {name: value for name, value in source.body.items() if name not in left_out}
+    if request.stream or "stream" in own:
+        own["stream"] = request.stream and profile.stream != "never"
+    as_read = replace(request, params=source.params, tools=source.tools)
+    base, now = _write_options(as_read, profile.neutral), _write_options(request, profile)
+    violations = split_violations(now.violations, base.violations, takes_all=takes_all)
+    if violations:
+        raise InvalidInput(violations)
+    tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.fields, now.fields)
+    body = patch(own, base.fields, now.fields) | {"model": model, "store": False}
+    if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
+        body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
+    is_text = isinstance(source.body.get("input"), str) and not source.offset
+    if not is_text or conversation.items is not source.entries:
+        body["input"] = conversation.items
+    if request.before is not None:
+        body["input"] = [msgspec.Raw(request.before.written), *conversation.items]
+    if conversation.instructions is None:
+        body.pop("instructions", None)
+    else:
+        body["instructions"] = conversation.instructions
+    if tools:
+        body["tools"] = tools
+    else:
+        body.pop("tool_choice", None)
+    warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
+    warnings += [text for text in now.warnings if text not in base.warnings]
+    return body, [*conversation.warnings, *tool_warnings, *warnings]
+
+
+def _write_options(request: ChatRequest, profile: Profile) -> RequestOptions:
+    options = RequestOptions(request, profile, name_tool)
+    options.write()
+    options.add_extra_body()
+    return options
+
+
+def write_own_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write messages from the client's own items: `WriteBeginning`."""
+    assert request.source is not None
+    grouped = group_beginning(request.messages, request.calls_before)
+    if grouped is None or content_parts.find_violations(request.messages, profile):
+        return None
+    writer = _OwnWriter(request, request.source, profile)
+    writer.write(grouped[0])
+    if writer.warnings:
+        return None
+    state = Written(
+        None if writer.system_is_own else writer.instructions,
+        writer.count,
+        is_own=writer.system_is_own,
+        loses_thoughts=writer.loses_thoughts,
+    )
+    return WrittenMessages(writer.items, grouped[1], state)
+
+
+class _Conversation(NamedTuple):
+    instructions: Any
+    items: Sequence[Any]
+    warnings: list[str]
+
+
+def _write_conversation(request: ChatRequest, source: Source, profile: Profile) -> _Conversation:
+    """Return the instructions and the items after the beginning. Raises InvalidInput."""
+    groups, violations = group_messages(request.messages, request.calls_before)
+    violations += content_parts.find_violations(request.messages, profile)
+    if violations and profile.takes != "all":
+        raise InvalidInput(violations)
+    writer = _OwnWriter(request, source, profile, violations)
+    writer.write(add_orphans(source, groups, request.messages) if violations else groups)
+    is_same = len(writer.items) == len(source.entries) and all(map(is_, writer.items, source.entries))
+    warnings = [*writer.warnings, _NOT_SENT] if writer.loses_thoughts else writer.warnings
+    return _Conversation(writer.instructions, source.entries if is_same else writer.items, warnings)
+
+
+class _OwnWriter:
+    """Writes a conversation from the client's own items, as far as nothing changed them."""
+
+    def __init__(
+        self, request: ChatRequest, source: Source, profile: Profile, violations: Sequence[Violation] = ()
+    ) -> None:
+        """`violations` are those of entries that can only be sent as they came: their own server says what is wrong."""
+        self._violations = violations
+        self._request = request
+        self._source = source
+        self._profile = profile
+        self._before: Written = NOTHING_WRITTEN if request.before is None else request.before.state
+        self.items: list[Any] = []
+        self.instructions: Any = self._before.instructions
+        self.system_is_own = self._before.is_own
+        self.loses_thoughts = self._before.loses_thoughts
+        self.warnings: list[str] = []
+
+    @property
+    def count(self) -> int:
+        """How many items there are, with those of the beginning."""
+        return self._before.count + len(self.items)
+
+    def write(self, groups: Sequence[MessageGroup]) -> None:
+        system = self._write_instructions(groups) if self._request.before is None else []
+        if self._request.before is not None and self.system_is_own:
+            self.instructions = self._source.body.get("instructions")
+        for block in divide_into_blocks(self._source, groups):
+            if not system or not any(group is one for group in block.groups for one in system):
+                self._add_block(block)
+
+    def _write_instructions(self, groups: Sequence[MessageGroup]) -> list[MessageGroup]:
+        """Write the instructions; return the groups that are part of them."""
+        count = next((place for place, group in enumerate(groups) if not self._is_system(group)), len(groups))
+        present = [message for group in groups[:count] for message in group.sources]
+        read = [message for message in self._source.messages if self._is_field(message)]
+        self.system_is_own = len(present) == len(read) and all(map(is_, present, read))
+        joiner = self._request.text_joiner
+        written = joiner.join(join_texts(group.texts, joiner) for group in groups[:count]) if count else None
+        self.instructions = self._source.body.get("instructions") if self.system_is_own else written
+        return list(groups[:count])
+
+    def _is_system(self, group: MessageGroup) -> bool:
+        """Whether leading messages belong to the instructions: a server that knows no system messages in the
+        conversation has no other place for them."""
+        return group.role == "system" and (self._profile.system != "anywhere" or self._is_field(group.sources[0]))
+
+    def _is_field(self, message: Message) -> bool:
+        """Whether a message is from the instructions, or the gateway's own."""
+        return message.role == "system" and self._source.find_number(message.path) < 0
+
+    def _add_block(self, block: Block) -> None:
+        if any(group.role == ORPHAN for group in block.groups):
+            self._add_orphan(block)
+            return
+        if not block.is_kept:
+            self._add_now(block, block.groups)
+            return
+        unsent = self._source.unsent
+        takes = [
+            self._takes(entry) and number not in unsent
+            for number, entry in zip(block.numbers, block.entries, strict=True)
+        ]
+        if all(takes) and not any(map(self._is_concerned, block.groups)):
+            self._add_own(block.entries)
+            return
+        base = write_groups(block.groups, self._request.text_joiner, self._profile.neutral, self.count)
+        now = write_groups(block.groups, self._request.text_joiner, self._profile, self.count)
+        if all(takes) and _encode(base.items) == _encode(now.items):
+            self._add_own(block.entries)
+            return
+        merged = self._merge(block.entries, takes, base.items, now.items)
+        if merged is None:
+            self._add_now(block, block.groups)
+            return
+        self._warn_of_unsent(block.entries, takes)
+        self.warnings += now.warnings
+        self._add_own(merged)
+
+    def _add_orphan(self, block: Block) -> None:
+        unsent = self._source.unsent
+        if not block.is_kept or not all(map(self._takes, block.entries)) or not unsent.isdisjoint(block.numbers):
+            raise InvalidInput(self._violations)
+        self._add_own(block.entries)
+
+    def _add_own(self, items: Sequence[Any]) -> None:
+        self.items += map(_complete_item, items)
+
+    def _add_now(self, block: Block, groups: Sequence[MessageGroup]) -> None:
+        """Add what the block is now."""
+        now = write_groups(groups, self._request.text_joiner, self._profile, self.count)
+        self.warnings += now.warnings
+        self.warnings += self._source.list_losses(block.numbers)
+        self._warn_of_unsent(block.entries, [self._takes(entry) for entry in block.entries])
+        self._find_lost_thoughts(block.entries, now.items)
+        self.items += [item for item in now.items if self._takes(item)]
+
+    def _warn_of_unsent(self, entries: Sequence[Any], takes: Sequence[bool]) -> None:
+        kinds = {
+            str(entry.get("type"))
+            for entry, taken in zip(entries, takes, strict=True)
+            if not taken and entry.get("type") in _LEFT_OUT and not is_sealed(entry.get("encrypted_content"))
+        }
+        if self._profile.takes != "all":
+            self.warnings += warn_of_unsent(f"an item of type {kind}" for kind in sorted(kinds))
+
+    def _find_lost_thoughts(self, entries: Sequence[Any], now: Sequence[Any]) -> None:
+        """Notice reasoning with an id that the server would not find."""
+        given = [entry for entry in entries if isinstance(entry, dict) and entry.get("type") == "reasoning"]
+        sent = sum(item.get("type") == "reasoning" for item in now)
+        lost = any("id" in entry and not entry.get("encrypted_content") for entry in given)
+        self.loses_thoughts = self.loses_thoughts or (lost and sent < len(given))
+
+    def _is_concerned(self, group: MessageGroup) -> bool:
+        """Whether a rule of the profile is about something in these messages, so that both translations must be
+        compared."""
+        profile = self._profile
+        if not profile.tool_media and any(type(one) is Media for _, result in group.results for one in result.content):
+            return True
+        return any(shorten_call_id(call.id, profile) != call.id for call in group.calls)
+
+    def _takes(self, entry: Any) -> bool:
+        """Whether the server takes an item as it is."""
+        if not isinstance(entry, dict):
+            return True
+        kind = entry.get("type", "message")
+        if is_sealed(entry.get("encrypted_content")):
+            return False
+        if kind in _SERVER_ITEMS and self._source.has_own_calls:
+            return False
+        if kind == "reasoning" and not entry.get("encrypted_content") and self._profile.replay_reasoning != "item_text":
+            return False  # the server would look it up by its id, and nothing is stored there
+        if self._profile.takes == "all":
+            return True
+        if kind in _CLIENT_ITEMS or (kind == "function_call" and entry.get("namespace") is not None):
+            return self._profile.client_tools
+        fields = _VENDOR_ITEM_FIELDS.get(kind, ())
+        return kind not in VENDOR_ITEMS and not any(entry.get(name) is not None for name in fields)
+
+    def _merge(
+        self, entries: Sequence[Any], takes: Sequence[bool], base: Sequence[Any], now: Sequence[Any]
+    ) -> list[Any] | None:
+        """Return the client's own items with those replaced in which the translations differ, or which the server does
+        not take; None if it is not clear which item became which."""
+        if len(entries) != len(base) or not all(map(_is_written_as, entries, base)):
+            return None
+        stays = [taken and _has_fields(entry, item) for entry, item, taken in zip(entries, base, takes, strict=True)]
+        keys = [_encode(item) if taken else b"" for item, taken in zip(base, stays, strict=True)]
+        out: list[Any] = []
+        for kept, first, last, start, end in find_units(keys, [_encode(item) for item in now]):
+            if kept:
+                out += entries[first:last]
+                continue
+            self._find_lost_thoughts(entries[first:last], now[start:end])
+            out += [item for item in now[start:end] if self._takes(item)]
+        return out
+
+
+_LEFT_OUT = VENDOR_ITEMS.difference(
+    ("mcp_call", "shell_call", "shell_call_output", "local_shell_call", "local_shell_call_output", "agent_message")
+    + ("apply_patch_call", "apply_patch_call_output", "mcp_approval_request", "configuration_update")
+)
+"""The items of which no translation has anything."""
+
+
+def _is_written_as(entry: Any, item: Mapping[str, Any]) -> bool:
+    """Whether an item of a translation is what became of a client's item."""
+    kind, written = entry.get("type", "message"), item.get("type", "message")
+    return bool(kind == written and (kind != "message" or entry.get("role") in (item.get("role"), "developer")))
+
+
+def _has_fields(entry: Any, item: Mapping[str, Any]) -> bool:
+    """Whether a client's item has the opaque fields of its translation, which may be from a seal before it."""
+    return all(item.get(name) is None or entry.get(name) == item[name] for name in ("namespace", "caller"))
+
+
+def _complete_item(entry: Any) -> Any:
+    """Return an item without an id that no server of this API would have given: the id of another server says nothing
+    to this one. Reasoning needs an id."""
+    if not isinstance(entry, dict):
+        return entry
+    id_, kind = entry.get("id"), entry.get("type", "message")
+    if kind == "reasoning":
+        return entry if "id" in entry else {"id": _make_id(entry), **entry}
+    prefixes = _PREFIXES.get(kind)
+    if prefixes is None or not isinstance(id_, str) or id_.startswith(prefixes):
+        return entry
+    return {name: value for name, value in entry.items() if name != "id"}
+
+
+def _make_id(entry: Any) -> str:
+    return "rs_" + hashlib.sha256(_encode(entry)).hexdigest()[:32]
+
+
+def _write_tools(
+    given: Any, request: ChatRequest, source: Source, profile: Profile, base: Json, now: Json
+) -> tuple[Any, list[str]]:
+    """Return the tools that are sent, and a warning for each one that is left out. Takes those of the translations."""
+    as_read, written = base.pop("tools", None), now.pop("tools", None)
+    if not isinstance(given, list) or (written is None and as_read is not None):
+        return written, []
+
+    def takes(tool: Any) -> bool:
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        if kind == "function":
+            return "name" in tool  # other APIs have a function in an object
+        return profile.takes == "all" or (kind in _CLIENT_TOOLS and profile.client_tools)
+
+    tools = OwnTools(source.tool_names.get, takes, write_tool)
+    left_out = [tool for place, tool in enumerate(given) if place not in source.tool_names and not takes(tool)]
+    warnings = warn_of_unsent(f"the tool {tool.get('type')!r}" for tool in left_out if isinstance(tool, dict))
+    if source.has_client_tools and not profile.client_tools:
+        warnings.append(_BECOME_FUNCTIONS)
+    if not left_out and request.tools is source.tools and all(map(takes, given)):
+        return encode_own_tools(given, given, request.known), warnings
+    sent = write_own_tools(given, source.tools, choose_written(request.tools, written), tools)
+    return encode_own_tools(given, sent, request.known), warnings
