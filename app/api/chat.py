@@ -77,6 +77,7 @@ class RequestInProgress:
         "is_large",
         "lease",
         "live",
+        "named_model",
         "offered_writer",
         "receive",
         "record",
@@ -101,6 +102,9 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
+        self.named_model = ""
+        """The model that a reply names, if that is not the one which answers: the name that the client sent for a
+        virtual model."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
         team = self.caller.team
@@ -316,11 +320,27 @@ class ChatEndpoint(Generic[Parsed]):
             route = find_route(gateway, model, request.caller)
             record.record_model(model, route.model)
             parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
+            if route.rules is not None:
+                route = await self._choose_route(request, parsed, model, route)
             if limiter is not None:
                 await self._reserve(limiter, request, parsed, route)
             return self._answer(self, request, parsed, route)
         except ParleyError as error:
             return RejectedRequest(error, parsed.reply_format.error)
+
+    async def _choose_route(
+        self, request: RequestInProgress, parsed: Parsed, model: str, route: ModelRoute
+    ) -> ModelRoute:
+        """Return the route of the model that answers for a virtual one. Raises ParleyError."""
+        from app.api.route_choice import choose_route, make_route_header  # few gateways have virtual models
+
+        context, gateway, scope = self._context, request.live.gateway, request.scope
+        chosen = await choose_route(context, gateway, scope, parsed, route, endpoint=self._name, large=request.is_large)
+        request.named_model = model
+        request.record.record_model(model, chosen.route.model)
+        request.record.record_route(chosen.label)
+        scope["state"]["response_headers"].append(make_route_header(chosen.label))
+        return chosen.route
 
     async def _resolve(
         self, request: RequestInProgress, unresolved: UnresolvedRequest[Parsed]
@@ -375,7 +395,7 @@ class ChatEndpoint(Generic[Parsed]):
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,
-            (settings.model if self._keeps_alias else None) or route.model,
+            request.named_model or (settings.model if self._keeps_alias else None) or route.model,
             int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=settings.completed_bodies,
