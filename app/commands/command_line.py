@@ -41,6 +41,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_configure(commands.add_parser("configure", help="set a coding agent up for the gateway, for good"))
     _add_models(commands.add_parser("models", help="list the models of a running gateway, and what each can do"))
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
+    _add_route(commands.add_parser("route", help="say which model a request for a virtual model would get"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
@@ -154,6 +155,28 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", dest="target", required=True, choices=get_args(FormatName), help="the format to write")
     parser.add_argument("--strict", action="store_true", help="fail if anything would be lost")
+
+
+def _add_route(parser: argparse.ArgumentParser) -> None:
+    parser.description = "No model is asked, and no gateway: it reads the configuration."
+    parser.add_argument("file", type=Path, metavar="FILE", help="a JSON file with the body; - for standard input")
+    parser.add_argument("--explain", action="store_true", help="also print every condition, and what the request has")
+    parser.add_argument(
+        "--format",
+        default="chat_completions",
+        choices=["chat_completions", "responses", "messages", "chat"],
+        help="the endpoint for which the body is (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header of the request; may be repeated",
+    )
+    parser.add_argument("--key", default="", metavar="NAME", help="the name of the API key that the request has")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,10 @@ FormatWord: TypeAlias = Literal[
 """The endpoint of a request, or for `/v1/chat` the format of its messages."""
 
 
+_CLAUDE_PREFIX = "claude-parley-"
+"""What a model's name has before it in the list that Claude Code gets."""
+
+
 class Conditions(Struct, frozen=True):
     """All that are set must hold. Of several patterns or words, one must fit."""
 
@@ -89,7 +93,7 @@ class RequestFacts:
     ) -> None:
         """`headers` have names in small letters. `count_tokens` counts the whole request for the default model."""
         self._request = request
-        self.model = model
+        self.model = model.removeprefix(_CLAUDE_PREFIX)
         self._headers = headers
         self.key = key
         self.team = team

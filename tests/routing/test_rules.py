@@ -99,6 +99,11 @@ def test_tools_are_found_by_name_and_by_the_type_of_hosted_ones() -> None:
     assert holds(Conditions(tool=("web_s*",)), given) and not holds(Conditions(tool=("code*",)), given)
 
 
+def test_the_name_in_the_list_of_claude_code_is_the_models() -> None:
+    request = ChatRequest("auto", (Message("user", (Text("hi"),)),))
+    assert RequestFacts(request, "claude-parley-auto", {}, "", "", "messages", int).model == "auto"
+
+
 def test_tokens_are_counted_only_if_the_rest_holds() -> None:
     def count() -> int:
         raise AssertionError("counted")
