@@ -60,6 +60,7 @@ from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
+    from app.api.route_choice import ChosenRoute
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -320,18 +321,22 @@ class ChatEndpoint(Generic[Parsed]):
             route = find_route(gateway, model, request.caller)
             record.record_model(model, route.model)
             parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
+            chosen = None
             if route.rules is not None:
-                route = await self._choose_route(request, parsed, model, route)
+                chosen = await self._choose_route(request, parsed, model, route)
+                route = chosen.route
             if limiter is not None:
                 await self._reserve(limiter, request, parsed, route)
+            if chosen is not None:
+                await chosen.keep(self._context.kept_routes)
             return self._answer(self, request, parsed, route)
         except ParleyError as error:
             return RejectedRequest(error, parsed.reply_format.error)
 
     async def _choose_route(
         self, request: RequestInProgress, parsed: Parsed, model: str, route: ModelRoute
-    ) -> ModelRoute:
-        """Return the route of the model that answers for a virtual one. Raises ParleyError."""
+    ) -> "ChosenRoute":
+        """Choose the model that answers for a virtual one, and say so. Raises ParleyError."""
         from app.api.route_choice import choose_route, make_route_header  # few gateways have virtual models
 
         context, gateway, scope = self._context, request.live.gateway, request.scope
@@ -340,7 +345,7 @@ class ChatEndpoint(Generic[Parsed]):
         request.record.record_model(model, chosen.route.model)
         request.record.record_route(chosen.label)
         scope["state"]["response_headers"].append(make_route_header(chosen.label))
-        return chosen.route
+        return chosen
 
     async def _resolve(
         self, request: RequestInProgress, unresolved: UnresolvedRequest[Parsed]

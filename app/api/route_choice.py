@@ -10,7 +10,7 @@ from msgspec import Struct
 from app.access import Caller
 from app.api.asgi import Scope, call_in_thread
 from app.api.context import AppContext
-from app.api.kept_routes import make_session_key
+from app.api.kept_routes import KeptRoutes, make_session_key
 from app.formats.body import ParsedRequest
 from app.formats.sessions import find_session
 from app.gateway import Gateway
@@ -28,6 +28,14 @@ class ChosenRoute(Struct, frozen=True):
     """That of the model which was chosen."""
     label: str
     """`MODEL/N` with the virtual model and the number of the rule, `MODEL/default` or `MODEL/kept`."""
+    new_session: str | None
+    """The key of the session that is to keep the model; None if there is none, or it has it already."""
+    keep_seconds: float
+
+    async def keep(self, routes: KeptRoutes) -> None:
+        """Keep the model for the session, if it is new. For a request that is refused nothing is kept."""
+        if self.new_session is not None:
+            await routes.keep(self.new_session, self.route.model, self.keep_seconds)
 
 
 async def choose_route(
@@ -39,10 +47,9 @@ async def choose_route(
     *,
     endpoint: str,
     large: bool,
-    keep: bool = True,
 ) -> ChosenRoute:
-    """Return the route of the model that the rules of a virtual model choose, or that its session has. With `keep`, the
-    session keeps it. Raises ParleyError if the tokens of the request cannot be counted."""
+    """Return the route of the model that the rules of a virtual model choose, or that its session has. Raises
+    ParleyError if the tokens of the request cannot be counted."""
     rules = route.rules
     assert rules is not None
     facts = _make_facts(gateway, scope, parsed, route, endpoint)
@@ -50,10 +57,9 @@ async def choose_route(
     kept = None if key is None else await context.kept_routes.find(key, rules.keep_seconds)
     if kept not in rules.targets:
         kept = None  # it is not in the configuration any more
-    choice = await _call(large, _choose, rules, facts, kept)
-    if key is not None and keep and choice[0] != kept:
-        await context.kept_routes.keep(key, choice[0], rules.keep_seconds)
-    return ChosenRoute(gateway.route(choice[0]), f"{route.model}/{choice[1]}")
+    model, label = await _call(large, _choose, rules, facts, kept)
+    new_session = None if model == kept else key
+    return ChosenRoute(gateway.route(model), f"{route.model}/{label}", new_session, rules.keep_seconds)
 
 
 def _choose(rules: RouteRules, facts: RequestFacts, kept: str | None) -> tuple[str, str]:

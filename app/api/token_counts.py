@@ -108,9 +108,7 @@ class TokenCountEndpoint(Generic[Parsed]):
         from app.api.route_choice import choose_route  # few gateways have virtual models
 
         context, endpoint = self._context, self._asks_api or "responses"
-        chosen = await choose_route(
-            context, context.live.gateway, scope, found, route, endpoint=endpoint, large=large, keep=False
-        )
+        chosen = await choose_route(context, context.live.gateway, scope, found, route, endpoint=endpoint, large=large)
         return chosen.route
 
     async def _ask(

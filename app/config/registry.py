@@ -139,8 +139,8 @@ class ModelRegistry:
         return [] if self._demo_url is None else [DEMO]
 
     def routes(self) -> list[ModelRoute]:
-        """Return the routes of the configured models."""
-        return list({route.model: route for route in self._routes.values()}.values())
+        """Return the routes of the configured models that have upstreams."""
+        return list({route.model: route for route in self._routes.values() if route.rules is None}.values())
 
     def targets(self) -> list[Target]:
         """Return the configured upstreams."""

@@ -131,6 +131,18 @@ def test_limits_of_the_model_that_answers_hold() -> None:
         assert [gateway.ask_messages(one).status for one in ("hi", "hi", [IMAGE])] == [200, 429, 200]
 
 
+def test_a_refused_request_chooses_nothing_for_its_session() -> None:
+    models = {**SETTINGS["models"], "vl": {**SETTINGS["models"]["vl"], "limits": {"requests_per_minute": 1}}}
+    with Gateway(models=models) as gateway:
+        answers = [
+            gateway.ask_messages([IMAGE]),
+            gateway.ask_messages([IMAGE], x_claude_code_session_id="s1"),
+            gateway.ask_messages(x_claude_code_session_id="s1"),
+        ]
+        assert [answer.status for answer in answers] == [200, 429, 200]
+        assert routes(answers) == ["auto/2", "auto/2", "auto/default"]
+
+
 def test_the_longest_pattern_wins_and_names_come_first() -> None:
     models = {**SETTINGS["models"], "claude-opus-9": {"upstreams": ["up"]}}
     with Gateway(models=models) as gateway:

@@ -20,8 +20,8 @@ from app.routing.rules import (
 
 from tests.each_case import each_case
 
-IMAGE = Media("image", "https://example.org/a.png")
-FILE = Media("file", "https://example.org/a.pdf")
+IMAGE = Media("image", ("https://example.org/a.png",))
+FILE = Media("file", ("https://example.org/a.pdf",))
 HEADERS = {b"user-agent": b"claude-cli/2.1.332 (external, cli)", b"x-team": b"red"}
 
 
