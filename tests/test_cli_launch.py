@@ -95,6 +95,16 @@ def test_claude_code_asks_the_gateway_and_its_exit_status_is_passed_on(gateway: 
     assert not (home / ".claude").exists()
 
 
+def test_settings_of_claude_code_that_lead_elsewhere_are_overruled(gateway: str, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}}')
+    (home / ".claude" / "settings.local.json").write_bytes(b"\xff")
+    assert main(["launch", "claude", "--url", gateway]) == 7
+    option, file, *rest = seen(home)["argv"]
+    assert (option, rest) == ("--settings", ["--model", "qwen3"]) and not Path(file).exists()
+    assert "elsewhere" in (home / ".claude" / "settings.json").read_text()
+
+
 def test_codex_gets_the_model_that_is_named_and_the_key_of_another_variable(gateway: str, home: Path) -> None:
     os.environ["MY_KEY"] = "secret"
     arguments = ["launch", "codex", "--url", f"{gateway}/v1/", "--model", "other", "--key-env", "MY_KEY", "--", "exec"]

@@ -88,10 +88,20 @@ class Agent(Struct, frozen=True):
     """Takes the gateway, the variable that holds the key (None: the gateway needs none) and the environment."""
     bypassing: tuple[str, ...] = ()
     """Variables of the environment that win over the file of settings."""
+    list_winning_files: Callable[[Mapping[str, str]], tuple[Path, ...]] | None = None
+    """Lists the files of settings that win over the variables of a start; None if there are none. Paths that are
+    relative are in the working directory."""
+    pin_start: Callable[[Start, Sequence[str], Path], Start] | None = None
+    """Returns a start that wins over the texts of these files; the path is the temporary folder."""
 
     @property
     def install_line(self) -> str:
         return f"npm install -g {self.package}"
+
+
+def matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a variable is one of these; a `*` at the end of a pattern stands for any rest."""
+    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
 
 
 def find_folder(environ: Mapping[str, str], variable: str, *default: str) -> Path:

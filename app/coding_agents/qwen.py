@@ -1,4 +1,4 @@
-"""Qwen Code: variables, and a file of system settings for the window, which wins over the user's own.
+"""Qwen Code: variables, and a file of system settings, which wins over the user's own.
 
 https://qwenlm.github.io/qwen-code-docs/en/users/configuration/settings
 """
@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.coding_agents.agent import ANY_KEY, Agent, Connection, SettingsFile, Start, find_folder, has_option
+from app.coding_agents.agent import (
+    ANY_KEY,
+    Agent,
+    Connection,
+    ServedModel,
+    SettingsFile,
+    Start,
+    find_folder,
+    has_option,
+)
 
 _FILE = "settings.json"
 _ELSEWHERE = ("OPENAI_*", "QWEN_DEFAULT_AUTH_TYPE", "QWEN_MODEL")
@@ -19,6 +28,13 @@ def _make_window(connection: Connection) -> dict[tuple[str, ...], Any]:
     if model.window is None:
         return {}
     return {("model", "generationConfig", "contextWindowSize"): model.window}
+
+
+def _describe_model(model: ServedModel, url: str) -> dict[str, Any]:
+    entry: dict[str, Any] = {"id": model.name, "name": model.name, "baseUrl": url, "envKey": "OPENAI_API_KEY"}
+    if model.window is not None:
+        entry["generationConfig"] = {"contextWindowSize": model.window}
+    return entry
 
 
 def _nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
@@ -34,15 +50,27 @@ def _nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
 def _make_start(
     connection: Connection, key: str, arguments: Sequence[str], folder: Path, _environ: Mapping[str, str]
 ) -> Start:
-    variables = {"OPENAI_BASE_URL": connection.v1, "OPENAI_API_KEY": key, "OPENAI_MODEL": connection.model.name}
+    """The user's own settings win over the variables: a provider that serves a model of the same name gets it, and
+    `security.auth` the rest. The file of the system wins over both (seen with 0.15.10)."""
+    model = connection.model.name
     options = () if has_option(arguments, "--auth-type") else ("--auth-type", "openai")
     if not has_option(arguments, "--model", "-m"):
-        options = (*options, "--model", connection.model.name)
-    window, files = _make_window(connection), dict[str, str]()
-    if window:
-        files[_FILE] = json.dumps(_nest(window))
-        variables["QWEN_CODE_SYSTEM_SETTINGS_PATH"] = str(folder / _FILE)
-    return Start((*options, *arguments), variables, _ELSEWHERE, files)
+        options = (*options, "--model", model)
+    models = {one.name: one for one in (connection.model, *connection.models)}
+    values: dict[tuple[str, ...], Any] = {
+        ("security", "auth", "selectedType"): "openai",
+        ("security", "auth", "baseUrl"): connection.v1,
+        ("security", "auth", "apiKey"): "$OPENAI_API_KEY",
+        ("modelProviders", "openai"): [_describe_model(one, connection.v1) for one in models.values()],
+        **_make_window(connection),
+    }
+    variables = {
+        "OPENAI_BASE_URL": connection.v1,
+        "OPENAI_API_KEY": key,
+        "OPENAI_MODEL": model,
+        "QWEN_CODE_SYSTEM_SETTINGS_PATH": str(folder / _FILE),
+    }
+    return Start((*options, *arguments), variables, _ELSEWHERE, {_FILE: json.dumps(_nest(values))})
 
 
 def _make_settings(connection: Connection, key_variable: str | None, environ: Mapping[str, str]) -> SettingsFile:

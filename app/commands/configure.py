@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from app.coding_agents.agent import SettingsFile
+from app.coding_agents.agent import SettingsFile, matches
 from app.coding_agents.agents import AGENTS
 from app.coding_agents.settings_text import (
     ABSENT,
@@ -25,7 +25,6 @@ from app.coding_agents.settings_text import (
 from app.commands.agent_gateway import NoGateway, connect
 from app.commands.command_line import DEFAULT_URL, UsageError
 from app.commands.confirmation import confirm
-from app.commands.launch import is_one_of
 from app.terminal import Gateway
 from app.terminal.line_reader import find_history_file
 from app.terminal.screen import replace_control_characters
@@ -57,7 +56,7 @@ def _configure(arguments: argparse.Namespace, record: "_Record") -> int:
     except UnchangeableText as error:
         raise UsageError(f"{file} cannot be changed: {error}. It needs:", *_list_values(wanted.values)) from None
     _show_changes(file, wanted.syntax, text, after, wanted.values)
-    for name in sorted(name for name in os.environ if is_one_of(name, agent.bypassing)):
+    for name in sorted(name for name in os.environ if matches(name, agent.bypassing)):
         print(f"parley: the variable {name} is set and wins over the file: unset it", file=sys.stderr)
     if arguments.dry_run or after == text:
         return 0

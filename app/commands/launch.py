@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from app.coding_agents.agent import ANY_KEY, Agent, Start
+from app.coding_agents.agent import ANY_KEY, Agent, Start, matches
 from app.coding_agents.agents import AGENTS
 from app.commands.agent_gateway import NoGateway, connect, find_gateway
 from app.terminal.screen import replace_control_characters
@@ -53,6 +53,8 @@ def _launch(agent: Agent, program: str, arguments: argparse.Namespace, signals: 
     ):
         connection = connect(gateway, arguments.model)
         start = agent.make_start(connection, key or ANY_KEY, arguments.arguments, Path(folder), os.environ)
+        if agent.list_winning_files is not None and agent.pin_start is not None:
+            start = agent.pin_start(start, _read_texts(agent.list_winning_files(os.environ)), Path(folder))
         _fill_folder(Path(folder), start)
         process = subprocess.Popen([program, *start.arguments], env=make_environment(os.environ, start))
         signals.process = process
@@ -62,12 +64,17 @@ def _launch(agent: Agent, program: str, arguments: argparse.Namespace, signals: 
 
 def make_environment(inherited: Mapping[str, str], start: Start) -> dict[str, str]:
     """Return the variables of the agent: those of the caller without what would lead it elsewhere, and its own."""
-    kept = {name: value for name, value in inherited.items() if not is_one_of(name, start.removed)}
+    kept = {name: value for name, value in inherited.items() if not matches(name, start.removed)}
     return {**kept, **start.variables}
 
 
-def is_one_of(name: str, patterns: Sequence[str]) -> bool:
-    return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
+def _read_texts(files: Sequence[Path]) -> list[str]:
+    """Return the texts of those files that can be read."""
+    texts = []
+    for file in files:
+        with contextlib.suppress(OSError, ValueError):
+            texts.append(file.read_text("utf-8"))
+    return texts
 
 
 def _fill_folder(folder: Path, start: Start) -> None:

@@ -1,6 +1,12 @@
 """Claude Code's variables, arguments and settings."""
 
-from tests.coding_agents.started_agents import UNKNOWN, URL, settings, start
+import json
+from typing import Any
+
+from app.coding_agents.agent import Start
+from app.coding_agents.agents import AGENTS
+
+from tests.coding_agents.started_agents import FOLDER, HOME, UNKNOWN, URL, settings, start
 from tests.each_case import each_case
 
 
@@ -35,3 +41,46 @@ def test_the_file_names_the_variable_of_the_key() -> None:
     assert (without["env.ANTHROPIC_AUTH_TOKEN"], "apiKeyHelper" in without) == ("any", False)
     assert with_variable["apiKeyHelper"] == 'printf %s "$MY_KEY"'
     assert "env.ANTHROPIC_AUTH_TOKEN" not in with_variable
+
+
+def pin(*texts: str, arguments: tuple[str, ...] = ()) -> tuple[Start, dict[str, Any]]:
+    """The start beside these files of settings, and what its own file of settings has."""
+    pin_start = AGENTS["claude"].pin_start
+    assert pin_start is not None
+    pinned = pin_start(start("claude", *arguments), texts, FOLDER)
+    return pinned, json.loads(pinned.files.get("settings.json", "{}"))
+
+
+@each_case(
+    "text",
+    ["", "{}", "no JSON", "[]", '{"env": {"A": "1"}}', '{"env": 3}', '{"model": "opus"}'],
+)
+def test_settings_that_lead_nowhere_else_stay_alone(text: str) -> None:
+    assert pin(text)[0] == start("claude")
+
+
+def test_variables_of_its_own_settings_are_overruled() -> None:
+    pinned, settings = pin(
+        '{"env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}}', '{"env": {"CLAUDE_CODE_USE_VERTEX": "1"}}'
+    )
+    assert pinned.arguments == ("--settings", "/tmp/folder/settings.json", "--model", "qwen3")
+    assert settings == {"env": {"CLAUDE_CODE_USE_VERTEX": "", **start("claude").variables}}
+
+
+def test_a_key_helper_of_its_own_settings_is_overruled() -> None:
+    assert pin('{"apiKeyHelper": "mine"}')[1]["apiKeyHelper"] == 'printf %s "$ANTHROPIC_AUTH_TOKEN"'
+
+
+def test_settings_among_the_arguments_are_the_users_own() -> None:
+    pinned, _ = pin('{"apiKeyHelper": "mine"}', arguments=("--settings", "x"))
+    assert pinned.arguments == ("--model", "qwen3", "--settings", "x")
+
+
+def test_the_settings_of_the_user_and_of_the_project_win() -> None:
+    list_files = AGENTS["claude"].list_winning_files
+    assert list_files is not None
+    assert [str(file) for file in list_files(HOME)] == [
+        "/home/ann/.claude/settings.json",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+    ]

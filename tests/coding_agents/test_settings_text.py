@@ -99,3 +99,4 @@ def test_a_date_is_not_written() -> None:
 
 def test_a_value_below_a_text_is_absent() -> None:
     assert find_value({"a": "text"}, ("a", "b")) is ABSENT
+    assert find_value({"a": {"b": 1}}, ("a", "b")) == 1
