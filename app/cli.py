@@ -7,7 +7,7 @@ import os
 import sys
 from importlib import import_module
 
-from app.commands.command_line import UsageError, make_parser
+from app.commands.command_line import UsageError, make_parser, parse_arguments
 
 USAGE_ERROR, INTERRUPTED = 2, 130
 _COMPLETING = "_ARGCOMPLETE"
@@ -21,7 +21,7 @@ def main(argv: list[str] | None = None) -> int:
         import argcomplete
 
         argcomplete.autocomplete(parser)  # prints the words that the shell offers, and exits
-    arguments = parser.parse_args(argv)
+    arguments = parse_arguments(parser, sys.argv[1:] if argv is None else argv)
     command = import_module(f"app.commands.{arguments.command.replace('-', '_')}")
     try:
         status: int = command.run(arguments)

@@ -68,6 +68,17 @@ _encode_json = msgspec.json.Encoder().encode
 NO_MEDIA: Mapping[MediaRequest, Attachment] = {}
 
 
+def count_tokens(route: ModelRoute, request: ChatRequest, get_counter: Callable[[str | None], TokenCounter]) -> int:
+    """Do what `Gateway.count_tokens` says, with the counter for a tokenizer file, or for none."""
+    profile = route.deployments[0].profile
+    request, _ = pipeline.repair_request(request, profile)
+    counter = get_counter(profile.tokenizer)
+    if isinstance(counter, EstimatingCounter):
+        return estimate_prompt_tokens(request)
+    measure = TokenMeasure(counter, profile.media_tokens)
+    return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
+
+
 class ReplyOptions:
     """The caller's options for a reply that do not change its content."""
 
@@ -221,13 +232,7 @@ class Gateway:
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment: counted without its chat template if
         there is a tokenizer, else the estimate that is used everywhere. Raises InvalidInput for stop words."""
-        profile = route.deployments[0].profile
-        request, _ = pipeline.repair_request(request, profile)
-        counter = self._counter(profile.tokenizer)
-        if isinstance(counter, EstimatingCounter):
-            return estimate_prompt_tokens(request)
-        measure = TokenMeasure(counter, profile.media_tokens)
-        return sum(map(measure.count_message, request.messages)) + sum(map(measure.count_tool, request.tools))
+        return count_tokens(route, request, self._counter)
 
     async def ask_token_count(
         self, route: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str

@@ -59,6 +59,7 @@ from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
+    from app.api.route_choice import ChosenRoute
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -76,6 +77,7 @@ class RequestInProgress:
         "is_large",
         "lease",
         "live",
+        "named_model",
         "offered_writer",
         "receive",
         "record",
@@ -100,6 +102,9 @@ class RequestInProgress:
         """The memory of the request."""
         self.is_large = False
         """The body, or what is stored for it, is so large that it is parsed and prepared in another thread."""
+        self.named_model = ""
+        """The model that a reply names, if that is not the one which answers: the name that the client sent for a
+        virtual model."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
         team = self.caller.team
@@ -319,11 +324,31 @@ class ChatEndpoint(Generic[Parsed]):
             route = find_route(gateway, model, request.caller)
             record.record_model(model, route.model)
             parsed = replace(parsed, request=apply_rights(parsed.request, request.caller))
+            chosen = None
+            if route.rules is not None:
+                chosen = await self._choose_route(request, parsed, model, route)
+                route = chosen.route
             if limiter is not None:
                 await self._reserve(limiter, request, parsed, route)
+            if chosen is not None:
+                await chosen.keep(self._context.kept_routes)
             return self._answer(self, request, parsed, route)
         except ParleyError as error:
             return RejectedRequest(error, parsed.reply_format.error)
+
+    async def _choose_route(
+        self, request: RequestInProgress, parsed: Parsed, model: str, route: ModelRoute
+    ) -> "ChosenRoute":
+        """Choose the model that answers for a virtual one, and say so. Raises ParleyError."""
+        from app.api.route_choice import choose_route, make_route_header  # few gateways have virtual models
+
+        context, gateway, scope = self._context, request.live.gateway, request.scope
+        chosen = await choose_route(context, gateway, scope, parsed, route, endpoint=self._name, large=request.is_large)
+        request.named_model = model
+        request.record.record_model(model, chosen.route.model)
+        request.record.record_route(chosen.label)
+        scope["state"]["response_headers"].append(make_route_header(chosen.label))
+        return chosen
 
     async def _resolve(
         self, request: RequestInProgress, unresolved: UnresolvedRequest[Parsed]
@@ -378,7 +403,7 @@ class ChatEndpoint(Generic[Parsed]):
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,
-            (settings.model if self._keeps_alias else None) or route.model,
+            request.named_model or (settings.model if self._keeps_alias else None) or route.model,
             int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=settings.completed_bodies,

@@ -9,6 +9,7 @@ from app.access import Caller
 from app.access.jwks import JwksSources
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
+from app.api.kept_routes import KeptRoutes
 from app.api.live_configuration import LiveConfiguration
 from app.api.open_replies import OpenReplies, wait_for_disconnect
 from app.cache import Cache, InFlightCall
@@ -54,6 +55,8 @@ class AppContext:
     """What was read of earlier requests."""
     state: StateStore
     """Keeps what later requests rely on."""
+    kept_routes: KeptRoutes
+    """The models that virtual models have chosen for sessions."""
     upstreams: UpstreamStates
     admission: Admission
     client: UpstreamClient

@@ -28,6 +28,7 @@ _EXPOSED_HEADERS = ", ".join(
         "x-request-id",
         "x-parley-response-id",
         "x-parley-cache",
+        "x-parley-route",
         "x-parley-attempts",
         "x-parley-warnings",
         *(f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens") for what in ("limit", "remaining", "reset")),

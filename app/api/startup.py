@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.api.context import AppContext
 from app.api.kept_reasoning import KeptReasoning
+from app.api.kept_routes import KeptRoutes
 from app.api.key_watcher import KeyWatcher
 from app.api.live_configuration import LiveConfiguration, make_live_configuration
 from app.api.open_replies import OpenReplies
@@ -93,6 +94,7 @@ def make_context(
         MemoryBudget(server.max_request_memory_bytes),
         _make_request_memory(server, metrics),
         state,
+        KeptRoutes(state),
         resources.upstreams,
         Admission(is_full, server.max_queued_requests, server.queue_seconds),
         resources.client,

@@ -90,6 +90,8 @@ class TokenCountEndpoint(Generic[Parsed]):
                 caller = scope["state"]["caller"]
                 route = find_route(gateway, model, caller)
                 found = replace(found, request=apply_rights(found.request, caller))
+                if route.rules is not None:
+                    route = await self._choose_route(scope, found, route, large=large)
                 request = found.request
                 if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
                     asked = await self._ask(scope, gateway, found, route, lease)
@@ -101,6 +103,14 @@ class TokenCountEndpoint(Generic[Parsed]):
                 if request.server_tools is not None or context.tools is not None:
                     request = await self._add_server_tools(found, caller.name, route.model)
                 return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
+
+    async def _choose_route(self, scope: Scope, found: ParsedRequest, route: ModelRoute, *, large: bool) -> ModelRoute:
+        """Return the route of the model that would answer for a virtual one. Raises ParleyError."""
+        from app.api.route_choice import choose_route  # few gateways have virtual models
+
+        context, endpoint = self._context, self._asks_api or "responses"
+        chosen = await choose_route(context, context.live.gateway, scope, found, route, endpoint=endpoint, large=large)
+        return chosen.route
 
     async def _ask(
         self, scope: Scope, gateway: Gateway, parsed: ParsedRequest, route: ModelRoute, lease: Lease

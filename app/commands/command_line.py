@@ -6,11 +6,13 @@ command does is in `app/commands`.
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
 from app import __version__
 from app.chat.messages import FormatName
+from app.coding_agents import AGENT_NAMES
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 """The address of a gateway with the default settings."""
@@ -35,8 +37,11 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, title="commands", metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="run the gateway"))
     _add_chat(commands.add_parser("chat", help="ask a running gateway and show the reply as it streams"))
+    _add_launch(commands.add_parser("launch", help="run a coding agent with the gateway as its model server"))
+    _add_configure(commands.add_parser("configure", help="set a coding agent up for the gateway, for good"))
     _add_models(commands.add_parser("models", help="list the models of a running gateway, and what each can do"))
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
+    _add_route(commands.add_parser("route", help="say which model a request for a virtual model would get"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
@@ -88,6 +93,50 @@ def _add_chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-history", action="store_true", help="keep no history of what you type")
 
 
+def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line. What stands behind `--` of `parley launch` belongs to the agent."""
+    end = argv.index("--") if argv[:1] == ["launch"] and "--" in argv else len(argv)
+    arguments = parser.parse_args(argv[:end])
+    arguments.arguments = argv[end + 1 :]
+    return arguments
+
+
+def _add_launch(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "parley launch AGENT [--model MODEL] [--url URL] [--key-env NAME] [-- ARGUMENT ...]"
+    parser.description = (
+        "Nothing of the agent's own settings is changed. What stands behind -- is passed on to its program. Without a "
+        "running gateway, one is started for as long as the agent runs."
+    )
+    _add_agent(parser)
+
+
+def _add_configure(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Only what leads the agent to the gateway is changed in its file of settings, and shown before."
+    )
+    _add_agent(parser)
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("--dry-run", action="store_true", help="show the changes only")
+    action.add_argument("--undo", action="store_true", help="put back what was there before")
+    parser.add_argument("--yes", action="store_true", help="change the file without asking for confirmation")
+
+
+def _add_agent(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("agent", choices=AGENT_NAMES, metavar="AGENT", help=f"one of {', '.join(AGENT_NAMES)}")
+    parser.add_argument("--model", help="the model (default: the gateway's default model, else its first)")
+    parser.add_argument(
+        "--url",
+        default=os.environ.get("PARLEY_URL"),
+        help=f"the gateway's URL (default: PARLEY_URL, else {DEFAULT_URL})",
+    )
+    parser.add_argument(
+        "--key-env",
+        default="PARLEY_API_KEY",
+        metavar="NAME",
+        help="the variable with the API key of the gateway (default: %(default)s)",
+    )
+
+
 def _add_gateway_url(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", default=os.environ.get("PARLEY_URL", DEFAULT_URL), help="the gateway's URL (default: %(default)s)"
@@ -106,6 +155,28 @@ def _add_convert(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--to", dest="target", required=True, choices=get_args(FormatName), help="the format to write")
     parser.add_argument("--strict", action="store_true", help="fail if anything would be lost")
+
+
+def _add_route(parser: argparse.ArgumentParser) -> None:
+    parser.description = "No model is asked, and no gateway: it reads the configuration."
+    parser.add_argument("file", type=Path, metavar="FILE", help="a JSON file with the body; - for standard input")
+    parser.add_argument("--explain", action="store_true", help="also print every condition, and what the request has")
+    parser.add_argument(
+        "--format",
+        default="chat_completions",
+        choices=["chat_completions", "responses", "messages", "chat"],
+        help="the endpoint for which the body is (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--header",
+        dest="headers",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header of the request; may be repeated",
+    )
+    parser.add_argument("--key", default="", metavar="NAME", help="the name of the API key that the request has")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 
 def _add_cache(parser: argparse.ArgumentParser) -> None:

@@ -7,10 +7,11 @@ from pydantic import ValidationError
 
 from app.config.settings import DEMO, Settings
 from app.config.tables.base import split_list
-from app.config.tables.models import upstream_rows
+from app.config.tables.models import Model, upstream_rows
 from app.profiles import KINDS, Profile
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
+from app.validation.wildcards import match_any_wildcard
 
 
 def find_dangling(tree: Mapping[str, Any]) -> list[str]:
@@ -26,12 +27,13 @@ def find_dangling(tree: Mapping[str, Any]) -> list[str]:
     ]
     if isinstance(passthrough, str) and passthrough not in upstreams:
         mistakes.append(f"passthrough: there is no upstream {passthrough!r}{suggest_name(passthrough, upstreams)}")
-    if isinstance(default, str) and default not in names and not passthrough:
+    if isinstance(default, str) and not (default in names or match_any_wildcard(names, default)) and not passthrough:
         mistakes.append(f"default_model: there is no model {default!r}{suggest_name(default, names)}")
     if upstreams and not names and not passthrough:
         mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
     for name, row in models.items():
         mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
+        mistakes += _check_virtual(name, row, models)
     return mistakes
 
 
@@ -62,8 +64,57 @@ def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str,
             path = json_path(["models", name, key, index])
             if model not in known:
                 yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
+            elif _find_row(model, models).get("use") is not None:
+                yield f"{path}: {model!r} is a virtual model: name one with upstreams"
             elif model == name or model in _words(row, "aliases"):
                 yield f"{path}: a model cannot be its own fallback"
+
+
+_VIRTUAL_KEYS = frozenset({"use", "rules", "route_seconds", "aliases", "display_name", "description"})
+"""What a virtual model may have. The rest is that of the model which answers."""
+_MODEL_DEFAULTS = Model().model_dump()
+
+
+def _check_virtual(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Find models without upstreams, and virtual models that name something else than models with upstreams."""
+    if row.get("use") is None:
+        if not row.get("upstreams"):
+            text = "name the upstreams that serve the model, or set `use` for a virtual model"
+            yield f"{json_path(['models', name, 'upstreams'])}: {text}"
+        for key in ("rules", "route_seconds"):
+            if _is_given(row, key):
+                text = "is for a virtual model, which names its default model in `use`"
+                yield f"{json_path(['models', name, key])}: {text}"
+        return
+    for key in Model.model_fields:
+        if key not in _VIRTUAL_KEYS and _is_given(row, key):
+            text = "a virtual model has none: set it in the models that answer for it"
+            yield f"{json_path(['models', name, key])}: {text}"
+    real = [model for model, other in models.items() if other.get("use") is None]
+    for path, target in _list_targets(name, row):
+        if target not in real:
+            hint = suggest_name(target, real)
+            yield f"{path}: there is no model {target!r} with upstreams{hint}; an alias is not enough"
+
+
+def _is_given(row: dict[str, Any], key: str) -> bool:
+    """Whether the row says something else than the default: that of a running gateway has all defaults."""
+    value = row.get(key)
+    return key in row and (tuple(value) if isinstance(value, list) else value) != _MODEL_DEFAULTS[key]
+
+
+def _list_targets(name: str, row: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the path and the name of each model that a virtual model may choose. Wrong types were reported before."""
+    if isinstance(row["use"], str):
+        yield json_path(["models", name, "use"]), row["use"]
+    rules = row.get("rules", ())
+    for index, rule in enumerate(rules if isinstance(rules, list | tuple) else ()):
+        if isinstance(rule, dict) and isinstance(rule.get("use"), str):
+            yield json_path(["models", name, "rules", index, "use"]), rule["use"]
+
+
+def _find_row(model: str, models: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return next((row for name, row in models.items() if model == name or model in _words(row, "aliases")), {})
 
 
 def _upstream_names(row: dict[str, Any]) -> list[str]:
@@ -96,15 +147,23 @@ def _words(row: dict[str, Any], key: str) -> list[str]:
 
 
 def find_answering(settings: Settings, model: str) -> list[str]:
-    """Return the names of the models that may answer a request for a model: it, and its fallbacks with theirs."""
+    """Return the names of the models that may answer a request for a model: it, and its fallbacks with theirs; for a
+    virtual model those that it may choose."""
     names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
     found: dict[str, None] = {}
+    seen: set[str] = set()
     waiting = [names.get(model, model)]
     while waiting:
         name = waiting.pop()
         row = settings.models.get(name)
-        if name not in found and row is not None:
+        if name in seen:
+            continue
+        seen.add(name)
+        if row is not None:
             others = (*row.fallbacks, *row.fallbacks_on_context_length, *row.fallbacks_on_content_filter)
             waiting += [names.get(other, other) for other in others]
-        found[name] = None
+        if row is not None and row.use is not None:
+            waiting += [row.use, *(rule.use for rule in row.rules)]
+        else:
+            found[name] = None
     return list(found)

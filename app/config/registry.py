@@ -6,6 +6,7 @@ from typing import Literal
 from urllib.parse import parse_qsl
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.chat.messages import MediaKind
 from app.config.settings import DEMO, Settings, SettingsError
@@ -13,12 +14,14 @@ from app.config.tables.models import Model
 from app.config.tables.upstreams import Upstream
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
+from app.routing.rules import RouteRules, Rule, TargetLimits
 from app.routing.strategies import Strategy
 from app.runtime.token_counting import TokenCounters, TokenizersError
 from app.upstream.api import find_api
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 from app.validation.violations import json_path
+from app.validation.wildcards import WILDCARD, count_literals, match_wildcard
 
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
@@ -59,15 +62,17 @@ class ModelRegistry:
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
         self._targets = targets(settings, grace_seconds)
-        self._routes: dict[str, ModelRoute] = {}
+        routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
+            if row.use is not None:
+                continue
             deployments = tuple(
                 _make_deployment(
                     settings, self._targets, name, upstream.name, row.name or name, upstream.weight, upstream.priority
                 )
                 for upstream in row.upstreams
             )
-            route = ModelRoute(
+            routes[name] = ModelRoute(
                 name,
                 deployments,
                 row.defaults.given_params(),
@@ -84,8 +89,14 @@ class ModelRegistry:
                 any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
             )
-            for alias in (name, *row.aliases):
-                self._routes[alias] = route
+        routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
+        names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
+        self._routes: dict[str, ModelRoute] = {
+            alias: routes[name] for alias, name in names.items() if alias in routes or WILDCARD not in alias
+        }
+        # `sorted` keeps the order of the file among those with as many literal characters.
+        patterns = sorted((alias for alias in names if alias not in self._routes), key=count_literals, reverse=True)
+        self._patterns = tuple((pattern, routes[names[pattern]]) for pattern in patterns)
         self.counters = load_counters(settings, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
         # Of no method of the registry: then each would hold the other, and what a reload replaces would stay in memory
@@ -128,8 +139,8 @@ class ModelRegistry:
         return [] if self._demo_url is None else [DEMO]
 
     def routes(self) -> list[ModelRoute]:
-        """Return the routes of the configured models."""
-        return list({route.model: route for route in self._routes.values()}.values())
+        """Return the routes of the configured models that have upstreams."""
+        return list({route.model: route for route in self._routes.values() if route.rules is None}.values())
 
     def targets(self) -> list[Target]:
         """Return the configured upstreams."""
@@ -143,6 +154,8 @@ class ModelRegistry:
         route = self._routes.get(model)
         if route is None and self._demo_url is not None and model == DEMO:
             return self._demo_route
+        if route is None and self._patterns:
+            route = next((found for pattern, found in self._patterns if match_wildcard(pattern, model)), None)
         if route is None and self._settings.passthrough:
             return self._find_passthrough_route(model)
         return route
@@ -153,11 +166,15 @@ class ModelRegistry:
             return None
         profiles = [deployment.profile for deployment in route.deployments]
         limits = [profile.max_input_tokens for profile in profiles if profile.max_input_tokens is not None]
+        media = _find_media(route)
+        if route.rules is not None:
+            others = [_find_media(self._routes[name]) for name in route.rules.targets]
+            media = tuple(dict.fromkeys((*media, *(kind for other in others for kind in other))))
         return ModelAbilities(
             tuple(dict.fromkeys(self._kind(deployment.target.name) for deployment in route.deployments)),
             _find_tools(profiles),
             all(profile.thinking_switch != "none" for profile in profiles),
-            tuple(kind for kind in profiles[0].media if all(kind in profile.media for profile in profiles)),
+            media,
             min(limits, default=None),
         )
 
@@ -172,6 +189,32 @@ class ModelRegistry:
     def _kind(self, upstream: str) -> str:
         row = self._settings.upstreams.get(upstream)
         return DEMO if row is None else row.kind
+
+
+def _make_virtual_route(name: str, row: Model, routes: Mapping[str, ModelRoute]) -> ModelRoute:
+    """Return the route of a virtual model: that of its default model, and the rules that choose another one."""
+    assert row.use is not None
+    targets = {target: routes[target] for target in dict.fromkeys((row.use, *(rule.use for rule in row.rules)))}
+    rules = RouteRules(
+        tuple(Rule(rule.when.to_conditions(), rule.use) for rule in row.rules),
+        row.use,
+        {target: _find_target_limits(route) for target, route in targets.items()},
+        row.route_seconds,
+    )
+    return replace(routes[row.use], model=name, rules=rules)
+
+
+def _find_target_limits(route: ModelRoute) -> TargetLimits:
+    limits = [deployment.profile.max_input_tokens for deployment in route.deployments]
+    return TargetLimits(
+        frozenset(_find_media(route)), min((limit for limit in limits if limit is not None), default=None)
+    )
+
+
+def _find_media(route: ModelRoute) -> tuple[MediaKind, ...]:
+    """Return the media that the model takes on every one of its upstreams."""
+    profiles = [deployment.profile for deployment in route.deployments]
+    return tuple(kind for kind in profiles[0].media if all(kind in profile.media for profile in profiles))
 
 
 def _make_deployment(

@@ -9,6 +9,7 @@ from app.config.settings import Settings
 from app.config.tables.limits import LimitSettings
 from app.profiles import KINDS
 from app.validation.violations import json_path
+from app.validation.wildcards import WILDCARD
 
 
 def check_prices(settings: Settings) -> Iterator[str]:
@@ -72,7 +73,8 @@ def _allow_unconfigured(globs: Sequence[Sequence[str]], settings: Settings) -> b
 
 
 def _match_any(names: Sequence[str], patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for name in names for pattern in patterns)
+    """Whether a model may be used by one of its names. An alias with a wildcard may stand for any name."""
+    return any(WILDCARD in name or fnmatchcase(name, pattern) for name in names for pattern in patterns)
 
 
 def find_unpriced(settings: Settings) -> list[str]:

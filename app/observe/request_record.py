@@ -53,6 +53,8 @@ class RequestRecord(Struct, eq=False):
     model was known, or names one that its caller may not use. Behind a pass-through it is any name that a caller
     chose."""
     requested_model: str = ""
+    route: str = ""
+    """How a virtual model chose the model, as `x-parley-route` says it; empty for other models."""
     """The model as the caller named it; empty if the body of the request was refused."""
     fallback_model: str | None = None
     """The fallback that answered in place of `model`; None if that one did, or no model has."""
@@ -133,6 +135,9 @@ class RequestRecord(Struct, eq=False):
     def record_model(self, requested: str, model: str = "") -> None:
         """Record the model as the caller named it, and its configured name once that is known."""
         self.requested_model, self.model = requested, model
+
+    def record_route(self, label: str) -> None:
+        self.route = label
 
     def record_content(self, messages: Sequence[Message]) -> None:
         """Keep the messages of the request, and later those of the reply, for its spans."""

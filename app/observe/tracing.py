@@ -262,6 +262,7 @@ def _request_attributes(record: RequestRecord, trace: RequestTrace) -> Iterator[
         "http.response.status_code": record.status or None,
         "error.type": record.error,
         "parley.model": record.model or None,
+        "parley.route": record.route or None,
         "parley.fallback_model": record.fallback_model,
         "parley.key": record.caller or None,
         "parley.cache": record.cache or None,

@@ -11,6 +11,7 @@ from app.chat.attachments import PassageSearch
 from app.chat.messages import ChatRequest, Source
 from app.errors import ParleyError, UpstreamFailed
 from app.profiles import Profile
+from app.routing.rules import RouteRules
 from app.routing.strategies import Strategy
 from app.steps import pipeline
 from app.upstream.api import find_api
@@ -73,6 +74,9 @@ class ModelRoute(Struct, frozen=True):
     """A reply to a request with a JSON schema is held back until it is valid."""
     reads_sessions: bool = False
     """The session of a request decides which server gets it, or a hash of it is sent to the server."""
+    rules: RouteRules | None = None
+    """What chooses the model of a request for a virtual model, whose deployments are those of its default model; None
+    for any other model."""
 
     @property
     def has_fallbacks(self) -> bool:

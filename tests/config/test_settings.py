@@ -119,6 +119,7 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
                 "upstreams.<name>.headers",
                 "models.<name>.upstreams",
                 "models.<name>.aliases",
+                "models.<name>.rules",
                 "models.<name>.tools",
                 "mcp_servers.<name>.args",
                 "mcp_servers.<name>.env",

@@ -1,13 +1,15 @@
 """`[models.<name>]`: a model that clients can name, the upstreams that serve it and how it is asked."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from app.config.tables.base import Names, Seconds, Table, split_list
+from app.chat.messages import MediaKind
+from app.config.tables.base import HeaderName, Names, Seconds, Table, split_list
 from app.config.tables.limits import LimitSettings
 from app.config.tables.prices import ModelPrice
 from app.params import GenerateCfg, RagConfig
+from app.routing.rules import Conditions, FormatWord
 from app.routing.strategies import Strategy
 
 
@@ -45,8 +47,53 @@ class ModelTools(Table):
     """None: all tools of the server."""
 
 
+def _wrap_text(value: Any) -> Any:
+    """Return a list of one text. A comma is a part of it: names of programs have some."""
+    return (value,) if isinstance(value, str) else value
+
+
+Patterns = Annotated[tuple[str, ...], BeforeValidator(_wrap_text), Field(min_length=1)]
+
+
+class RuleConditions(Table):
+    """What must hold of a request, all together; each pattern may be a text or a list of which one must fit."""
+
+    tokens_above: int | None = Field(default=None, ge=0)
+    media: Annotated[tuple[MediaKind, ...], BeforeValidator(_wrap_text), Field(min_length=1)] | None = None
+    thinking: bool | None = None
+    tool: Patterns | None = None
+    model: Patterns | None = None
+    header: dict[HeaderName, Patterns] = Field(default_factory=dict)
+    user_agent: Patterns | None = None
+    key: Patterns | None = None
+    team: Patterns | None = None
+    format: Annotated[tuple[FormatWord, ...], BeforeValidator(_wrap_text), Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _check_not_empty(self) -> Self:
+        if not self.header and all(
+            getattr(self, name) is None for name in RuleConditions.model_fields if name != "header"
+        ):
+            raise ValueError("has no condition; the model for all other requests is `use` of the virtual model")
+        return self
+
+    def to_conditions(self) -> Conditions:
+        given = {name: getattr(self, name) for name in self.model_fields_set if getattr(self, name) is not None}
+        return Conditions(**{**given, "header": {name.lower(): patterns for name, patterns in self.header.items()}})
+
+
+class RouteRule(Table):
+    when: RuleConditions
+    use: str
+
+
 class Model(Table):
-    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(upstream_rows)] = Field(min_length=1)
+    upstreams: Annotated[tuple[ModelUpstream, ...], BeforeValidator(upstream_rows)] = ()
+    """None for a virtual model; `references` finds other models without any."""
+    use: str | None = None
+    """The model that answers for this one, which is virtual, unless a rule names another one."""
+    rules: tuple[RouteRule, ...] = ()
+    route_seconds: Seconds = 3600.0
     strategy: Strategy | None = None
     """Without it, `session` where a server caches prefixes, else `least_busy`."""
     name: str | None = None

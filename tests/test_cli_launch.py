@@ -1,0 +1,258 @@
+"""`parley launch` and `parley configure` with a program in the agent's place, in front of a running gateway."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app.cli import main
+from app.coding_agents.agents import AGENTS
+from app.commands import agent_gateway
+
+from tests.clean_environment import clean_environment
+from tests.fork_server import forked_parley
+from tests.restored_logging import restored_logging
+from tests.terminal.gateway_process import running_gateway
+
+SETTINGS = """
+default_model = "qwen3"
+[upstreams.up]
+base_url = "http://127.0.0.1:1/v1"
+kind = "vllm"
+[models.other]
+upstreams = ["up"]
+[models.qwen3]
+upstreams = ["up"]
+profile = { media = [], max_input_tokens = 24576, max_output_tokens = 8192 }
+"""
+STAND_IN = f"""#!{sys.executable} -IS
+import json, os, sys, time
+with open(os.environ["SEEN"] + ".part", "w") as file:
+    folder = os.environ.get("PI_CODING_AGENT_DIR")
+    texts = {{name: open(os.path.join(folder, name)).read() for name in os.listdir(folder)}} if folder else {{}}
+    json.dump({{"argv": sys.argv[1:], "env": dict(os.environ), "files": texts}}, file)
+os.rename(os.environ["SEEN"] + ".part", os.environ["SEEN"])
+if "wait" in sys.argv:
+    time.sleep(60)
+sys.exit(7)
+"""
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("gateway")
+    (folder / "parley.toml").write_text(SETTINGS)
+    with running_gateway({"PARLEY_CONFIG": str(folder / "parley.toml")}) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home folder, and a program for each agent that keeps what it is given and ends with 7."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for agent in AGENTS.values():
+        (programs / agent.program).write_text(STAND_IN)
+        (programs / agent.program).chmod(0o755)
+    own = {
+        name: value
+        for name, value in clean_environment().items()
+        if not name.startswith(("XDG_", "CODEX", "CLAUDE", "ANTHROPIC", "OPENAI", "OPENCODE", "QWEN", "PI_"))
+    }
+    settings = {"PARLEY_CACHE__URL": "null:", "PARLEY_USAGE__URL": "null:"}
+    words = {"HOME": str(tmp_path), "PATH": f"{programs}:/usr/bin:/bin", "SEEN": str(tmp_path / "seen.json")}
+    monkeypatch.setattr(os, "environ", own | settings | words)
+    monkeypatch.chdir(tmp_path)
+    with restored_logging():
+        yield tmp_path
+
+
+def seen(home: Path) -> Any:
+    return json.loads((home / "seen.json").read_text())
+
+
+def test_claude_code_asks_the_gateway_and_its_exit_status_is_passed_on(gateway: str, home: Path) -> None:
+    os.environ.update(CLAUDE_CODE_USE_BEDROCK="1", ANTHROPIC_MODEL="opus", ANTHROPIC_API_KEY="mine", OTHER="kept")
+    assert main(["launch", "claude", "--url", gateway, "--", "-p", "hi", "--", "--url"]) == 7
+    given = seen(home)
+    assert given["argv"] == ["--model", "qwen3", "-p", "hi", "--", "--url"]
+    expected = {
+        "ANTHROPIC_BASE_URL": gateway,
+        "ANTHROPIC_AUTH_TOKEN": "any",
+        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "32768",
+        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8192",
+        "OTHER": "kept",
+    }
+    assert {name: given["env"].get(name) for name in expected} == expected
+    assert not {"CLAUDE_CODE_USE_BEDROCK", "ANTHROPIC_MODEL", "ANTHROPIC_API_KEY"} & given["env"].keys()
+    assert not (home / ".claude").exists()
+
+
+def test_settings_of_claude_code_that_lead_elsewhere_are_overruled(gateway: str, home: Path) -> None:
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"env": {"ANTHROPIC_BASE_URL": "http://elsewhere"}}')
+    (home / ".claude" / "settings.local.json").write_bytes(b"\xff")
+    assert main(["launch", "claude", "--url", gateway]) == 7
+    option, file, *rest = seen(home)["argv"]
+    assert (option, rest) == ("--settings", ["--model", "qwen3"]) and not Path(file).exists()
+    assert "elsewhere" in (home / ".claude" / "settings.json").read_text()
+
+
+def test_codex_gets_the_model_that_is_named_and_the_key_of_another_variable(gateway: str, home: Path) -> None:
+    os.environ["MY_KEY"] = "secret"
+    arguments = ["launch", "codex", "--url", f"{gateway}/v1/", "--model", "other", "--key-env", "MY_KEY", "--", "exec"]
+    assert main(arguments) == 7
+    given = seen(home)
+    assert given["argv"][-1] == "exec" and 'model="other"' in given["argv"]
+    assert f'model_providers.parley.base_url="{gateway}/v1"' in given["argv"]
+    assert given["env"]["PARLEY_API_KEY"] == "secret"
+
+
+def test_pi_has_the_rest_of_its_own_folder_which_stays_as_it_is(gateway: str, home: Path) -> None:
+    own = home / ".pi" / "agent"
+    own.mkdir(parents=True)
+    (own / "settings.json").write_text("mine")
+    (own / "models.json").write_text("old")
+    assert main(["launch", "pi", "--url", gateway]) == 7
+    files = seen(home)["files"]
+    assert files["settings.json"] == "mine" and gateway in files["models.json"]
+    assert (own / "models.json").read_text() == "old"
+    assert not Path(seen(home)["env"]["PI_CODING_AGENT_DIR"]).exists()
+
+
+def test_a_missing_program_ends_with_127_and_its_install_line(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "bin" / "codex").unlink()
+    assert main(["launch", "codex", "--url", gateway]) == 127
+    assert "npm install -g @openai/codex" in capsys.readouterr().err
+
+
+def test_a_named_gateway_that_does_not_run_is_not_started(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "claude", "--url", "http://127.0.0.1:1"]) == 1
+    assert "cannot connect to http://127.0.0.1:1" in capsys.readouterr().err
+    assert not (home / "seen.json").exists()
+
+
+def test_a_gateway_is_started_for_as_long_as_the_agent_runs(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_gateway, "DEFAULT_URL", "http://127.0.0.1:1")
+    assert main(["launch", "claude"]) == 7
+    given = seen(home)
+    assert given["argv"] == ["--model", "demo"]
+    url = given["env"]["ANTHROPIC_BASE_URL"]
+    assert url.startswith("http://127.0.0.1:") and not agent_gateway.is_parley(url)
+
+
+def test_a_gateway_that_cannot_start_says_why(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(agent_gateway, "DEFAULT_URL", "http://127.0.0.1:1")
+    Path("parley.toml").write_text("modles = 1\n")
+    assert main(["launch", "claude"]) == 1
+    assert "modles" in capsys.readouterr().err
+    assert not (home / "seen.json").exists()
+
+
+def test_a_signal_is_the_agents(gateway: str, home: Path) -> None:
+    command = [*forked_parley(), "launch", "claude", "--url", gateway, "--", "wait"]
+    with subprocess.Popen(command, env=dict(os.environ), stdin=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 60
+        while not (home / "seen.json").exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+
+
+def test_a_dry_run_shows_the_changes_and_writes_nothing(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["configure", "claude", "--url", gateway, "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert f'+ env.ANTHROPIC_BASE_URL = "{gateway}"' in shown
+    assert '+ env.CLAUDE_CODE_MAX_CONTEXT_TOKENS = "32768"' in shown
+    assert not (home / ".claude").exists() and not (home / ".local").exists()
+
+
+def test_without_a_terminal_nothing_is_changed_unless_yes_is_given(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["configure", "codex", "--url", gateway]) == 2
+    assert not (home / ".codex").exists()
+    assert "use --yes" in capsys.readouterr().err
+
+
+def test_what_was_there_is_put_back(gateway: str, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = home / ".codex" / "config.toml"
+    file.parent.mkdir()
+    file.write_text('# mine\nmodel = "o"   # two\n\n[projects."/a"]\ntrust_level = "trusted"\n')
+    before = file.read_text()
+    assert main(["configure", "codex", "--url", gateway, "--yes"]) == 0
+    changed = tomllib.loads(file.read_text())
+    assert changed["model"] == "qwen3" and changed["model_providers"]["parley"]["base_url"] == f"{gateway}/v1"
+    assert "env_key" not in changed["model_providers"]["parley"] and "projects" in changed
+    assert main(["configure", "codex", "--url", gateway, "--model", "other", "--yes"]) == 0
+    assert tomllib.loads(file.read_text())["model"] == "other"
+    assert main(["configure", "codex", "--undo", "--yes"]) == 0
+    assert file.read_text() == before
+    assert main(["configure", "codex", "--undo", "--yes"]) == 1
+    assert "nothing to undo" in capsys.readouterr().err
+
+
+def test_what_the_user_changed_since_stays(gateway: str, home: Path) -> None:
+    file = home / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('{"model": "opus", "env": {"A": "1"}}')
+    file.chmod(0o640)
+    assert main(["configure", "claude", "--url", gateway, "--yes"]) == 0
+    settings = json.loads(file.read_text())
+    assert settings["model"] == "qwen3" and settings["env"]["ANTHROPIC_AUTH_TOKEN"] == "any"
+    assert file.stat().st_mode & 0o777 == 0o640
+    settings["env"]["CLAUDE_CODE_SUBAGENT_MODEL"] = "mine"
+    settings["theme"] = "dark"
+    file.write_text(json.dumps(settings))
+    assert main(["configure", "claude", "--undo", "--yes"]) == 0
+    assert json.loads(file.read_text()) == {
+        "model": "opus",
+        "env": {"A": "1", "CLAUDE_CODE_SUBAGENT_MODEL": "mine"},
+        "theme": "dark",
+    }
+
+
+def test_a_new_file_is_removed_again(gateway: str, home: Path) -> None:
+    assert main(["configure", "opencode", "--url", gateway, "--yes"]) == 0
+    file = home / ".config" / "opencode" / "opencode.json"
+    assert json.loads(file.read_text())["model"] == "parley/qwen3" and file.stat().st_mode & 0o777 == 0o600
+    assert main(["configure", "opencode", "--undo", "--yes"]) == 0
+    assert not file.exists()
+
+
+def test_a_file_that_cannot_be_read_stays_and_the_values_are_printed(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text("{ // mine\n}")
+    assert main(["configure", "claude", "--url", gateway, "--yes"]) == 2
+    told = capsys.readouterr().err
+    assert "is not valid JSON" in told and f'env.ANTHROPIC_BASE_URL = "{gateway}"' in told
+    assert file.read_text() == "{ // mine\n}"
+
+
+def test_a_key_of_the_user_is_not_shown_and_a_variable_that_wins_is_named(
+    gateway: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.environ.update(ANTHROPIC_API_KEY="mine", PARLEY_API_KEY="secret")
+    (home / ".claude").mkdir()
+    (home / ".claude" / "settings.json").write_text('{"apiKeyHelper": "echo users-secret"}')
+    assert main(["configure", "claude", "--url", gateway, "--yes"]) == 0
+    shown = capsys.readouterr()
+    assert "users-secret" not in shown.out and '- apiKeyHelper = "…"' in shown.out
+    assert "the variable ANTHROPIC_API_KEY is set and wins" in shown.err
+    assert "secret" not in (home / ".claude" / "settings.json").read_text().replace("PARLEY_API_KEY", "")
