@@ -66,7 +66,7 @@ def test_tokens_count_as_they_are_billed_whatever_the_server_says_of_their_total
 
 
 def test_tokens_are_estimated_if_the_server_reports_none_and_are_none_before_the_first_token() -> None:
-    assert tokens_used(HELLO, SILENT_STOP) == PROMPT + 2
+    assert tokens_used(HELLO, SILENT_STOP) == PROMPT + 1
     assert tokens_used(b'data: {"error":{"message":"no","code":400}}\n\n') == 0
 
 

@@ -317,7 +317,6 @@ def test_what_is_ignored_or_refused_is_named_as_the_caller_names_it(gateway: Gat
         ({"temperature": -1}, "temperature"),
         ({"top_k": "x"}, "top_k"),
         ({"input": [HI, {"role": "tool", "content": "x"}]}, "input[1].role"),
-        ({"input": [HI, {"type": "function_call_output", "call_id": "c", "output": "x"}], "tools": [OWN]}, "input[1]"),
     ],
 )
 def test_an_error_names_the_place_and_has_the_status_that_it_is_sent_with(body: Json, param: str) -> None:

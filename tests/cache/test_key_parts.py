@@ -25,7 +25,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 
 def test_the_key_is_64_hexadecimal_digits_and_the_same_in_every_process() -> None:
     """Where this fails without intent, everything that was ever cached is lost; with intent, raise VERSION."""
-    assert cache_key([PART], "shared") == "5fec37982867b4377df96d63d9cdc6f75d93f71ff12e539b6d479f25ecb85956"
+    assert cache_key([PART], "shared") == "48c288a8908dea5847a4290ba23481cba2d6067418fc0790ed029b953492b2a6"
 
 
 def test_a_request_remembers_its_keys_for_some_scopes() -> None:
@@ -145,7 +145,8 @@ def test_the_fields_that_read_replies_are_those_that_reading_one_asks_for() -> N
             watched = Watched(profile)
             reply_stages(prepared({**rich(), "generate_cfg": cfg}).request, watched, "r")  # type: ignore[arg-type]
             seen |= watched.seen
-    assert seen | {"empty_replies"} == READS_REPLIES  # that one decides what is cached, not what a stage reads
+    # `text_family` is of `text_tools`; `empty_replies` decides what is cached, not what a stage reads.
+    assert seen - {"text_family"} | {"empty_replies"} == READS_REPLIES
 
 
 @each_case("profile", PROFILES)
