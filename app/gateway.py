@@ -113,13 +113,15 @@ class Gateway:
         base_urls: BaseUrlCheck,
         *,
         known: Sequence[str],
+        read_id: Callable[[str], str] = str,
         catalog: Catalog | None,
         ticker: Ticker,
         upstreams: UpstreamStates,
         budget: RetryBudget,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
+        """`known` are the names of the configured models. `read_id` returns the name that an id of an agent's list
+        stands for. `catalog` lists the models of the pass-through's upstream;
         None if there is no pass-through."""
         self._find_route = find_route
         self._default_model = default_model
@@ -134,6 +136,7 @@ class Gateway:
         self._loader = loader
         self._cache = cache
         self._known = known
+        self.read_id = read_id
         self._catalog = catalog
         self._base_urls = base_urls
         self._not_counting: set[tuple[str, str]] = set()

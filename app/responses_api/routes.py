@@ -123,6 +123,7 @@ class _StoredReplies:
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
     ) -> Coroutine[Any, Any, None]:
         parsed = _serve_codex(self._decide_storing(parsed), request.scope["state"]["headers"])
+        self._add_models_etag(request)
         if parsed.background:
             return self._answer_in_background(endpoint, request, parsed, route)
         response, opening = endpoint.prepare(request, parsed, route)
@@ -130,6 +131,14 @@ class _StoredReplies:
         store = None if caller is None else partial(self._store, response, KeptRequest(parsed, caller))
         response.observe_end(KeptEnd(response, store))
         return endpoint.deliver(request, response, opening)
+
+    def _add_models_etag(self, request: RequestInProgress) -> None:
+        """Tell Codex, which sends `originator`, which list of models is valid."""
+        state = request.scope["state"]
+        if b"originator" in state["headers"]:
+            etag = self._context.agent_lists.find_etag(request.live, request.caller)
+            if etag is not None:
+                state["response_headers"].append((b"x-models-etag", etag.encode()))
 
     def _decide_storing(self, parsed: ResponsesRequest) -> ResponsesRequest:
         """Return the request with `store` false, and a warning, if its response cannot be stored."""
