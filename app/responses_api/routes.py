@@ -30,6 +30,7 @@ from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.formats.responses.response import describe_unstored
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
+from app.responses_api.compact import Compactions
 from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
 from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.responses_api.stored_endpoints import list_routes
@@ -54,6 +55,7 @@ def list_response_routes(
     """`apply` says for which requests the cache is used."""
     return [
         *list_reply_routes("/v1/responses", make_endpoint(context, stored, background, apply), _PostRoute),
+        AsgiRoute("/v1/responses/compact", _make_compact(context, stored, apply), "POST"),
         AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, stored), "POST"),
         *list_routes(context, stored, background),
     ]
@@ -89,6 +91,22 @@ def _make_token_count(context: AppContext, stored: StoredResponses) -> TokenCoun
     lookup = partial(_find_stored, context, stored)
     fields = {"object": "response.input_tokens"}
     return TokenCountEndpoint(context, parse_responses_body, lookup, fields, asks_api="responses")
+
+
+def _make_compact(context: AppContext, stored: StoredResponses, apply: Apply) -> Endpoint:
+    compactions = Compactions(context)
+    return ChatEndpoint(
+        context,
+        compactions.parse,
+        "compact",
+        RESPONSES.error,
+        apply,
+        new_reply_id=_new_response_id,
+        keeps_alias=True,
+        get_owner=context.caller_id,
+        find_stored=partial(_find_stored, context, stored),
+        answer=compactions.answer,
+    )
 
 
 def _new_response_id() -> str:
