@@ -118,7 +118,7 @@ def _is_text(part: Any) -> bool:
 class WholeSummary:
     """A stage that lets only a whole summary pass: any other reply fails, and may be tried again."""
 
-    def __init__(self) -> None:
+    def __init__(self, mode: ReplyMode = "whole") -> None:
         self._has_text = False
         self._passed = False
         self._cause = ""
@@ -153,17 +153,17 @@ class CompactionEncoder(ResponseEncoder):
 
     def __init__(self, info: ReplyInfo) -> None:
         super().__init__(info)
-        self._own: bytes | None = None
+        self._answer: bytes | None = None
 
     @override
     def feed(self, events: list[Event]) -> bytes:
         if events and type(events[0]) is Passed:
-            self._own = events[0].data.encode()
+            self._answer = events[0].data.encode()
             events = events[1:]
         super().feed(events)
         if self.response is None or self.response["status"] == "failed":
             return b""
-        return self._own or encode_json(self._make_compaction(self.response))
+        return self._answer or encode_json(self._make_compaction(self.response))
 
     def _make_compaction(self, response: Json) -> Json:
         kept = self._info.options.responses.kept
