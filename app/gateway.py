@@ -125,13 +125,15 @@ class Gateway:
         base_urls: BaseUrlCheck,
         *,
         known: Sequence[str],
+        read_id: Callable[[str], str] = str,
         catalog: Catalog | None,
         ticker: Ticker,
         upstreams: UpstreamStates,
         budget: RetryBudget,
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
-        """`known` are the names of the configured models. `catalog` lists the models of the pass-through's upstream;
+        """`known` are the names of the configured models. `read_id` returns the name that an id of an agent's list
+        stands for. `catalog` lists the models of the pass-through's upstream;
         None if there is no pass-through."""
         self._find_route = find_route
         self._default_model = default_model
@@ -146,10 +148,13 @@ class Gateway:
         self._loader = loader
         self._cache = cache
         self._known = known
+        self.read_id = read_id
         self._catalog = catalog
         self._base_urls = base_urls
         self._not_counting: set[tuple[str, str]] = set()
         """The name and the address of each upstream that has no path to count tokens."""
+        self._not_compacting: set[tuple[str, str]] = set()
+        """The same for compactions."""
 
     async def resolve_model(self, named: str | None) -> str:
         """Return the model of a request: the one that it names, else the default, else the only model.
@@ -247,11 +252,7 @@ class Gateway:
         server = (target.name, target.base_url)
         if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
             return None
-        request = with_own_urls(request)
-        only = replace(route, deployments=(deployment,))
-        wanted = await asyncio.to_thread(self.find_media_requests, only, request)
-        media = await self.load_media(only, request, wanted, take_memory, caller)
-        prepared = await asyncio.to_thread(self.prepare, only, request, media)
+        prepared = await self._prepare_question(replace(route, deployments=(deployment,)), request, take_memory, caller)
         list_headers = None if prepared.is_own(0) else api.list_headers
         headers = prepared.headers if list_headers is None else list_headers(deployment.profile)
         fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
@@ -264,6 +265,40 @@ class Gateway:
                 self._not_counting.add(server)
                 return None
             raise await self._explain(failure, deployment) from failure
+
+    async def ask_compaction(
+        self, route: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+    ) -> dict[str, Any] | None:
+        """Return the compaction that the first deployment's server makes of the caller's own body. None if the server
+        makes none, which is remembered, or is not sent that body. Raises ParleyError as a request for a reply does."""
+        deployment = route.deployments[0]
+        target, api = deployment.target, find_api(deployment.target.api)
+        path, server = api.compact_path, (deployment.target.name, deployment.target.base_url)
+        if path is None or request.passed is None or server in self._not_compacting:
+            return None
+        if not deployment.takes_body_of(request.passed.api):
+            return None
+        prepared = await self._prepare_question(replace(route, deployments=(deployment,)), request, take_memory, caller)
+        if not prepared.is_own(0):
+            return None
+        fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
+        body = msgspec.json.encode({name: value for name, value in fields.items() if name in api.compacted})
+        try:
+            return await self._client.compact(target, path, body, prepared.headers)
+        except UpstreamFailed as failure:
+            if has_no_such_path(failure.fault):
+                self._not_compacting.add(server)
+                return None
+            raise await self._explain(failure, deployment) from failure
+
+    async def _prepare_question(
+        self, only: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+    ) -> PreparedRequest:
+        """Build the body for the only deployment of a route, with its media."""
+        request = with_own_urls(request)
+        wanted = await asyncio.to_thread(self.find_media_requests, only, request)
+        media = await self.load_media(only, request, wanted, take_memory, caller)
+        return await asyncio.to_thread(self.prepare, only, request, media)
 
     def prepare(
         self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA

@@ -36,6 +36,7 @@ from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
 from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
+from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_memory import CallerMemory
@@ -403,7 +404,9 @@ class ChatEndpoint(Generic[Parsed]):
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,
-            request.named_model or (settings.model if self._keeps_alias else None) or route.model,
+            request.named_model
+            or (settings.model if settings.model and self._keeps_name(settings.model) else None)
+            or route.model,
             int(time.time()),
             warnings=parsed.warnings,
             completed_bodies=settings.completed_bodies,
@@ -442,6 +445,10 @@ class ChatEndpoint(Generic[Parsed]):
             caller = context.caller_id(request.scope)
             return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
+
+    def _keeps_name(self, model: str) -> bool:
+        """Whether the reply names the model as the request does. An agent looks for the id that it was shown."""
+        return self._keeps_alias or model.startswith(CLAUDE_ID)
 
     def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
         context, settings, trace = self._context, parsed.settings, request.record.trace
@@ -594,7 +601,7 @@ def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
         caller.check_model(model)
         raise
     if caller.models is not None:
-        caller.check_model(model, route.model)
+        caller.check_model(gateway.read_id(model), route.model)
         if caller.own_fallbacks and route.has_fallbacks:
             return route.with_fallbacks(lambda name: caller.may_use(name, gateway.find_name(name)))
     return route

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.access import Caller
 from app.access.jwks import JwksSources
+from app.api.agent_lists import AgentLists
 from app.api.asgi import ClientDisconnected, Receive, Scope
 from app.api.kept_reasoning import KeptReasoning
 from app.api.kept_routes import KeptRoutes
@@ -79,6 +80,8 @@ class AppContext:
     """None if the settings are not from a file and the environment."""
     jwks: JwksSources
     """The keys of issuers of JWTs."""
+    agent_lists: AgentLists
+    """What agents are told about models."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None
@@ -194,6 +197,7 @@ class AppContext:
             await self.limiter.aclose()
         if self.catalog is not None:
             await self.catalog.aclose()
+        await self.agent_lists.aclose()
 
 
 _NO_KEY = "nobody"

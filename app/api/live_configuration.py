@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from app.access.addresses import TrustedProxies
+from app.access.caller import ModelGlobs
 from app.api.middleware import RequestRules
 from app.api.origins import OriginRules
 from app.api.resources import Resources
 from app.config.access import make_key_ring
+from app.config.codex_instructions import read_codex_instructions
 from app.config.registry import ModelRegistry
-from app.config.settings import Settings
+from app.config.settings import Settings, SettingsError
 from app.config.tables.server import Server
 from app.formats.anthropic import ANTHROPIC
 from app.formats.base import WriteError
@@ -30,6 +32,14 @@ ERROR_WRITERS: Mapping[str, WriteError] = {
 """The formats of errors at these paths and below them."""
 
 
+class ListEtag(Struct, frozen=True):
+    """The ETag of a list of models, and what its servers had listed: a later list consists of other objects."""
+
+    names: tuple[str, ...] | None
+    listed: tuple[Mapping[str, int], ...]
+    value: str
+
+
 class LiveConfiguration(Struct, frozen=True):
     """A request takes it once, when its body begins, and goes on with it."""
 
@@ -44,6 +54,10 @@ class LiveConfiguration(Struct, frozen=True):
     """Stored replies are shared only among the requests of one caller."""
     limiter: Limiter | None
     """None: nothing is limited. A reload changes its limits, and keeps what has been used of those that stay."""
+    codex_instructions: str | None = None
+    """The operator's text; None: the gateway's own."""
+    codex_etags: dict[ModelGlobs | None, ListEtag] = field(default_factory=dict)
+    """Those of Codex's list by the models that a caller may use."""
 
 
 def make_live_configuration(
@@ -65,6 +79,7 @@ def make_live_configuration(
         resources.storage.cache,
         resources.base_urls,
         known=registry.models(),
+        read_id=registry.read_id,
         catalog=catalog,
         ticker=resources.ticker,
         upstreams=resources.upstreams,
@@ -79,8 +94,23 @@ def make_live_configuration(
         ERROR_WRITERS,
     )
     return LiveConfiguration(
-        settings, registry, gateway, catalog, rules, request_limits(server), settings.separate_callers, limiter
+        settings,
+        registry,
+        gateway,
+        catalog,
+        rules,
+        request_limits(server),
+        settings.separate_callers,
+        limiter,
+        _read_instructions(settings),
     )
+
+
+def _read_instructions(settings: Settings) -> str | None:
+    try:
+        return read_codex_instructions(settings.agents)
+    except ValueError as error:
+        raise SettingsError([f"agents.codex_instructions: {error}"]) from error
 
 
 def request_limits(server: Server) -> RequestLimits:

@@ -2,18 +2,21 @@
 and what each model can do."""
 
 import logging
+import re
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request, Response
 
 from app.access import Caller
+from app.api.agent_lists import Windows, write_models
 from app.api.application import get_context
 from app.chat.messages import MediaKind
-from app.config.registry import ModelRegistry
-from app.errors import UnknownModel, UpstreamFailed
+from app.config.registry import NO_WINDOWS, ModelRegistry
+from app.errors import InvalidInput, UnknownModel, UpstreamFailed, Violation
+from app.formats.agent_models import choose_claude_id, is_claude_code, make_etag
 from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import Described, give_examples
 from app.upstream.catalog import Catalog, suggest_model
@@ -89,7 +92,8 @@ class ModelEntry(Described):
     max_tokens: int | None
     """The longest reply; null if it is not known."""
     context_window: int | None
-    """The tokens of a conversation and its reply together; null if they are not known."""
+    """The tokens of a conversation and its reply together; null if they are not known. With `client_version` the model
+    servers are asked for it."""
     parley: ListedAbilities | None
     """Null if nothing is known about the model."""
 
@@ -103,9 +107,11 @@ class ModelList(Described):
 
     object: Literal["list"]
     data: list[ModelEntry]
-    has_more: Literal[False]
+    has_more: bool
     first_id: str | None
     last_id: str | None
+    models: list[dict[str, Any]] | None = None
+    """The same models, without aliases, in the form of Codex; only with `client_version`."""
 
 
 @router.get(
@@ -115,9 +121,28 @@ class ModelList(Described):
     response_model=None,
     responses={200: {"model": ModelList}, **_FAILURES},
 )
-async def models(request: Request) -> dict[str, Any]:
-    context = get_context(request)
-    return await list_models(context.registry, context.catalog, request.state.caller, context.tools)
+async def models(
+    request: Request,
+    limit: Annotated[str | None, Query(description="How many models to list; without it, all.")] = None,
+    after_id: Annotated[str | None, Query(description="List only models after this one.")] = None,
+    before_id: Annotated[str | None, Query(description="List only models before this one.")] = None,
+    client_version: Annotated[
+        str | None, Query(description="Codex sends its version here. The list then has `models`, in Codex's form.")
+    ] = None,
+) -> Any:
+    context, caller = get_context(request), request.state.caller
+    live = context.live
+    page = _Page(_parse_limit(limit), after_id, before_id)
+    shows_ids = live.settings.agents.claude_ids and is_claude_code(request.state.headers.get(b"user-agent"))
+    if client_version is None or not live.settings.agents.codex_models:
+        names = await _list_names(live.registry, live.catalog)
+        return list_models(live.registry, names, caller, context.tools, page, shows_ids=shows_ids)
+    names, windows = await context.agent_lists.read(live)
+    body = list_models(live.registry, names, caller, context.tools, page, windows, shows_ids=shows_ids)
+    entries = write_models(live, caller.select_models(names), windows)
+    shown = {live.registry.read_id(row["id"]) for row in body["data"]}
+    body["models"] = [entry for entry in entries if entry["slug"] in shown]
+    return Response(msgspec.json.encode(body), media_type="application/json", headers={"etag": make_etag(entries)})
 
 
 @router.get(
@@ -132,35 +157,79 @@ async def model_of_name(model: str, request: Request) -> dict[str, Any]:
     return await get_model(model, context.registry, context.catalog, request.state.caller, context.tools)
 
 
-async def list_models(
-    registry: ModelRegistry, catalog: Catalog | None, caller: Caller, servers: "McpServers | None"
+def list_models(
+    registry: ModelRegistry,
+    names: Iterable[str],
+    caller: Caller,
+    servers: "McpServers | None",
+    page: "_Page",
+    windows: Windows = NO_WINDOWS,
+    *,
+    shows_ids: bool,
 ) -> dict[str, Any]:
-    """Return the configured models, then those that the pass-through's upstream lists: those that the caller may use.
+    """Return the models of these names that the caller may use. With `shows_ids` they have the ids that Claude Code
+    shows. Raises InvalidInput for an id of the page that is not listed."""
+    known = frozenset(registry.names()) if shows_ids else frozenset()
+    found = caller.select_models(names)
+    ids = {choose_claude_id(name, known) if shows_ids else name: name for name in found}
+    shown, has_more = page.cut(list(ids))
+    rows = [_row(ids[id_], id_, registry, _list_servers(servers, ids[id_], registry, caller), windows) for id_ in shown]
+    ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": rows, "has_more": has_more, **ends}
+
+
+class _Page(NamedTuple):
+    """Which models of the list are sent."""
+
+    limit: int | None = None
+    after_id: str | None = None
+    before_id: str | None = None
+
+    def cut(self, ids: list[str]) -> tuple[list[str], bool]:
+        """Return the ids of the page, and whether there are more in its direction."""
+        for name, id_ in (("after_id", self.after_id), ("before_id", self.before_id)):
+            if id_ is not None and id_ not in ids:
+                raise InvalidInput([Violation(name, f"there is no model {id_[:200]!r} in the list")])
+        first = 0 if self.after_id is None else ids.index(self.after_id) + 1
+        end = len(ids) if self.before_id is None else ids.index(self.before_id)
+        ids = ids[first:end]
+        if self.limit is None or len(ids) <= self.limit:
+            return ids, False
+        backwards = self.before_id is not None and self.after_id is None
+        return (ids[-self.limit :] if backwards else ids[: self.limit]), True
+
+
+def _parse_limit(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
+        raise InvalidInput([Violation("limit", f"must be a number from 1 on, not {text[:40]!r}")])
+    return int(text)
+
+
+async def _list_names(registry: ModelRegistry, catalog: Catalog | None) -> list[str]:
+    """Return the configured models, then those that the pass-through's upstream lists.
 
     If the upstream fails, they are left out. Raises UpstreamFailed if there are no configured models either.
     """
     names = registry.names()
     if catalog is not None:
         names = [*names, *await _list_passthrough_models(catalog, required=not names)]
-    rows = [
-        _row(name, registry, _list_servers(servers, name, registry, caller))
-        for name in caller.select_models(dict.fromkeys(names))
-    ]
-    ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
-    return {"object": "list", "data": rows, "has_more": False, **ends}
+    return list(dict.fromkeys(names))
 
 
 async def get_model(
     name: str, registry: ModelRegistry, catalog: Catalog | None, caller: Caller, servers: "McpServers | None"
 ) -> dict[str, Any]:
     """Return the row of one model. Raises UnknownModel or UpstreamFailed."""
+    found = registry.read_id(name)
     listed = caller.select_models(registry.names())
-    if name not in listed:
-        listed = [row["id"] for row in (await list_models(registry, catalog, caller, servers))["data"]]
-    if name not in listed:
+    if found not in listed:
+        listed = caller.select_models(await _list_names(registry, catalog))
+    if found not in listed:
         hint = suggest_model(name, listed)
         raise UnknownModel(f"there is no model {name!r}{hint} (GET /v1/models lists them)", "model")
-    return _row(name, registry, _list_servers(servers, name, registry, caller))
+    return _row(found, name, registry, _list_servers(servers, found, registry, caller), NO_WINDOWS)
 
 
 async def _list_passthrough_models(catalog: Catalog, *, required: bool) -> tuple[str, ...]:
@@ -187,21 +256,24 @@ def _list_servers(
     return {} if servers is None or route is None else servers.list_for_model(route.model, caller.name)
 
 
-def _row(name: str, registry: ModelRegistry, servers: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _row(
+    name: str, id_: str, registry: ModelRegistry, servers: Mapping[str, Sequence[str]], windows: Windows
+) -> dict[str, Any]:
+    """`id_` is the name under which the caller knows the model."""
     now = int(time.time())
     abilities = registry.find_abilities(name)
     most_input = None if abilities is None else abilities.max_input_tokens
     most_output = registry.find_max_output_tokens(name)
     return {
-        "id": name,
+        "id": id_,
         "object": "model",
         "created": now,
         "owned_by": "parley",
         "type": "model",
-        "display_name": name,
+        "display_name": registry.find_display_name(name),
         "created_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now)),
         "max_input_tokens": most_input,
         "max_tokens": most_output,
-        "context_window": None if most_input is None else most_input + (most_output or 0),
+        "context_window": registry.find_context_window(name, windows),
         "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
     }

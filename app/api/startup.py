@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from app.api.agent_lists import AgentLists
 from app.api.context import AppContext
 from app.api.kept_reasoning import KeptReasoning
 from app.api.kept_routes import KeptRoutes
@@ -107,6 +108,7 @@ def make_context(
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
         resources.jwks,
+        AgentLists(resources.client),
     )
     if resources.stored_keys is not None:
         watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)

@@ -54,10 +54,6 @@ _ROWS = (
         "Conversations are not stored here: send all messages, or use POST /v1/responses with `previous_response_id`",
     ),
     (
-        r"responses/compact",
-        'A summary is made by POST /v1/responses if the last item of `input` is {"type": "compaction_trigger"}',
-    ),
-    (
         rf"(?:fine_tuning|evals|skills|vector_stores|organizations?|realtime){_BELOW}",
         f"Only the provider serves this. Parley serves {_SERVED}",
     ),

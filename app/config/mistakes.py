@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from app.access.addresses import is_loopback
+from app.config.codex_instructions import read_codex_instructions
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
 from app.config.settings import Settings
@@ -31,6 +32,14 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_certificates(settings)
     yield from check_prices(settings)
     yield from _check_tool_servers(settings)
+    yield from _check_codex_instructions(settings)
+
+
+def _check_codex_instructions(settings: Settings) -> Iterator[str]:
+    try:
+        read_codex_instructions(settings.agents)
+    except ValueError as error:
+        yield f"agents.codex_instructions: {error}"
 
 
 def _check_request_memory(server: Server) -> Iterator[str]:

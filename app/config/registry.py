@@ -1,6 +1,6 @@
 """Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property, lru_cache, partial
 from typing import Literal
 from urllib.parse import parse_qsl
@@ -12,6 +12,7 @@ from app.chat.messages import MediaKind
 from app.config.settings import DEMO, Settings, SettingsError
 from app.config.tables.models import Model
 from app.config.tables.upstreams import Upstream
+from app.formats.agent_models import CLAUDE_ID, ListedModel
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.routing.rules import RouteRules, Rule, TargetLimits
@@ -26,6 +27,8 @@ from app.validation.wildcards import WILDCARD, count_literals, match_wildcard
 DEMO_MODEL = "parley-demo"
 _KEYS = {"authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"}
 """Headers that identify the caller. They are not part of the cache key, so that a new API key keeps the cache."""
+
+NO_WINDOWS: Mapping[str, Mapping[str, int]] = {}
 
 MAX_KEPT_ROUTES = 256
 """Behind a pass-through, callers may name any model; the routes of those that were named last are kept."""
@@ -152,13 +155,74 @@ class ModelRegistry:
 
     def find(self, model: str) -> ModelRoute | None:
         route = self._routes.get(model)
-        if route is None and self._demo_url is not None and model == DEMO:
+        if route is not None:
+            return route
+        model = self.read_id(model)
+        if model in self._routes:
+            return self._routes[model]
+        if self._demo_url is not None and model == DEMO:
             return self._demo_route
-        if route is None and self._patterns:
-            route = next((found for pattern, found in self._patterns if match_wildcard(pattern, model)), None)
+        route = next((found for pattern, found in self._patterns if match_wildcard(pattern, model)), None)
         if route is None and self._settings.passthrough:
             return self._find_passthrough_route(model)
         return route
+
+    def read_id(self, model: str) -> str:
+        """Return the name of the model whose id for Claude Code this is; any other name as it is."""
+        if not model.startswith(CLAUDE_ID) or model in self._routes:
+            return model
+        name = model[len(CLAUDE_ID) :]
+        known = name in self._routes or name in self._demo_names() or (name and self._settings.passthrough)
+        return name if known else model
+
+    def find_display_name(self, model: str) -> str:
+        """Return how agents show the model that has this name or alias."""
+        row = self._find_row(model)
+        return model if row is None or row.display_name is None else row.display_name
+
+    def _find_row(self, model: str) -> Model | None:
+        route = self._routes.get(model)
+        return None if route is None else self._settings.models[route.model]
+
+    def list_window_targets(self, models: Iterable[str]) -> list[Target]:
+        """Return the servers that may list a context window of these models, which the configuration does not have."""
+        found: dict[str, Target] = {}
+        for model in models:
+            row, route = self._find_row(model), self.find(model)
+            if route is not None and (row is None or row.context_window is None):
+                found |= {one.target.name: one.target for one in route.deployments}
+        return list(found.values())
+
+    def find_context_window(self, model: str, listed: Mapping[str, Mapping[str, int]] = NO_WINDOWS) -> int | None:
+        """Return the tokens of a conversation and its reply together: those of the configuration, else the fewest that
+        its servers list, else those of the profile; None if they are not known. `listed` has the windows that each
+        server lists, by its name and the model's name there."""
+        row, route = self._find_row(model), self.find(model)
+        if row is not None and row.context_window is not None:
+            return row.context_window
+        deployments = () if route is None else route.deployments
+        windows = [listed.get(one.target.name, {}).get(one.model) for one in deployments]
+        least = min((window for window in windows if window is not None), default=None)
+        abilities = self.find_abilities(model) if least is None else None
+        if abilities is None or abilities.max_input_tokens is None:
+            return least
+        return abilities.max_input_tokens + (self.find_max_output_tokens(model) or 0)
+
+    def describe_for_agents(self, model: str, listed: Mapping[str, Mapping[str, int]]) -> ListedModel:
+        """Return what an agent is told about a model that `find` knows. `listed` is as for `find_context_window`."""
+        row, route = self._find_row(model), self.find(model)
+        assert route is not None
+        profiles = [deployment.profile for deployment in route.deployments]
+        return ListedModel(
+            model,
+            self.find_display_name(model),
+            "" if row is None else row.description or "",
+            self.find_context_window(model, listed),
+            self.find_max_output_tokens(model),
+            _find_efforts(profiles),
+            all("image" in profile.media for profile in profiles),
+            all(profile.parallel_tool_calls for profile in profiles),
+        )
 
     def find_abilities(self, model: str) -> ModelAbilities | None:
         route = self.find(model)
@@ -236,6 +300,12 @@ def _make_passthrough_route(
     deployment = _make_deployment(settings, targets, model, settings.passthrough, model)
     reads = deployment.profile.session_header is not None
     return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads)
+
+
+def _find_efforts(profiles: Collection[Profile]) -> list[str]:
+    """Return the efforts that every server takes of which they are known, in the order of the first of these."""
+    known = [list(profile.efforts) for profile in profiles if profile.efforts is not None]
+    return [effort for effort in known[0] if all(effort in efforts for efforts in known)] if known else []
 
 
 def _find_tools(profiles: Collection[Profile]) -> Literal["native", "text", "prompt"]:

@@ -35,6 +35,7 @@ LIVE_SETTINGS = frozenset(
         "limits",
         "mcp_servers",
         "tools",
+        "agents",
         "server.max_body_bytes",
         "server.body_seconds",
         "server.max_json_values",

@@ -6,6 +6,7 @@ docs/reference/settings.md lists every setting; a test compares the two.
 from pydantic import Field
 
 from app.access.addresses import is_loopback
+from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
@@ -52,6 +53,7 @@ class Settings(Table):
     mcp_servers: dict[ToolServerName, McpServer] = Field(default_factory=dict)
     """Servers of tools that the gateway runs."""
     tools: ToolsSettings = ToolsSettings()
+    agents: AgentSettings = AgentSettings()
     metrics: MetricsSettings = MetricsSettings()
     tracing: Tracing = Tracing()
     passthrough: str | None = None

@@ -35,6 +35,8 @@ class ResponsesOptions(Struct, frozen=True):
     fails_filtered: bool = False
     """A stream that the model server's content filter ends has failed: Codex sends the request five times again after a
     Response that is incomplete."""
+    kept: tuple[dict[str, Any], ...] = ()
+    """The contents of users' messages that stand before a summary, in the answer of `/v1/responses/compact`."""
     compacts: bool = False
     """The reply is a summary of the conversation, which is written as one item of type `compaction`."""
 

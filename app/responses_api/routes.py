@@ -30,6 +30,7 @@ from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.formats.responses.response import describe_unstored
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
+from app.responses_api.compact import Compactions
 from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
 from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.responses_api.stored_endpoints import list_routes
@@ -54,6 +55,7 @@ def list_response_routes(
     """`apply` says for which requests the cache is used."""
     return [
         *list_reply_routes("/v1/responses", make_endpoint(context, stored, background, apply), _PostRoute),
+        AsgiRoute("/v1/responses/compact", _make_compact(context, stored, apply), "POST"),
         AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, stored), "POST"),
         *list_routes(context, stored, background),
     ]
@@ -91,6 +93,22 @@ def _make_token_count(context: AppContext, stored: StoredResponses) -> TokenCoun
     return TokenCountEndpoint(context, parse_responses_body, lookup, fields, asks_api="responses")
 
 
+def _make_compact(context: AppContext, stored: StoredResponses, apply: Apply) -> Endpoint:
+    compactions = Compactions(context)
+    return ChatEndpoint(
+        context,
+        compactions.parse,
+        "compact",
+        RESPONSES.error,
+        apply,
+        new_reply_id=_new_response_id,
+        keeps_alias=True,
+        get_owner=context.caller_id,
+        find_stored=partial(_find_stored, context, stored),
+        answer=compactions.answer,
+    )
+
+
 def _new_response_id() -> str:
     return f"resp_{os.urandom(16).hex()}"
 
@@ -123,6 +141,7 @@ class _StoredReplies:
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
     ) -> Coroutine[Any, Any, None]:
         parsed = _serve_codex(self._decide_storing(parsed), request.scope["state"]["headers"])
+        self._add_models_etag(request)
         if parsed.background:
             return self._answer_in_background(endpoint, request, parsed, route)
         response, opening = endpoint.prepare(request, parsed, route)
@@ -130,6 +149,14 @@ class _StoredReplies:
         store = None if caller is None else partial(self._store, response, KeptRequest(parsed, caller))
         response.observe_end(KeptEnd(response, store))
         return endpoint.deliver(request, response, opening)
+
+    def _add_models_etag(self, request: RequestInProgress) -> None:
+        """Tell Codex, which sends `originator`, which list of models is valid."""
+        state = request.scope["state"]
+        if b"originator" in state["headers"]:
+            etag = self._context.agent_lists.find_etag(request.live, request.caller)
+            if etag is not None:
+                state["response_headers"].append((b"x-models-etag", etag.encode()))
 
     def _decide_storing(self, parsed: ResponsesRequest) -> ResponsesRequest:
         """Return the request with `store` false, and a warning, if its response cannot be stored."""

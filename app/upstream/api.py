@@ -39,6 +39,10 @@ class Api(Struct, frozen=True):
     """The field of the body with the messages."""
     system: str | None = None
     """The field of the body with the system's text, if it has a field of its own."""
+    compact_path: str | None = None
+    """Where a server makes a compaction of a conversation."""
+    compacted: frozenset[str] = frozenset()
+    """The fields of a body that such a request may have."""
     count_path: str | None = None
     """Of requests for the number of a request's input tokens."""
     counted: frozenset[str] | None = None

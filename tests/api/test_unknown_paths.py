@@ -98,11 +98,6 @@ def test_a_post_to_nearly_a_path_of_conversations_names_it() -> None:
     with Running() as gateway:
         for path, text in [
             ("/v1/chat/completion", "accepts GET, DELETE, not POST. Did you mean /v1/chat/completions?"),
-            (
-                "/v1/responses/compact",
-                "accepts GET, DELETE, not POST. A summary is made by POST /v1/responses if the last item of `input` is"
-                ' {"type": "compaction_trigger"}.',
-            ),
         ]:
             answer = gateway.ask("POST", path)
             assert (answer.status, answer.json["error"]["message"]) == (405, f"{path} {text}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from app.config.load import load
 from app.config.settings import Settings
+from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.callers import JwtIssuer, Key, Team
 from app.config.tables.limits import LimitSettings
@@ -52,6 +53,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "models.<name>.": Model,
     "mcp_servers.<name>.": McpServer,
     "tools.": ToolsSettings,
+    "agents.": AgentSettings,
 }
 TABLES = {
     "server",
@@ -73,6 +75,7 @@ TABLES = {
     "reasoning",
     "mcp_servers",
     "tools",
+    "agents",
 }
 
 

@@ -97,6 +97,11 @@ class Model(Table):
     strategy: Strategy | None = None
     """Without it, `session` where a server caches prefixes, else `least_busy`."""
     name: str | None = None
+    display_name: str | None = Field(default=None, min_length=1, max_length=200)
+    """How agents show the model. Without it, its name."""
+    description: str | None = Field(default=None, max_length=1000)
+    context_window: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """The tokens of a conversation and its reply together. Without it, what the model's servers list."""
     aliases: tuple[str, ...] = ()
     defaults: GenerateCfg = GenerateCfg()
     max_retries: int = Field(default=0, ge=0, le=10)

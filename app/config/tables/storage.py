@@ -80,6 +80,8 @@ class ResponsesSettings(Table):
     store: bool = True
     store_seconds: Seconds = 24 * 3600.0
     max_background: int = Field(default=64, ge=1)
+    compact_user_tokens: int = Field(default=20_000, ge=0, le=10_000_000)
+    """About how many tokens of users' words stay beside the summary of a compaction."""
 
 
 class ReasoningSettings(Table):

@@ -183,24 +183,25 @@ def parse_responses_body(
         return RejectedRequest(error, RESPONSES.error)
     known = None if memory is None else memory.conversation
     previous, given = body.get("previous_response_id"), body.get("input")
-    items = tuple(_find_references(given))
+    items = tuple(find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up
         too_many = Violation("input", f"more than {limits.max_messages} messages")
         return RejectedRequest(InvalidInput([too_many]), RESPONSES.error)
     if isinstance(previous, str) or items:
         response_id = previous if isinstance(previous, str) else None
-        return UnresolvedRequest(response_id, items, lambda stored: _parse(body, limits, stored, known))
-    return _parse(body, limits, NOTHING_STORED, known)
+        return UnresolvedRequest(response_id, items, lambda stored: parse_body(body, limits, stored, known))
+    return parse_body(body, limits, NOTHING_STORED, known)
 
 
-def _find_references(items: Any) -> list[str]:
+def find_references(items: Any) -> list[str]:
     """Return the ids of the items that must be read from the store."""
     return [items[place]["id"] for place in find_special(items, "stored")] if isinstance(items, list) else []
 
 
-def _parse(
+def parse_body(
     body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None
 ) -> ResponsesRequest | RejectedRequest:
+    """Parse a body of which `stored` has what it refers to."""
     reader = _BodyReader(body, limits, stored, known)
     try:
         return reader.read()
@@ -411,7 +412,7 @@ class _BodyReader:
         if not isinstance(given, list):
             self._refuse("input", f"must be a string or a list of items{describe_given(given)}")
             return []
-        if not _find_references(given):
+        if not find_references(given):
             return list(given)
         return [self._resolve_item(item, number) for number, item in enumerate(given)]
 

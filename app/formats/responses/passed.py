@@ -7,11 +7,13 @@ the gateway: in its place stands what the seal holds for a server of this API.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from app.chat.messages import ChatRequest, PassedBody, RequestPaths
+from app.chat.messages import ChatRequest, PassedBody, RequestPaths, Text
 from app.errors import ParleyError
+from app.formats.base import make_summary
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists
 from app.formats.request_memory import map_entries
 from app.formats.responses.parse import FORMAT
+from app.formats.responses.schema import COMPACTIONS
 from app.formats.responses.special_items import find_special
 from app.formats.seal import Seal, read_seal
 
@@ -77,13 +79,20 @@ def _open_seals(items: Sequence[Any]) -> list[Any]:
 
 
 def _find_seal(item: Any) -> Seal | None:
-    sealed = item.get("encrypted_content") if isinstance(item, dict) and item.get("type") == "reasoning" else None
+    if not isinstance(item, dict) or item.get("type") not in ("reasoning", *COMPACTIONS):
+        return None
+    sealed = item.get("encrypted_content")
     return read_seal(sealed) if isinstance(sealed, str) else None
 
 
 def _open_item(item: Json, seal: Seal) -> Iterator[Json]:
     """Yield what a reasoning item of the gateway holds for a server of this API. Reasoning of which nothing is
-    encrypted has no id: whether it is sent depends on the server."""
+    encrypted has no id: whether it is sent depends on the server. A summary is a message, as for any other server."""
+    if item["type"] in COMPACTIONS:
+        (text,) = make_summary(seal.text, "").parts
+        assert isinstance(text, Text)
+        yield {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text.text}]}
+        return
     found = False
     for detail in seal.details:
         if not isinstance(detail, dict) or detail.get("format") != FORMAT:

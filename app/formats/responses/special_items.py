@@ -7,7 +7,8 @@ from app.formats.request_memory import map_entries
 
 SpecialKind: TypeAlias = Literal["stored", "setting", "tool_list", "sealed"]
 """An item that must be read from the store: a reference, or reasoning without its text; one that has tools or settings,
-or says what the reply shall be; a list of a server's tools; encrypted reasoning."""
+or says what the reply shall be; a list of a server's tools; encrypted reasoning, or an encrypted
+summary."""
 _TYPES: dict[str, SpecialKind] = {
     "tool_search_output": "setting",
     "additional_tools": "setting",
@@ -15,6 +16,9 @@ _TYPES: dict[str, SpecialKind] = {
     "compaction_trigger": "setting",
     "mcp_list_tools": "tool_list",
 }
+
+
+_SEALABLE = frozenset(("reasoning", "compaction", "compaction_summary", "context_compaction"))
 
 
 def find_special(items: Sequence[Any], kind: SpecialKind) -> list[int]:
@@ -29,7 +33,12 @@ def _classify(item: Any) -> SpecialKind | None:
     kind = item.get("type")
     if kind in ("message", "function_call", "function_call_output"):
         return None
-    if kind == "reasoning" and isinstance(item.get("encrypted_content"), str) and item["encrypted_content"]:
+    if (
+        isinstance(kind, str)
+        and kind in _SEALABLE
+        and isinstance(item.get("encrypted_content"), str)
+        and item["encrypted_content"]
+    ):
         return "sealed"
     if isinstance(item.get("id"), str) and (is_reference(item) or is_empty_reasoning(item)):
         return "stored"

@@ -236,6 +236,13 @@ class UpstreamClient:
         data = await self._fetch(target, "POST", path, MAX_ERROR_BYTES, body, headers)
         return await _parse(_parse_token_count, data, target, "a number of tokens")
 
+    async def compact(
+        self, target: Target, path: str, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()
+    ) -> dict[str, Any]:
+        """Ask for a compaction, and return the server's answer. `headers` are as for `open`. Raises UpstreamFailed."""
+        data = await self._fetch(target, "POST", path, target.max_reply_bytes, body, headers)
+        return await _parse(_parse_compaction, data, target, "a compaction")
+
     async def _fetch(
         self,
         target: Target,
@@ -395,6 +402,17 @@ def _parse_token_count(data: bytes) -> dict[str, Any]:
     answer = msgspec.json.decode(data, type=dict[str, Any])
     if read_count(answer.get("input_tokens")) is None:
         raise ValueError("no number of tokens")
+    return answer
+
+
+def _parse_compaction(data: bytes) -> dict[str, Any]:
+    """As `_parse_token_count`."""
+    answer = msgspec.json.decode(data, type=dict[str, Any])
+    items = answer.get("output")
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("no list of items")
+    if not any(str(item.get("type")).startswith("compaction") for item in items):
+        raise ValueError("no compaction")
     return answer
 
 

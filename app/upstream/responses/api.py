@@ -42,6 +42,11 @@ API = Api(
     write_own_beginning=write_own_beginning,
     build_passed=build_passed,
     make_passing_reader=make_passing_reader,
+    compact_path="/responses/compact",
+    compacted=frozenset(
+        # platform.openai.com/docs/api-reference/responses/compact
+        ("model", "input", "instructions", "prompt_cache_key", "prompt_cache_retention", "service_tier")
+    ),
     count_path="/responses/input_tokens",
     counted=frozenset(
         # platform.openai.com/docs/api-reference/responses/input-tokens: any other field is refused
