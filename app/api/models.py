@@ -13,6 +13,7 @@ from app.access import Caller
 from app.api.application import get_context
 from app.chat.messages import MediaKind
 from app.config.registry import ModelRegistry
+from app.endpoints.kinds import ModelEndpoint
 from app.errors import UnknownModel, UpstreamFailed
 from app.formats.openai.openapi import OpenAIErrorBody
 from app.formats.openapi import Described, give_examples
@@ -43,12 +44,14 @@ _EXAMPLE: dict[str, Any] = {
     "max_input_tokens": 32000,
     "max_tokens": 8000,
     "context_window": 40000,
+    "endpoints": ["chat"],
     "parley": {
         "kinds": ["vllm"],
         "tools": "native",
         "thinking_switch": True,
         "media": ["image"],
         "max_input_tokens": 32000,
+        "endpoints": ["chat"],
         "mcp_servers": {"time": ["get_current_time"]},
     },
 }
@@ -67,6 +70,8 @@ class ListedAbilities(Described):
     media: list[MediaKind]
     max_input_tokens: int | None
     """Longer conversations are truncated; null without a limit."""
+    endpoints: list[ModelEndpoint]
+    """What it serves: conversations (`chat`), embeddings, rankings, …"""
     mcp_servers: dict[str, list[str]]
     """The servers of tools that a request of this caller may name, each with its tools, as far as they are known."""
 
@@ -90,6 +95,8 @@ class ModelEntry(Described):
     """The longest reply; null if it is not known."""
     context_window: int | None
     """The tokens of a conversation and its reply together; null if they are not known."""
+    endpoints: list[ModelEndpoint] | None
+    """What it serves; null if nothing is known about the model."""
     parley: ListedAbilities | None
     """Null if nothing is known about the model."""
 
@@ -203,5 +210,6 @@ def _row(name: str, registry: ModelRegistry, servers: Mapping[str, Sequence[str]
         "max_input_tokens": most_input,
         "max_tokens": most_output,
         "context_window": None if most_input is None else most_input + (most_output or 0),
+        "endpoints": None if abilities is None else list(abilities.endpoints),
         "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
     }

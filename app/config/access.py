@@ -146,7 +146,8 @@ def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
         models = ModelGlobs((), None, _name_team(key.team))
     owner = f"{name}{IDENTITY_SEPARATOR}{key.identity}" if key.identity else name
     scope = key.cache_scope or owner
-    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, key.fallbacks == "own")
+    own_fallbacks = key.fallbacks == "own"
+    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, own_fallbacks, key.endpoints)
 
 
 def _find_team(key: Key, settings: Settings) -> Team | None:

@@ -12,6 +12,7 @@ from app.chat.messages import MediaKind
 from app.config.settings import DEMO, Settings, SettingsError
 from app.config.tables.models import Model
 from app.config.tables.upstreams import Upstream
+from app.endpoints.kinds import CHAT
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
 from app.routing.rules import RouteRules, Rule, TargetLimits
@@ -44,6 +45,8 @@ class ModelAbilities(Struct, frozen=True):
     media: tuple[MediaKind, ...]
     max_input_tokens: int | None
     """Longer conversations are truncated; None without a limit."""
+    endpoints: tuple[str, ...] = (CHAT,)
+    """What it serves: conversations (`chat`), embeddings, …"""
 
 
 class ModelRegistry:
@@ -88,6 +91,7 @@ class ModelRegistry:
                 None if row.rag_cfg is None else row.rag_cfg.to_search(),
                 any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
+                row.endpoints,
             )
         routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
@@ -176,6 +180,7 @@ class ModelRegistry:
             all(profile.thinking_switch != "none" for profile in profiles),
             media,
             min(limits, default=None),
+            route.endpoints,
         )
 
     def find_max_output_tokens(self, model: str) -> int | None:
@@ -319,4 +324,5 @@ def _make_target(
         connections=row.connections,
         api=row.api,
         query=row.query,
+        paths=row.paths,
     )
