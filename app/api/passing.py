@@ -15,7 +15,10 @@ from app.api.asgi import read_body, take_body
 from app.api.chat import RecordedEndpoint, RequestInProgress, check_endpoint, find_route
 from app.api.context import AppContext
 from app.api.endpoint_errors import ENDPOINT_ERRORS
+from app.api.origins import is_form
 from app.api.router import AsgiRoute
+from app.api.spool import Spool
+from app.api.uploads import UploadLimits, read_upload
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS
 from app.endpoints.body import EndpointBody, read_fields
 from app.endpoints.completions import find_most_tokens
@@ -27,7 +30,7 @@ from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
 from app.routing import ModelRoute, PreparedRequest, PrepareFallback
-from app.routing.passing import prepare_passing
+from app.routing.passing import Form, prepare_passing
 
 
 class PassingEndpoint(RecordedEndpoint):
@@ -40,6 +43,9 @@ class PassingEndpoint(RecordedEndpoint):
     @override
     async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
         context, server, scope = self._context, request.live.settings.server, request.scope
+        if is_form(scope["path"], scope["state"]["headers"].get(b"content-type")):
+            await self._serve_form(request)
+            return None
         with request.lease as lease:
             raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
             if raw is None:
@@ -49,12 +55,27 @@ class PassingEndpoint(RecordedEndpoint):
                 body = read_fields(raw)
                 del raw
                 prepared = await self._accept(request, body)
-                prepare_fallback = partial(self._prepare_fallback, request, body)
+                prepare_fallback = partial(self._prepare_fallback, request, body, None)
                 del body
                 await self._deliver(request, prepared, prepare_fallback)
         return None
 
-    async def _accept(self, request: RequestInProgress, body: EndpointBody) -> PreparedRequest:
+    async def _serve_form(self, request: RequestInProgress) -> None:
+        """Serve a request with files. Raises ParleyError."""
+        context, settings = self._context, request.live.settings
+        limits = settings.limits
+        bounds = UploadLimits(limits.max_upload_bytes, limits.max_upload_parts, settings.server.body_seconds)
+        with Spool() as spool, request.lease:
+            form = await read_upload(request.scope, request.receive, request.offered_writer, spool, bounds)
+            request.record.record_body()
+            with context.admission.try_enter() or await context.wait_for_place(request.scope, request.receive):
+                body = form.read_fields()
+                prepared = await self._accept(request, body, form)
+                await self._deliver(request, prepared, partial(self._prepare_fallback, request, body, form))
+
+    async def _accept(
+        self, request: RequestInProgress, body: EndpointBody, form: Form | None = None
+    ) -> PreparedRequest:
         """Return the request as it is sent. Raises ParleyError."""
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
         path = request.scope["path"]
@@ -64,7 +85,7 @@ class PassingEndpoint(RecordedEndpoint):
         route = find_route(gateway, model, request.caller, endpoint.serves)
         record.record_model(model, route.model)
         await self._reserve(request, route, body)
-        return prepare_passing(endpoint, path, body, route, request.caller.rights)
+        return prepare_passing(endpoint, path, body, route, request.caller.rights, form)
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""
@@ -97,11 +118,14 @@ class PassingEndpoint(RecordedEndpoint):
             request.record.record_reservation(reservation)
             request.scope["state"]["response_headers"] += reservation.headers
 
-    async def _prepare_fallback(self, request: RequestInProgress, body: EndpointBody, name: str) -> PreparedRequest:
+    async def _prepare_fallback(
+        self, request: RequestInProgress, body: EndpointBody, form: Form | None, name: str
+    ) -> PreparedRequest:
         """Prepare the request for another model. Raises ParleyError."""
         route = request.live.gateway.route(name)
         check_endpoint(route, self._endpoint.serves)
-        return prepare_passing(self._endpoint, request.scope["path"], body, route, request.caller.rights)
+        path = request.scope["path"]
+        return prepare_passing(self._endpoint, path, body, route, request.caller.rights, form)
 
     async def _deliver(
         self, request: RequestInProgress, prepared: PreparedRequest, prepare_fallback: PrepareFallback

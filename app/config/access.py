@@ -205,7 +205,7 @@ def make_model_limits(settings: Settings) -> dict[str, Limits]:
 
 
 def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Limits(**settings.model_dump(include=set(LimitSettings.model_fields)))
 
 
 def list_spending_rules(settings: Settings) -> dict[str, Rule]:

@@ -324,5 +324,5 @@ def _make_target(
         connections=row.connections,
         api=row.api,
         query=row.query,
-        paths=row.paths,
+        paths=dict[str, str](row.paths.items()),
     )

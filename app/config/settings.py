@@ -9,7 +9,7 @@ from app.access.addresses import is_loopback
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
-from app.config.tables.limits import LimitSettings
+from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
@@ -39,7 +39,7 @@ class Settings(Table):
     teams: dict[KeyName, Team] = Field(default_factory=dict)
     jwt: dict[KeyName, JwtIssuer] = Field(default_factory=dict)
     """The issuers of JWTs that are accepted like keys."""
-    limits: LimitSettings = LimitSettings()
+    limits: GatewayLimits = GatewayLimits()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     prices: PricesSettings = PricesSettings()

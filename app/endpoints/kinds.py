@@ -54,6 +54,8 @@ class Endpoint(Struct, frozen=True):
     """An answer that is no JSON is a mistake of the server, unless its type says that it is bytes."""
     recorded_as: str = ""
     """Its name in the log and in metrics, if that is another one."""
+    unknown: tuple[str, int] | None = None
+    """What an answer is billed by beside tokens, and the number that counts if the server does not tell it."""
     speaks: bool = False
     """The characters of its text are counted."""
 
@@ -68,7 +70,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         frozenset(("/v1/embeddings",)),
         repeats=True,
     ),
-    Endpoint("rerank", "rerank", ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"), repeats=True),
+    Endpoint(
+        "rerank",
+        "rerank",
+        ("/v1/rerank", "/v2/rerank", "/rerank", "/v1/reranking", "/reranking"),
+        repeats=True,
+        unknown=("searches", 1),
+    ),
     Endpoint("score", "score", ("/v1/score", "/score", "/similarity"), repeats=True),
     Endpoint("classify", "classify", ("/v1/classify", "/classify", "/predict"), repeats=True),
     Endpoint("pooling", "pooling", ("/v1/pooling", "/pooling", "/embed", "/embed_all", "/embed_sparse"), repeats=True),
@@ -81,8 +89,13 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         generates=True,
         recorded_as="text_completions",
     ),
-    Endpoint("images", "images", ("/v1/images/generations", "/v1/images/edits", "/v1/images/variations")),
-    Endpoint("audio", "audio", _OPENAI_AUDIO, frozenset(_OPENAI_AUDIO), needs_json=False),
+    Endpoint(
+        "images",
+        "images",
+        ("/v1/images/generations", "/v1/images/edits", "/v1/images/variations"),
+        unknown=("images", 1),
+    ),
+    Endpoint("audio", "audio", _OPENAI_AUDIO, frozenset(_OPENAI_AUDIO), needs_json=False, unknown=("seconds", 60)),
     Endpoint(
         "speech",
         "speech",

@@ -19,6 +19,8 @@ class Estimate(Struct, frozen=True):
     prompt_tokens: int = 0
     characters: int = 0
     """Of a text that is spoken."""
+    unknown: tuple[str, int] | None = None
+    """A unit that is billed, with the number that counts if the server does not tell it."""
     generates: bool = False
     """The answer has generated tokens."""
     is_free: bool = False
@@ -63,7 +65,8 @@ class AnswerMeter:
         if estimate.characters:
             usage["characters"] = estimate.characters
         tokens = read_token_usage(usage) or TokenUsage()
-        cost = None if self._price is None or estimate.is_free else self._price.compute_cost(tokens, usage)
+        units = usage if estimate.unknown is None else {estimate.unknown[0]: estimate.unknown[1], **usage}
+        cost = None if self._price is None or estimate.is_free else self._price.compute_cost(tokens, units)
         reported = read_cost(usage) if cost is None else cost
         self._attempts.report_usage(CallUsage(tokens, reported, "estimated" in usage, self._fallback_model))
         return usage if cost is None else with_cost(usage, cost)

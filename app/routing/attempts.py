@@ -436,7 +436,8 @@ class UpstreamCaller:
         """Send a request that is no conversation. Raises UpstreamFailed."""
         url = join_url(target.base_url, target.paths.get(passing.name, passing.path))
         try:
-            body = await self._client.open_url(target, url, prepared.bodies[index], headers)
+            content = passing.uploads[index] if passing.uploads else prepared.bodies[index]
+            body = await self._client.open_url(target, url, content, headers, passing.content_type)
         except UpstreamFailed as failure:
             raise UpstreamFailed(explain_refusal(failure.fault, passing.name)) from failure
         meter = AnswerMeter(exchange.attempts, prepared.route.price, passing.estimate, exchange.fallback_model)

@@ -1,7 +1,7 @@
 """Prepare a request that is no conversation: a body for each server of its model."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -15,19 +15,38 @@ from app.params import UNSENT
 from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRequest
 from app.upstream.api import find_api
 from app.upstream.body_rights import BodyCheck
+from app.upstream.http.transport import LongBody
 
 _BY_CONVERSATION = ("session", "prefix")
 """Strategies that know a conversation again."""
 
 
+class Form(Protocol):
+    """A request with files."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def make_body(self, model: str) -> LongBody:
+        """Return the body for a server that knows the model by this name."""
+
+
 def prepare_passing(
-    endpoint: Endpoint, path: str, body: EndpointBody, route: ModelRoute, rights: CallerRights | None
+    endpoint: Endpoint,
+    path: str,
+    body: EndpointBody,
+    route: ModelRoute,
+    rights: CallerRights | None,
+    form: Form | None = None,
 ) -> PreparedRequest:
-    """Return the request with its bodies. Raises Forbidden for what the caller may not choose at a server."""
+    """Return the request with its bodies: of a form those that it makes, else those of `body`. Raises Forbidden for
+    what the caller may not choose at a server."""
     _check_rights(body, route, rights)
     streams = body.stream and endpoint.generates
     asks_usage = streams and not body.names_usage
-    bodies = tuple([_encode(body, route, one, asks_usage=asks_usage) for one in route.deployments])
+    deployments = route.deployments if form is None else ()
+    bodies = tuple([_encode(body, route, one, asks_usage=asks_usage) for one in deployments])
+    uploads = () if form is None else tuple([form.make_body(one.model) for one in route.deployments])
     choices = count_choices(body) if endpoint.generates else None
     strategy = "least_busy" if route.strategy in _BY_CONVERSATION else route.strategy
     estimate = _estimate(endpoint, body)
@@ -44,6 +63,8 @@ def prepare_passing(
             path,
             AnswerOptions(route.model, endpoint.needs_json, choices, asks_usage),
             estimate,
+            uploads,
+            None if form is None else form.content_type,
         ),
     )
 
@@ -74,5 +95,8 @@ def _estimate(endpoint: Endpoint, body: EndpointBody) -> Estimate:
     if endpoint.serves is None:
         return Estimate(is_free=True)
     return Estimate(
-        body.estimate_tokens(), body.count_characters() if endpoint.speaks else 0, generates=endpoint.generates
+        body.estimate_tokens(),
+        body.count_characters() if endpoint.speaks else 0,
+        endpoint.unknown,
+        generates=endpoint.generates,
     )

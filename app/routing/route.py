@@ -20,6 +20,7 @@ from app.steps import pipeline
 from app.upstream.api import find_api
 from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
+from app.upstream.http.transport import LongBody
 from app.usage.meter import Price
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
@@ -120,6 +121,10 @@ class PassingRequest(Struct, frozen=True):
     """As the client named it."""
     answer: AnswerOptions
     estimate: Estimate
+    uploads: tuple[LongBody, ...] = ()
+    """The bodies of a request with files, one for each deployment."""
+    content_type: str | None = None
+    """Of these."""
 
 
 class PreparedRequest(Struct, frozen=True):

@@ -80,13 +80,13 @@ class Price(Struct, frozen=True):
         return round(total / _TOKENS_PER_PRICE + self._compute_units(units), _DIGITS)
 
     def _compute_units(self, units: Mapping[str, Any]) -> float:
-        """Return the cost of what is no token. A minute or an image whose number is not known counts as one."""
+        """Return the cost of what is no token."""
         if not units or not self.unit:
             return 0.0
         return float(
-            units.get("searches", 1) * self.per_search / _SEARCHES_PER_PRICE
-            + units.get("seconds", 60) / 60 * self.per_minute
-            + units.get("images", 1) * self.per_image
+            units.get("searches", 0) * self.per_search / _SEARCHES_PER_PRICE
+            + units.get("seconds", 0) / 60 * self.per_minute
+            + units.get("images", 0) * self.per_image
             + units.get("characters", 0) * self.per_character / _TOKENS_PER_PRICE
         )
 

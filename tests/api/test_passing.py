@@ -17,6 +17,7 @@ ENDPOINTS = {
     "i": ["images"],
     "c": ["completions"],
     "t": ["speech"],
+    "w": ["audio"],
     "m": ["chat"],
 }
 SETTINGS: dict[str, Any] = {
@@ -31,6 +32,7 @@ SETTINGS: dict[str, Any] = {
         "retried": {"upstreams": ["third", "second"], "endpoints": ["embeddings"], "strategy": "session"},
         "falls": {"upstreams": ["third"], "endpoints": ["embeddings"], "fallbacks": ["same"], "vector_space": "s"},
         "same": {"upstreams": ["second"], "endpoints": ["embeddings"], "vector_space": "s"},
+        "heard": {"upstreams": ["third", "second"], "endpoints": ["audio"]},
         "odd": {"upstreams": ["odd"], "endpoints": ["rerank"]},
         "priced": {
             "upstreams": ["e"],
@@ -229,3 +231,65 @@ def test_speech_passes_as_bytes(gateway: Gateway) -> None:
 def test_models_are_listed_with_what_they_serve(gateway: Gateway) -> None:
     listed = {row["id"]: row["endpoints"] for row in gateway.get("/v1/models").json["data"]}
     assert (listed["m"], listed["e"], listed["p"]) == (["chat"], ["embeddings"], ENDPOINTS["p"])
+
+
+def make_form(*names: str) -> bytes:
+    """Return a form with these fields, of which `file` is a long file."""
+    values = {"model": b"w", "file": b"x" * 3_000_000, "response_format": b"json"}
+    lines = [b"--XX\r\ncontent-disposition: form-data; name=" + name.encode() for name in names]
+    files = [b'; filename="a.wav"' if name == "file" else b"" for name in names]
+    parts = [line + file + b"\r\n\r\n" + values[name] for line, file, name in zip(lines, files, names, strict=True)]
+    return b"\r\n".join([*parts, b"--XX--\r\n"])
+
+
+def send_form(gateway: Gateway, form: bytes, *answers: httpx.Response, path: str = "/v1/audio/transcriptions") -> Any:
+    gateway.server.requests.clear()
+    gateway.answers = list(answers)
+    pieces = [form[at : at + 400_000] for at in range(0, len(form), 400_000)]
+    return gateway.ask("POST", path, pieces, {"content-type": "multipart/form-data; boundary=XX"})
+
+
+@each_case("names", [("model", "file"), ("file", "model", "response_format")])
+def test_a_form_passes_with_another_name_of_the_model_before_or_behind_the_file(
+    gateway: Gateway, names: tuple[str, ...]
+) -> None:
+    answer = send_form(gateway, make_form(*names), whole({"text": "Hi", "usage": {"type": "duration", "seconds": 6}}))
+    assert (answer.status, answer.json["text"]) == (200, "Hi")
+    assert gateway.server.requests[0].content == make_form(*names).replace(b"\r\nw\r\n", b"\r\nup-w\r\n")
+    assert gateway.server.requests[0].headers["content-type"] == "multipart/form-data; boundary=XX"
+    assert (gateway.last.endpoint, gateway.last.tokens_estimated) == ("audio", False)
+
+
+def test_a_form_without_a_model_is_refused_or_gets_the_only_one(gateway: Gateway) -> None:
+    answer = send_form(gateway, make_form("file"))
+    assert (answer.status, answer.json["error"]["param"]) == (400, "model")
+    answer = send_form(gateway, make_form("file"), whole({"data": [{}]}), path="/v1/images/edits")
+    assert answer.status == 200
+    assert b'name="model"\r\n\r\nup-i\r\n--XX' in gateway.server.requests[0].content
+
+
+def test_a_form_that_is_too_long_is_refused_before_it_has_come(gateway: Gateway) -> None:
+    form = make_form("file").replace(b"x" * 3_000_000, b"x" * 27_000_000)
+    answer = send_form(gateway, form)
+    assert (answer.status, answer.json["error"]["code"]) == (413, "too_large")
+    assert gateway.unread > 0
+
+
+@each_case(
+    ("headers", "status"),
+    [
+        ({"content-type": "multipart/form-data"}, 400),
+        ({"content-type": "multipart/form-data; boundary=XX", "content-encoding": "gzip"}, 415),
+        ({"content-type": "multipart/form-data; boundary=XX", "content-length": "99999999"}, 413),
+        ({"content-type": "text/plain"}, 415),
+    ],
+)
+def test_a_form_that_cannot_be_read_is_refused(gateway: Gateway, headers: dict[str, str], status: int) -> None:
+    assert gateway.ask("POST", "/v1/audio/transcriptions", [b"x"], headers).status == status
+
+
+def test_a_form_is_sent_again_to_another_server(gateway: Gateway) -> None:
+    form = make_form("file", "model").replace(b"\r\nw\r\n", b"\r\nheard\r\n")
+    answer = send_form(gateway, form, whole({}, 500), whole({"text": "Hi"}))
+    assert answer.json == {"text": "Hi"}
+    assert [len(request.content) for request in gateway.server.requests] == [len(form)] * 2

@@ -62,7 +62,9 @@ def test_what_is_free_is_not_billed() -> None:
         ({"searches": 0, "seconds": 30, "images": 0}, Estimate(), 30.0),
         ({"searches": 0, "seconds": 0, "images": 3}, Estimate(), 21.0),
         ({"searches": 0, "seconds": 0, "images": 0}, Estimate(characters=5), 5.0),
-        ({}, Estimate(), 68.0),
+        ({}, Estimate(), 0.0),
+        ({}, Estimate(unknown=("seconds", 60)), 60.0),
+        ({"seconds": 30}, Estimate(unknown=("seconds", 60)), 30.0),
     ],
 )
 def test_units_are_billed_and_an_unknown_number_is_one(usage: dict[str, Any], estimate: Estimate, cost: float) -> None:

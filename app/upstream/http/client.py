@@ -25,6 +25,7 @@ from app.upstream.api import ApiName, find_api
 from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.transport import (
+    LongBody,
     PushStream,
     PushTransport,
     RequestHead,
@@ -168,7 +169,7 @@ class UpstreamClient:
         self,
         target: Target,
         url: str,
-        body: bytes,
+        body: bytes | LongBody,
         headers: Sequence[tuple[bytes, bytes]] = (),
         content_type: str | None = None,
     ) -> ResponseBody:
@@ -181,7 +182,7 @@ class UpstreamClient:
         return await self._open(target, make_request_head(b"POST", address, own, target.pool_key), body, headers)
 
     async def _open(
-        self, target: Target, head: RequestHead, body: bytes, headers: Sequence[tuple[bytes, bytes]]
+        self, target: Target, head: RequestHead, body: bytes | LongBody, headers: Sequence[tuple[bytes, bytes]]
     ) -> ResponseBody:
         try:
             reply = await self._transport.post(head, body, target.connect_seconds, target.first_token_seconds, headers)
