@@ -184,8 +184,8 @@ class PushTransport(httpx.AsyncBaseTransport):
         """Send a long body over a new connection, and no faster than the server reads. A server that answers before it
         has all of it gets no more."""
         connection = await self._pool.take(address, connect_seconds, fresh=True)
+        answered = connection.request(head, b"", None)
         try:
-            answered = connection.request(head, b"", None)
             async for piece in body:
                 if answered.done() or not await connection.write_piece(piece, read_seconds):
                     connection.keep_no_longer()
@@ -193,6 +193,7 @@ class PushTransport(httpx.AsyncBaseTransport):
             connection.limit_head(read_seconds)
             await answered
         except BaseException:
+            answered.cancel()
             connection.abort()
             raise
         return connection if connection.status != _LOGIN_DEMANDED else _refuse_login(connection, address)
