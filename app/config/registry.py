@@ -91,7 +91,7 @@ class ModelRegistry:
                 None if row.rag_cfg is None else row.rag_cfg.to_search(),
                 any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
-                row.endpoints,
+                endpoints=row.endpoints,
             )
         routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
@@ -206,7 +206,7 @@ def _make_virtual_route(name: str, row: Model, routes: Mapping[str, ModelRoute])
         {target: _find_target_limits(route) for target, route in targets.items()},
         row.route_seconds,
     )
-    return replace(routes[row.use], model=name, rules=rules)
+    return replace(routes[row.use], model=name, rules=rules, endpoints=(CHAT,))
 
 
 def _find_target_limits(route: ModelRoute) -> TargetLimits:
