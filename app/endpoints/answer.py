@@ -174,7 +174,7 @@ class JsonAnswer(_Answer):
 
 
 def _check_json(data: bytes) -> Fault | None:
-    """Return the fault of an answer that is no JSON, or only a part of it."""
+    """Return the fault of an answer that is not JSON, or only a part of it."""
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
     except msgspec.DecodeError as error:

@@ -51,7 +51,7 @@ class Endpoint(Struct, frozen=True):
     generates: bool = False
     """The answer has generated tokens."""
     needs_json: bool = True
-    """An answer that is no JSON is a mistake of the server, unless its type says that it is bytes."""
+    """An answer that is not JSON is a mistake of the server, unless its type says that it is bytes."""
     recorded_as: str = ""
     """Its name in the log and in metrics, if that is another one."""
     unknown: tuple[str, int] | None = None

@@ -18,7 +18,7 @@ def read_answer_usage(
 ) -> dict[str, Any] | None:
     """Return the usage with OpenAI's names for tokens, and `searches` and `seconds`; None if the server told none.
 
-    `images` is the number of pictures in the answer, which may be all that is known, and `counted_tokens` what the
+    `images` is the number of images in the answer, which may be all that is known, and `counted_tokens` what the
     header `x-compute-tokens` says.
     """
     usage, meta = _read_object(values, b"usage"), _read_object(values, b"meta")

@@ -40,9 +40,9 @@ class Price(Struct, frozen=True):
     per_search: float = 0.0
     """Of a thousand searches, as servers of rankings count them."""
     per_minute: float = 0.0
-    """Of sound."""
+    """Of audio."""
     per_image: float = 0.0
-    """Of a picture that the model makes."""
+    """Of an image that the model makes."""
     per_character: float = 0.0
     """Of a million characters of a text that is spoken."""
 

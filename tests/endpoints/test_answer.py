@@ -3,6 +3,7 @@ from typing import Any
 
 from app.chat.events import AnswerPart, Event, Failed, Finish
 from app.endpoints.answer import HELD_BYTES, AnswerOptions, make_answer_reader
+from app.upstream.reply.sse import MalformedData
 
 from tests.cuts import bytewise, whole
 from tests.each_case import each_case
@@ -181,3 +182,36 @@ def test_a_stream_without_any_event_fails() -> None:
 
 def test_choices_that_cannot_be_read_are_none() -> None:
     assert type(read(b'data: {"choices": 3}\n\n', EVENTS, choices=1)[-1]) is Failed
+
+
+BROKEN = MalformedData(b"", "the model server sent a broken gzip body")
+
+
+@each_case("headers", [(JSON,), (EVENTS,), ((b"content-type", b"audio/mpeg"),)])
+def test_bytes_that_cannot_be_read_are_a_failure(headers: Any) -> None:
+    assembler = make_answer_reader(headers, AnswerOptions("e", needs_json=False)).assembler
+    events = assembler.feed([BROKEN])
+    end = (events or assembler.close())[-1]
+    assert type(end) is Failed
+    assert "gzip" in end.fault.message
+
+
+def test_bytes_tell_no_usage_and_no_progress() -> None:
+    assembler = make_answer_reader([(b"content-type", b"audio/mpeg")], AnswerOptions("e", needs_json=False)).assembler
+    assert (assembler.read_usage(), assembler.check_progress()) == (None, False)
+    assert not make_answer_reader([EVENTS], AnswerOptions("e")).assembler.check_progress()
+
+
+def test_the_answer_of_another_model_has_its_name() -> None:
+    assert AnswerOptions("e").for_model("f").model == "f"
+
+
+def test_a_stream_may_have_only_so_many_choices() -> None:
+    data = b'data: {"choices": [' + b",".join(b'{"index": %d}' % n for n in range(10_001)) + b"]}\n\n"
+    assert type(read(data, EVENTS, choices=1)[-1]) is Failed
+
+
+def test_json_that_is_nested_too_deeply_is_no_answer() -> None:
+    end = read(b"[" * 100_000 + b"]" * 100_000, JSON)[-1]
+    assert type(end) is Failed
+    assert end.fault.code == "upstream_protocol"

@@ -1,9 +1,8 @@
 """The paths whose requests pass through to a model server, in the OpenAPI document."""
 
-from app.api.openapi.chat import describe_operation
 from app.endpoints.kinds import ENDPOINTS, MULTIPART_PATHS, Endpoint
 from app.formats import openapi
-from app.formats.openapi import Json
+from app.formats.openapi import Json, describe_operation
 
 _SUMMARIES = {
     "embeddings": "Create embeddings",
@@ -14,7 +13,7 @@ _SUMMARIES = {
     "moderations": "Moderate texts",
     "completions": "Complete a text",
     "images": "Create or edit images",
-    "audio": "Transcribe or translate sound",
+    "audio": "Transcribe or translate audio",
     "speech": "Speak a text",
     "tokenize": "Split a text into tokens",
     "detokenize": "Join tokens to a text",

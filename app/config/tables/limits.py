@@ -30,5 +30,5 @@ class GatewayLimits(LimitSettings):
     """Those of all callers together, and of each request with files."""
 
     max_upload_bytes: int = Field(default=25 * 1024 * 1024, ge=1024)
-    """OpenAI's own limit of a sound file (platform.openai.com/docs/guides/speech-to-text)."""
+    """OpenAI's own limit of a audio file (platform.openai.com/docs/guides/speech-to-text)."""
     max_upload_parts: int = Field(default=64, ge=1)

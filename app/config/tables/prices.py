@@ -12,7 +12,7 @@ from app.usage.meter import Price
 MAX_PRICE = 1_000_000
 """The highest price of a million tokens."""
 UNIT_PRICES = ("per_search", "per_minute", "per_image", "per_character")
-"""Prices of what is no token: of a thousand searches, a minute of sound, a picture, a million characters."""
+"""Prices of what is no token: of a thousand searches, a minute of audio, an image, a million characters."""
 _Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
