@@ -20,6 +20,7 @@ ParleyError                     code                      status  retry?
 ├── OriginNotAllowed            origin_not_allowed           403  no      the web page's origin is not allowed
 ├── HostNotAllowed              host_not_allowed             421  no      the Host header is not a name of this gateway
 ├── Unsupported                 unsupported                  422  no      valid, but this model does not support it
+│   └── WrongEndpoint           unsupported              400  no      the model does not serve this endpoint
 ├── MediaRefused                invalid_request              422  no      a URL or file that must not or cannot be read
 ├── MediaUnavailable            media_unavailable            422  yes     the media server failed
 ├── Busy                        overloaded                   503  yes     a limit of concurrent requests is reached
@@ -426,6 +427,12 @@ class HostNotAllowed(ParleyError):
 
 class Unsupported(ParleyError):
     code = "unsupported"
+
+
+class WrongEndpoint(Unsupported):
+    """The model does not serve the endpoint to which the request was sent."""
+
+    status = 400
 
 
 class MediaRefused(ParleyError):

@@ -42,6 +42,7 @@ from app.routing import (
     Deployment,
     ModelRoute,
     PreparedRequest,
+    PrepareFallback,
     RetryBudget,
     UpstreamCaller,
     UpstreamStates,
@@ -499,6 +500,12 @@ class Gateway:
         return await self._caller.open(
             prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take, caller)
         )
+
+    async def open_passing(
+        self, prepared: PreparedRequest, attempts: AttemptLog, prepare_fallback: PrepareFallback
+    ) -> Reply:
+        """Send a request that is no conversation, and return its answer once it has begun. Raises ParleyError."""
+        return await self._caller.open(prepared, "", attempts, prepare_fallback)
 
     async def _prepare_fallback(
         self, model: str, request: ChatRequest, take_memory: Callable[[int], None], caller: str

@@ -17,6 +17,7 @@ from app.api.context import AppContext
 from app.api.metrics import MetricsService
 from app.api.middleware import RequestMiddleware
 from app.api.openapi import install_openapi
+from app.api.passing import list_passing_routes
 from app.api.resources import Resources, RetryRules, make_resources
 from app.api.router import raise_route_error
 from app.api.routes import list_chat_routes, list_other_routes
@@ -92,6 +93,7 @@ def create_app(
     app.router.routes[:0] = [
         *list_chat_routes(context, "always" if given == "auto" else given, apply),
         *list_response_routes(context, stored, background, apply),
+        *list_passing_routes(context),
     ]
     app.router.routes += list_other_routes(with_playground=settings.server.playground)
     if service is not None and settings.metrics.port is None:

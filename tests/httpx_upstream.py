@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import httpx
-from app.upstream.http.transport import RequestHead
+from app.upstream.http.transport import LongBody, RequestHead
 from typing_extensions import override
 
 
@@ -54,7 +54,7 @@ class HttpxUpstream(httpx.AsyncBaseTransport):
     async def post(
         self,
         head: RequestHead,
-        body: bytes,
+        body: bytes | LongBody,
         connect_seconds: float | None,
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),

@@ -16,7 +16,7 @@ from app.formats.base import ReplyInfo, ReplyMode
 from app.formats.qwen import QWEN
 from app.profiles import Profile
 from app.routing import Deployment, ModelRoute, PreparedRequest
-from app.upstream.http.transport import RequestHead
+from app.upstream.http.transport import LongBody, RequestHead
 
 from tests.bare_gateway import make_gateway
 from tests.default_limits import upstream_target
@@ -71,7 +71,7 @@ class Recorded:
     broken: bool = False
     """The connection is reset after the last part."""
 
-    async def post(self, head: RequestHead, body: bytes, *_: object) -> Parts:
+    async def post(self, head: RequestHead, body: bytes | LongBody, *_: object) -> Parts:
         return Parts(self.parts, self.broken, self.status, self.headers)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

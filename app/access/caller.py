@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 
 from app.chat.messages import CallerRights
+from app.endpoints.kinds import ModelEndpoint, describe_served
 from app.errors import Forbidden
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
@@ -49,6 +50,8 @@ class Caller(Struct, frozen=True):
     so that a later key of the same name is another caller."""
     own_fallbacks: bool = False
     """Fallbacks that it could not ask for itself do not answer it."""
+    endpoints: tuple[ModelEndpoint, ...] | None = None
+    """The endpoints that it may use; None: all."""
 
     @property
     def identity(self) -> str:
@@ -68,6 +71,14 @@ class Caller(Struct, frozen=True):
                 f"{_describe_bounds(self.models.within)}. "
                 f"The gateway's operator can add the model to `models` of the {self._rights_place}",
                 "model",
+            )
+
+    def check_endpoint(self, endpoint: ModelEndpoint | None) -> None:
+        """Raises Forbidden for an endpoint that this caller may not use. None is one that is free."""
+        if endpoint is not None and self.endpoints is not None and endpoint not in self.endpoints:
+            raise Forbidden(
+                f"{describe_caller(self.name)} is for {describe_served(self.endpoints)}, not for {endpoint}. The "
+                f"gateway's operator can add it to `endpoints` of the {self._rights_place}"
             )
 
     def may_use(self, *names: str) -> bool:

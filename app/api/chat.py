@@ -5,12 +5,14 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
+from typing_extensions import override
 
 from app.access import Caller
 from app.api.asgi import (
@@ -35,7 +37,17 @@ from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_ca
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
-from app.errors import CacheMiss, Internal, InvalidInput, ParleyError, UnknownModel, UpstreamFailed, Violation
+from app.endpoints.kinds import CHAT, ModelEndpoint, describe_served
+from app.errors import (
+    CacheMiss,
+    Internal,
+    InvalidInput,
+    ParleyError,
+    UnknownModel,
+    UpstreamFailed,
+    Violation,
+    WrongEndpoint,
+)
 from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
@@ -197,7 +209,58 @@ FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitab
 """Looks up what a request refers to. Raises ParleyError."""
 
 
-class ChatEndpoint(Generic[Parsed]):
+class RecordedEndpoint(ABC):
+    """A plain ASGI callable whose requests are recorded: for the log, metrics, traces, limits and usage."""
+
+    def __init__(self, context: AppContext, name: str, write_error: WriteError | None = None) -> None:
+        """`name` is the endpoint's name in the logs. `write_error` writes errors that occur before the request's own
+        format is known; None: that of the path."""
+        self._context = context
+        self._name = name
+        self._write_error = write_error
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        context = self._context
+        request = RequestInProgress(context, scope, receive, send, self._name)
+        record = request.record
+        scope["state"]["recorded"] = True
+        try:
+            try:
+                rejected = await self._serve(request)
+            except ParleyError as error:
+                rejected = RejectedRequest(error, None)
+            if rejected is not None:
+                write_error = rejected.write_error or self._write_error
+                if write_error is None:
+                    write_error = context.live.rules.find_error_writer(scope["path"])
+                status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
+                record.record_rejection(rejected.error, status, failure)
+                await send_error(send, rejected.error, request.id, write_error)
+        except ClientDisconnected:
+            record.record_disconnect()
+        except Exception:
+            record.record_rejection(Internal("the gateway failed"), Internal.status, None)
+            raise
+        finally:
+            if not request.in_background:
+                context.finish_request(record)
+
+    @abstractmethod
+    async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
+        """Send the reply, or return the error that rejects the request. Raises ParleyError."""
+
+    def _find_failure(self, attempts: Sequence[Attempt], error: ParleyError | None) -> Attempt | None:
+        """Return the failure of a model server that an operator should know of, even if another one answered in the
+        end."""
+        fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
+        failed = [attempt for attempt in attempts if attempt.cause]
+        if fault is not None and fault.upstream is not None:
+            address = self._context.registry.addresses().get(fault.upstream, "")
+            return Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
+        return failed[-1] if failed and (error is None or fault is not None) else None
+
+
+class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     """Answers requests for a reply. Its constructor's parameters are the differences between the paths."""
 
     def __init__(
@@ -220,41 +283,16 @@ class ChatEndpoint(Generic[Parsed]):
         `keeps_alias`: a reply names the model as the request does, not as it is configured. `get_owner` returns the
         caller who may resume the reply to a request; the default is `AppContext.owner`. `resolve` is for endpoints that
         store something, whose requests refer to it. `answer` is for those that do more with a reply than to send it."""
-        self._write_error = write_error
+        super().__init__(context, name, write_error)
         self._keeps_alias = keeps_alias
-        self._context = context
         self._parse = parse
-        self._name = name
         self._apply = apply
         self._new_reply_id = new_reply_id
         self._get_owner = get_owner or context.owner
         self._find_stored = find_stored
         self._answer = answer or _answer
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context = self._context
-        request = RequestInProgress(context, scope, receive, send, self._name)
-        record = request.record
-        scope["state"]["recorded"] = True
-        try:
-            try:
-                rejected = await self._serve(request)
-            except ParleyError as error:
-                rejected = RejectedRequest(error, None)
-            if rejected is not None:
-                write_error = rejected.write_error or self._write_error
-                status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
-                record.record_rejection(rejected.error, status, failure)
-                await send_error(send, rejected.error, request.id, write_error)
-        except ClientDisconnected:
-            record.record_disconnect()
-        except Exception:
-            record.record_rejection(Internal("the gateway failed"), Internal.status, None)
-            raise
-        finally:
-            if not request.in_background:
-                context.finish_request(record)
-
+    @override
     async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
         """Send the reply, or return the error that rejects the request. Raises ParleyError before the body is parsed.
 
@@ -378,16 +416,6 @@ class ChatEndpoint(Generic[Parsed]):
             await self._keep_reasoning(response, request.scope)
         failure = self._find_failure(attempts.attempts, response.error)
         record.record_response(response, response.info.origin, attempts, failure)
-
-    def _find_failure(self, attempts: Sequence[Attempt], error: ParleyError | None) -> Attempt | None:
-        """Return the failure of a model server that an operator should know of, even if another one answered in the
-        end."""
-        fault = error.fault if isinstance(error, UpstreamFailed) and error.is_server_fault else None
-        failed = [attempt for attempt in attempts if attempt.cause]
-        if fault is not None and fault.upstream is not None:
-            address = self._context.registry.addresses().get(fault.upstream, "")
-            return Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
-        return failed[-1] if failed and (error is None or fault is not None) else None
 
     def prepare(
         self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute, *, keep: bool = False
@@ -592,9 +620,24 @@ def checks_new_schema(route: ModelRoute, request: ChatRequest) -> bool:
     return bool(request.params) and checks and has_new_schema(request)
 
 
-def find_route(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
-    """Return the route of a model. Raises Forbidden for a model that the caller may not use, whether or not it exists,
-    and UnknownModel."""
+def find_route(gateway: Gateway, model: str, caller: Caller, endpoint: ModelEndpoint | None = CHAT) -> ModelRoute:
+    """Return the route of a model for an endpoint; None is one that all models serve. Raises Forbidden for a model that
+    the caller may not use, whether or not it exists, UnknownModel, and WrongEndpoint."""
+    caller.check_endpoint(endpoint)
+    route = _find_allowed(gateway, model, caller)
+    check_endpoint(route, endpoint)
+    return route
+
+
+def check_endpoint(route: ModelRoute, endpoint: ModelEndpoint | None) -> None:
+    """Raises WrongEndpoint if the model does not serve it."""
+    if endpoint is not None and endpoint not in route.endpoints:
+        raise WrongEndpoint(
+            f"the model {route.model!r} serves {describe_served(route.endpoints)}, not {endpoint}", "model"
+        )
+
+
+def _find_allowed(gateway: Gateway, model: str, caller: Caller) -> ModelRoute:
     try:
         route = gateway.route(model)
     except UnknownModel:

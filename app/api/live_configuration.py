@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from app.access.addresses import TrustedProxies
 from app.access.caller import ModelGlobs
+from app.api.endpoint_errors import ENDPOINT_ERRORS
 from app.api.middleware import RequestRules
 from app.api.origins import OriginRules
 from app.api.resources import Resources
@@ -28,6 +29,7 @@ ERROR_WRITERS: Mapping[str, WriteError] = {
     "/v1/responses": RESPONSES.error,
     "/v1/chat/completions": OPENAI.error,
     "/v1/messages": ANTHROPIC.error,
+    **ENDPOINT_ERRORS,
 }
 """The formats of errors at these paths and below them."""
 

@@ -17,7 +17,7 @@ from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
 from app.access.key_ring import KeysOutdated
 from app.api.asgi import ClientDisconnected, Scope, send_error
-from app.api.origins import OriginRules, check_content_type, cors_headers, preflight_headers
+from app.api.origins import OriginRules, check_content_type, cors_headers, is_form, preflight_headers
 from app.api.response_writer import find_offered_writer
 from app.errors import (
     Forbidden,
@@ -141,7 +141,7 @@ class RequestMiddleware:
         sender = _HeaderSender(send, lines, scope["path"])
         client = ""
         try:
-            _check(scope["method"], headers, rules)
+            _check(scope, headers, rules)
             if scope["method"] == "OPTIONS" and _is_preflight(headers, rules):
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(headers[b"origin"], scope["headers"]))
@@ -208,16 +208,16 @@ def _begin(scope: Scope, rules: RequestRules) -> list[tuple[bytes, bytes]]:
     return lines
 
 
-def _check(method: str, headers: Mapping[bytes, bytes], rules: RequestRules) -> None:
+def _check(scope: Scope, headers: Mapping[bytes, bytes], rules: RequestRules) -> None:
     """Raises HostNotAllowed, OriginNotAllowed and WrongMediaType."""
     origin, host = headers.get(b"origin"), headers.get(b"host")
     if origin is not None:
         rules.origins.check_origin(origin, host)
     elif host is not None:
         rules.origins.check_host(host)
-    if method not in _WITHOUT_BODY:
+    if scope["method"] not in _WITHOUT_BODY:
         content_type = headers.get(b"content-type")
-        if content_type != b"application/json":
+        if content_type != b"application/json" and not is_form(scope["path"], content_type):
             check_content_type(content_type, from_browser=origin is not None)
 
 

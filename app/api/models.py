@@ -15,6 +15,7 @@ from app.api.agent_lists import Windows, write_models
 from app.api.application import get_context
 from app.chat.messages import MediaKind
 from app.config.registry import NO_WINDOWS, ModelRegistry
+from app.endpoints.kinds import ModelEndpoint
 from app.errors import InvalidInput, UnknownModel, UpstreamFailed, Violation
 from app.formats.agent_models import choose_claude_id, is_claude_code, make_etag
 from app.formats.openai.openapi import OpenAIErrorBody
@@ -46,12 +47,14 @@ _EXAMPLE: dict[str, Any] = {
     "max_input_tokens": 32000,
     "max_tokens": 8000,
     "context_window": 40000,
+    "endpoints": ["chat"],
     "parley": {
         "kinds": ["vllm"],
         "tools": "native",
         "thinking_switch": True,
         "media": ["image"],
         "max_input_tokens": 32000,
+        "endpoints": ["chat"],
         "mcp_servers": {"time": ["get_current_time"]},
     },
 }
@@ -70,6 +73,8 @@ class ListedAbilities(Described):
     media: list[MediaKind]
     max_input_tokens: int | None
     """Longer conversations are truncated; null without a limit."""
+    endpoints: list[ModelEndpoint]
+    """What it serves: conversations (`chat`), embeddings, rankings, …"""
     mcp_servers: dict[str, list[str]]
     """The servers of tools that a request of this caller may name, each with its tools, as far as they are known."""
 
@@ -94,6 +99,8 @@ class ModelEntry(Described):
     context_window: int | None
     """The tokens of a conversation and its reply together; null if they are not known. With `client_version` the model
     servers are asked for it."""
+    endpoints: list[ModelEndpoint] | None
+    """What it serves; null if nothing is known about the model."""
     parley: ListedAbilities | None
     """Null if nothing is known about the model."""
 
@@ -275,5 +282,6 @@ def _row(
         "max_input_tokens": most_input,
         "max_tokens": most_output,
         "context_window": registry.find_context_window(name, windows),
+        "endpoints": None if abilities is None else list(abilities.endpoints),
         "parley": None if abilities is None else {**msgspec.to_builtins(abilities), "mcp_servers": servers},
     }

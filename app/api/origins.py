@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 
 from app.access.addresses import is_loopback
+from app.endpoints.kinds import MULTIPART_PATHS
 from app.errors import HostNotAllowed, OriginNotAllowed, WrongMediaType
 
 MAX_KNOWN_HOSTS = 256
@@ -30,6 +31,7 @@ _EXPOSED_HEADERS = ", ".join(
         "x-parley-cache",
         "x-parley-route",
         "x-parley-attempts",
+        "x-parley-usage-estimated",
         "x-parley-warnings",
         *(f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens") for what in ("limit", "remaining", "reset")),
     )
@@ -86,6 +88,11 @@ class OriginRules:
         if is_loopback(name) or name == self._bound or any(_matches(name, pattern) for pattern in self._hosts):
             return True
         return not self._local and bool(name) and (_is_address(name) or "." not in name)
+
+
+def is_form(path: str, content_type: bytes | None) -> bool:
+    """Whether a body is a form with files, at a path that takes one."""
+    return path in MULTIPART_PATHS and (content_type or b"").lower().startswith(b"multipart/form-data")
 
 
 def check_content_type(content_type: bytes | None, *, from_browser: bool) -> None:

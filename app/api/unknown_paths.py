@@ -16,17 +16,23 @@ _PREFIXES = r"(?:/(?:v[0-9]\w*|api|openai|anthropic))*"
 _TWICE = re.compile(r"/v1(/chat/completions|/messages|/responses)(?:/v1)?\1")
 _BELOW = r"(?:/.*)?"
 _ROWS = (
-    (r"embeddings|embed", f"Parley serves conversations, not embeddings: {_ASK_SERVER}"),
-    (r"(?:re)?rank|score|classify|pooling", f"Parley serves conversations, not rankings: {_ASK_SERVER}"),
+    (r"embeddings|embed(?:_all|_sparse)?", "Embeddings are served by POST /v1/embeddings"),
+    (r"rank|rerank(?:ing)?", "Rankings are served by POST /v1/rerank"),
+    (r"score|classify|pooling", "This is served by POST /v1/score, /v1/classify and /v1/pooling"),
     (
         r"(?:engines/[^/]+/)?completions?|complete|generate(?:_stream)?|infill",
-        f"Text completions are not served: send the prompt as a user message to {_CHAT}",
+        "Text completions are served by POST /v1/completions",
     ),
     (
-        rf"(?:images|videos|audio){_BELOW}",
-        f"Parley makes no images, audio or video: {_ASK_SERVER}. The messages of a conversation can have them",
+        rf"images{_BELOW}",
+        "Images are served by POST /v1/images/generations, /v1/images/edits and /v1/images/variations",
     ),
-    (r"moderations", f"Moderation is not served: {_ASK_SERVER}"),
+    (
+        rf"audio{_BELOW}",
+        "Audio is served by POST /v1/audio/transcriptions, /v1/audio/translations and /v1/audio/speech",
+    ),
+    (rf"videos{_BELOW}", f"Parley makes no video: {_ASK_SERVER}. The messages of a conversation can have them"),
+    (r"moderations", "Moderation is served by POST /v1/moderations"),
     (r"(?<=/api/)chat", f"Ollama's own API is not served: {_SEND_CHAT}"),
     (
         r"tags|ps|show|pull|push|(?<=/api/)(?:version|create|copy|delete)",
@@ -57,7 +63,11 @@ _ROWS = (
         rf"(?:fine_tuning|evals|skills|vector_stores|organizations?|realtime){_BELOW}",
         f"Only the provider serves this. Parley serves {_SERVED}",
     ),
-    (r"(?:de)?tokenize", "Tokens are counted by POST /v1/messages/count_tokens and POST /v1/responses/input_tokens"),
+    (
+        r"(?:de)?tokenize",
+        "POST /tokenize and /detokenize ask the model's server. Tokens of a conversation are counted by POST "
+        "/v1/messages/count_tokens and POST /v1/responses/input_tokens",
+    ),
     (r"v[0-9]", f"This is the base URL that OpenAI's SDKs take; requests go to paths below it, such as {_CHAT}"),
 )
 _UNSERVED = [(re.compile(f"{_PREFIXES}/(?:{names})", re.IGNORECASE), text) for names, text in _ROWS]

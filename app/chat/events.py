@@ -65,6 +65,14 @@ class PassedEnd(Struct, frozen=True, gc=False, tag_field="kind", tag="passed_end
     """No `Passed` follows: the rest of the reply, which may begin within a message, is not what the server sent."""
 
 
+class AnswerPart(Struct, frozen=True, gc=False, tag_field="kind", tag="answer"):
+    """Bytes of an answer that passes through as it is, because it is no conversation."""
+
+    data: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    """Of the first part: the headers of the response."""
+
+
 SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
 """Events of which a client that gets `Passed` before them needs nothing."""
 
@@ -197,7 +205,8 @@ ToolEvent: TypeAlias = ToolsListed | ServerCall | CallEnd | TurnEnd | ServerResu
 """Only replies with tools of the gateway have these events."""
 OwnEvent: TypeAlias = Passed | PassedEnd
 """Only replies to clients of the server's API have these events."""
-Event: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | OwnEvent | ToolEvent | End
+PartEvent: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | AnswerPart
+Event: TypeAlias = PartEvent | OwnEvent | ToolEvent | End
 
 
 def is_end(events: Sequence[Event]) -> bool:

@@ -146,7 +146,8 @@ def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
         models = ModelGlobs((), None, _name_team(key.team))
     owner = f"{name}{IDENTITY_SEPARATOR}{key.identity}" if key.identity else name
     scope = key.cache_scope or owner
-    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, key.fallbacks == "own")
+    own_fallbacks = key.fallbacks == "own"
+    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, own_fallbacks, key.endpoints)
 
 
 def _find_team(key: Key, settings: Settings) -> Team | None:
@@ -204,7 +205,7 @@ def make_model_limits(settings: Settings) -> dict[str, Limits]:
 
 
 def make_limits(settings: LimitSettings) -> Limits:
-    return Limits(**settings.model_dump())
+    return Limits(**settings.model_dump(include=set(LimitSettings.model_fields)))
 
 
 def list_spending_rules(settings: Settings) -> dict[str, Rule]:

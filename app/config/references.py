@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from app.config.settings import DEMO, Settings
 from app.config.tables.base import split_list
 from app.config.tables.models import Model, upstream_rows
+from app.endpoints.kinds import CHAT, describe_served
 from app.profiles import KINDS, Profile
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
@@ -68,6 +69,25 @@ def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str,
                 yield f"{path}: {model!r} is a virtual model: name one with upstreams"
             elif model == name or model in _words(row, "aliases"):
                 yield f"{path}: a model cannot be its own fallback"
+            elif mistake := _find_unfit(name, model, models):
+                yield f"{path}: {mistake}"
+
+
+def _find_unfit(name: str, fallback: str, models: dict[str, dict[str, Any]]) -> str | None:
+    """Return why a model cannot answer in place of another one: it serves none of the same endpoints, or makes vectors
+    that cannot be compared with those of the other."""
+    other = next(one for one, row in models.items() if fallback == one or fallback in _words(row, "aliases"))
+    own = _words(models[name], "endpoints") or [CHAT]
+    common = [endpoint for endpoint in own if endpoint in (_words(models[other], "endpoints") or [CHAT])]
+    if not common:
+        return f"{fallback!r} serves none of the endpoints of this model: {describe_served(own)}"
+    spaces = [models[one].get("vector_space", one) for one in (name, other)]
+    if "embeddings" in common and spaces[0] != spaces[1]:
+        return (
+            f"the vectors of {fallback!r} cannot be compared with those of this model; if they can, because it is the "
+            f"same model, set the same vector_space for both"
+        )
+    return None
 
 
 _VIRTUAL_KEYS = frozenset({"use", "rules", "route_seconds", "aliases", "display_name", "description"})

@@ -12,6 +12,7 @@ from app.chat.messages import MediaKind
 from app.config.settings import DEMO, Settings, SettingsError
 from app.config.tables.models import Model
 from app.config.tables.upstreams import Upstream
+from app.endpoints.kinds import CHAT
 from app.formats.agent_models import CLAUDE_ID, ListedModel
 from app.profiles import Profile
 from app.routing import Deployment, HedgeDelay, ModelRoute
@@ -47,6 +48,8 @@ class ModelAbilities(Struct, frozen=True):
     media: tuple[MediaKind, ...]
     max_input_tokens: int | None
     """Longer conversations are truncated; None without a limit."""
+    endpoints: tuple[str, ...] = (CHAT,)
+    """What it serves: conversations (`chat`), embeddings, …"""
 
 
 class ModelRegistry:
@@ -91,6 +94,7 @@ class ModelRegistry:
                 None if row.rag_cfg is None else row.rag_cfg.to_search(),
                 any(deployment.profile.check_output == "enforce" for deployment in deployments),
                 _reads_sessions(row, deployments),
+                endpoints=row.endpoints,
             )
         routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
@@ -240,6 +244,7 @@ class ModelRegistry:
             all(profile.thinking_switch != "none" for profile in profiles),
             media,
             min(limits, default=None),
+            route.endpoints,
         )
 
     def find_max_output_tokens(self, model: str) -> int | None:
@@ -265,7 +270,7 @@ def _make_virtual_route(name: str, row: Model, routes: Mapping[str, ModelRoute])
         {target: _find_target_limits(route) for target, route in targets.items()},
         row.route_seconds,
     )
-    return replace(routes[row.use], model=name, rules=rules)
+    return replace(routes[row.use], model=name, rules=rules, endpoints=(CHAT,))
 
 
 def _find_target_limits(route: ModelRoute) -> TargetLimits:
@@ -389,4 +394,5 @@ def _make_target(
         connections=row.connections,
         api=row.api,
         query=row.query,
+        paths=dict[str, str](row.paths.items()),
     )

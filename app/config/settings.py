@@ -10,7 +10,7 @@ from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
-from app.config.tables.limits import LimitSettings
+from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
@@ -40,7 +40,7 @@ class Settings(Table):
     teams: dict[KeyName, Team] = Field(default_factory=dict)
     jwt: dict[KeyName, JwtIssuer] = Field(default_factory=dict)
     """The issuers of JWTs that are accepted like keys."""
-    limits: LimitSettings = LimitSettings()
+    limits: GatewayLimits = GatewayLimits()
     """The limits of all callers together."""
     cache: CacheSettings = CacheSettings()
     prices: PricesSettings = PricesSettings()

@@ -421,7 +421,8 @@ def _find_most(price: Price, prompt_tokens: int, reply_tokens: int) -> int:
     """Return the most that a request can cost, in parts of the currency."""
     price = price.find_tier(prompt_tokens)
     each = max(price.input, price.cached_input, price.cache_write)
-    return math.ceil((prompt_tokens * each + reply_tokens * price.output) / 1_000_000 * UNITS_OF_MONEY)
+    tokens = (prompt_tokens * each + reply_tokens * price.output) / 1_000_000
+    return math.ceil((tokens + price.unit) * UNITS_OF_MONEY)
 
 
 def _refuse_spending(exhausted: Exhausted, spending: Spending, headers: Headers) -> RateLimited:

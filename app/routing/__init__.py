@@ -4,7 +4,7 @@ from app.routing.attempts import RETRY_SECONDS, PrepareFallback, UpstreamCaller
 from app.routing.health_checks import HealthCheck, HealthChecks
 from app.routing.pool import UpstreamStates
 from app.routing.retry_budget import RetryBudget
-from app.routing.route import Deployment, HedgeDelay, ModelRoute, PreparedRequest
+from app.routing.route import Deployment, HedgeDelay, ModelRoute, PassingRequest, PreparedRequest
 
 __all__ = [
     "RETRY_SECONDS",
@@ -13,6 +13,7 @@ __all__ = [
     "HealthChecks",
     "HedgeDelay",
     "ModelRoute",
+    "PassingRequest",
     "PrepareFallback",
     "PreparedRequest",
     "RetryBudget",

@@ -22,12 +22,16 @@ from msgspec.structs import replace
 
 from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
+from app.endpoints.answer import make_answer_reader
+from app.endpoints.meter import AnswerMeter
+from app.endpoints.refusals import explain_refusal
+from app.endpoints.urls import join_url
 from app.errors import ParleyError, UpstreamFailed
 from app.params import find_max_tokens
 from app.routing.exchange import EmptyReply, Exchange, ExchangeOptions
 from app.routing.pool import PoolMember, UpstreamStates, choose_available, choose_least_bad, count_move
 from app.routing.retry_budget import RetryBudget
-from app.routing.route import Deployment, ModelRoute, PreparedRequest
+from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRequest
 from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
@@ -35,6 +39,7 @@ from app.upstream import causes, faults
 from app.upstream.api import Api, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import ResponseBody
+from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.stream import UpstreamStream
 from app.usage.meter import CallMeter
 
@@ -335,7 +340,7 @@ class UpstreamCaller:
         Raises UpstreamFailed.
         """
         deployment = prepared.route.deployments[index]
-        passed = prepared.is_passed(index)
+        passed = prepared.is_passed(index) or prepared.passing is not None
         streams = prepared.request.stream if passed else should_stream(prepared.request, deployment.profile)
         configured = deployment.target if streams else deployment.target.for_whole_reply()
         target = configured.with_timeout(prepared.wait_seconds)
@@ -354,6 +359,9 @@ class UpstreamCaller:
             raise
         except UpstreamFailed as failure:
             exchange.on_failed(failure.fault)
+            if prepared.passing is not None:  # its own path says nothing of the base_url
+                exchange.log_failure(failure.fault)
+                raise
             error = await self._explain(failure, deployment)
             exchange.log_failure(error.fault)
             raise error from failure
@@ -372,6 +380,11 @@ class UpstreamCaller:
     ) -> None:
         trace = exchange.attempts.trace
         headers = [] if trace is None else [*trace.begin_attempt(target.name)]
+        if prepared.passing is not None:
+            await self._start_passing(exchange, prepared, index, target, prepared.passing, headers)
+            if wait:
+                await exchange.wait_for_first_token(self._ticker)
+            return
         profile = prepared.route.deployments[index].profile
         if profile.session_header is not None and prepared.request.session:
             headers.append((profile.session_header.encode(), prepared.request.session.hex().encode()))
@@ -410,6 +423,34 @@ class UpstreamCaller:
         )
         if wait:
             await exchange.wait_for_first_token(self._ticker)
+
+    async def _start_passing(
+        self,
+        exchange: Exchange,
+        prepared: PreparedRequest,
+        index: int,
+        target: Target,
+        passing: PassingRequest,
+        headers: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        """Send a request that is no conversation. Raises UpstreamFailed."""
+        url = join_url(target.base_url, target.paths.get(passing.name, passing.path))
+        try:
+            content = passing.uploads[index] if passing.uploads else prepared.bodies[index]
+            body = await self._client.open_url(target, url, content, headers, passing.content_type)
+        except UpstreamFailed as failure:
+            raise UpstreamFailed(explain_refusal(failure.fault, passing.name)) from failure
+        meter = AnswerMeter(exchange.attempts, prepared.route.price, passing.estimate, exchange.fallback_model)
+        answer = (
+            passing.answer if exchange.fallback_model is None else passing.answer.for_model(exchange.fallback_model)
+        )
+
+        def make_reader(_: str) -> ReplyReader:
+            return make_answer_reader(body.headers, answer)
+
+        exchange.attach(
+            UpstreamStream(body, "", (), target, exchange, meter, "accept", exchange.fallback_model, make_reader)
+        )
 
     async def _open_body(
         self, target: Target, api: Api, data: bytes, headers: Sequence[tuple[bytes, bytes]]

@@ -9,6 +9,9 @@ from msgspec.structs import replace
 from app.cache.key import KeyPart, cache_key
 from app.chat.attachments import PassageSearch
 from app.chat.messages import ChatRequest, Source
+from app.endpoints.answer import AnswerOptions
+from app.endpoints.kinds import CHAT, PathName
+from app.endpoints.meter import Estimate
 from app.errors import ParleyError, UpstreamFailed
 from app.profiles import Profile
 from app.routing.rules import RouteRules
@@ -17,6 +20,7 @@ from app.steps import pipeline
 from app.upstream.api import find_api
 from app.upstream.causes import LASTING_WORDS
 from app.upstream.http.client import Target
+from app.upstream.http.transport import LongBody
 from app.usage.meter import Price
 
 HedgeDelay: TypeAlias = float | Literal["p95"]
@@ -77,6 +81,8 @@ class ModelRoute(Struct, frozen=True):
     rules: RouteRules | None = None
     """What chooses the model of a request for a virtual model, whose deployments are those of its default model; None
     for any other model."""
+    endpoints: tuple[str, ...] = (CHAT,)
+    """What the model serves: `app.endpoints.kinds`."""
 
     @property
     def has_fallbacks(self) -> bool:
@@ -104,6 +110,21 @@ class ModelRoute(Struct, frozen=True):
             return self.fallbacks_on_content_filter
         lasts = isinstance(error, UpstreamFailed) and error.fault.cause in LASTING_WORDS
         return self.fallbacks if error.retryable or lasts else ()
+
+
+class PassingRequest(Struct, frozen=True):
+    """What is known of a request that is no conversation, beside its body."""
+
+    name: PathName
+    """That of its endpoint."""
+    path: str
+    """As the client named it."""
+    answer: AnswerOptions
+    estimate: Estimate
+    uploads: tuple[LongBody, ...] = ()
+    """The bodies of a request with files, one for each deployment."""
+    content_type: str | None = None
+    """Of these."""
 
 
 class PreparedRequest(Struct, frozen=True):
@@ -136,6 +157,8 @@ class PreparedRequest(Struct, frozen=True):
     """Headers of the client that belong to its own body."""
     beginnings: tuple[bytes, ...] = ()
     """Of each body, the messages at its beginning that are remembered; empty: of none."""
+    passing: PassingRequest | None = None
+    """Set for a request that is no conversation, whose body and answer pass through."""
     keys: dict[str, str] = {}
     """What `key` has returned, by scope: at most `MAX_KEYS`."""
 
@@ -155,6 +178,7 @@ class PreparedRequest(Struct, frozen=True):
             len(self.bodies) == 1
             and not self.max_retries
             and self.original is None
+            and (self.passing is None or not route.fallbacks)
             and route.deadline_seconds is None
             and route.hedge_after is None
         )

@@ -13,10 +13,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import Event, Failed, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.messages import NOTHING
 from app.chat.stream import AttemptLog
 from app.chat.token_usage import MAX_COST, CallUsage, TokenUsage, read_count, read_token_usage
 
 _TOKENS_PER_PRICE = 1_000_000
+_SEARCHES_PER_PRICE = 1000
 _DIGITS = 12
 """Costs are rounded to this many digits after the point: one token of the cheapest models costs about 1e-8."""
 
@@ -35,11 +37,29 @@ class Price(Struct, frozen=True):
     tiers: tuple[tuple[int, "Price"], ...] = ()
     """The prices of requests whose prompt has more tokens than a number, by rising numbers. They are those of the whole
     request, not only of the tokens above the number."""
+    per_search: float = 0.0
+    """Of a thousand searches, as servers of rankings count them."""
+    per_minute: float = 0.0
+    """Of audio."""
+    per_image: float = 0.0
+    """Of an image that the model makes."""
+    per_character: float = 0.0
+    """Of a million characters of a text that is spoken."""
 
     @property
     def is_free(self) -> bool:
-        numbers = (self.input, self.output, self.cached_input, self.cache_write, self.reasoning or 0)
+        numbers = (self.input, self.output, self.cached_input, self.cache_write, self.reasoning or 0, self.unit)
         return not any(numbers) and all(price.is_free for _, price in self.tiers)
+
+    @property
+    def unit(self) -> float:
+        """The cost of one search, one minute, one image and one character, which is reserved."""
+        return (
+            self.per_search / _SEARCHES_PER_PRICE
+            + self.per_minute
+            + self.per_image
+            + self.per_character / _TOKENS_PER_PRICE
+        )
 
     def find_tier(self, prompt_tokens: int) -> "Price":
         """Return the prices of a request whose prompt has this many tokens."""
@@ -49,14 +69,26 @@ class Price(Struct, frozen=True):
                 found = price
         return found
 
-    def compute_cost(self, tokens: TokenUsage) -> float:
+    def compute_cost(self, tokens: TokenUsage, units: Mapping[str, Any] = NOTHING) -> float:
+        """`units` may have `searches`, `seconds`, `images` and `characters`."""
         price = self if not self.tiers else self.find_tier(tokens.input)
         new = tokens.input - tokens.cached_input - tokens.cache_write
         total = new * price.input + tokens.cached_input * price.cached_input + tokens.cache_write * price.cache_write
         total += tokens.output * price.output
         if price.reasoning is not None:
             total += tokens.reasoning * (price.reasoning - price.output)
-        return round(total / _TOKENS_PER_PRICE, _DIGITS)
+        return round(total / _TOKENS_PER_PRICE + self._compute_units(units), _DIGITS)
+
+    def _compute_units(self, units: Mapping[str, Any]) -> float:
+        """Return the cost of what is no token."""
+        if not units or not self.unit:
+            return 0.0
+        return float(
+            units.get("searches", 0) * self.per_search / _SEARCHES_PER_PRICE
+            + units.get("seconds", 0) / 60 * self.per_minute
+            + units.get("images", 0) * self.per_image
+            + units.get("characters", 0) * self.per_character / _TOKENS_PER_PRICE
+        )
 
 
 def find_highest(prices: Sequence[Price]) -> Price:
@@ -74,6 +106,10 @@ def _find_highest_numbers(prices: Sequence[Price]) -> Price:
         max(max(price.output, price.reasoning or 0) for price in prices),
         max(price.cached_input for price in prices),
         max(price.cache_write for price in prices),
+        per_search=max(price.per_search for price in prices),
+        per_minute=max(price.per_minute for price in prices),
+        per_image=max(price.per_image for price in prices),
+        per_character=max(price.per_character for price in prices),
     )
 
 

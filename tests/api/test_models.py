@@ -43,7 +43,7 @@ def names(settings: dict[str, Any], server: ModelServer) -> list[str]:
         set(row)
         == {
             *("id", "object", "created", "owned_by", "type", "display_name", "created_at", "parley"),
-            *("max_input_tokens", "max_tokens", "context_window"),
+            *("max_input_tokens", "max_tokens", "context_window", "endpoints"),
         }
         for row in answer.json["data"]
     )
@@ -80,6 +80,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "thinking_switch": False,
         "media": ["image"],
         "max_input_tokens": None,
+        "endpoints": ["chat"],
         "mcp_servers": {},
     }
     assert rows["both"] == rows["alias"] == both
@@ -90,6 +91,7 @@ def test_a_row_says_what_the_model_can_do_on_all_of_its_servers() -> None:
         "thinking_switch": True,
         "media": [],
         "max_input_tokens": 100,
+        "endpoints": ["chat"],
         "mcp_servers": {},
     }
     assert (rows["prompt"]["tools"], rows["demo"]["kinds"]) == ("prompt", ["demo"])

@@ -15,16 +15,13 @@ SERVER = "send this request to the model server itself"
 @each_case(
     ("path", "text"),
     [
-        ("/v1/embeddings", f"Parley serves conversations, not embeddings: {SERVER}."),
-        ("/embeddings", f"Parley serves conversations, not embeddings: {SERVER}."),
-        ("/api/embed", f"Parley serves conversations, not embeddings: {SERVER}."),
-        ("/v1/rerank", f"Parley serves conversations, not rankings: {SERVER}."),
-        ("/v1/completions", f"Text completions are not served: {COMPLETIONS}."),
-        ("/v1/completions/", f"Text completions are not served: {COMPLETIONS}."),
-        ("/v1/engines/m/completions", f"Text completions are not served: {COMPLETIONS}."),
-        ("/v1/complete", f"Text completions are not served: {COMPLETIONS}."),
-        ("/api/generate", f"Text completions are not served: {COMPLETIONS}."),
-        ("/v1/moderations", f"Moderation is not served: {SERVER}."),
+        ("/api/embeddings", "Embeddings are served by POST /v1/embeddings."),
+        ("/api/embed", "Embeddings are served by POST /v1/embeddings."),
+        ("/rank", "Rankings are served by POST /v1/rerank."),
+        ("/v1/engines/m/completions", "Text completions are served by POST /v1/completions."),
+        ("/v1/complete", "Text completions are served by POST /v1/completions."),
+        ("/api/generate", "Text completions are served by POST /v1/completions."),
+        ("/openai/v1/moderations", "Moderation is served by POST /v1/moderations."),
         (
             "/api/chat",
             "Ollama's own API is not served: send the conversation to POST /v1/chat/completions.",

@@ -14,6 +14,12 @@ from tests.config.written_settings import LOCAL, ONE_MODEL, mistakes, written
 from tests.each_case import each_case
 
 
+def _two_models(first: str, second: str) -> str:
+    """Return two models that serve these endpoints, of which the second is a fallback of the first."""
+    own = f"[models.a]\nupstreams = ['local']\nendpoints = ['{first}']\nfallbacks = ['b']\n"
+    return f"{own}[models.b]\nupstreams = ['local']\nendpoints = ['{second}']\n"
+
+
 @each_case(
     ("text", "start"),
     [
@@ -32,6 +38,18 @@ from tests.each_case import each_case
         ),
         ("[server]\nport = 9000\n[metrics]\nport = 9000", "metrics.port: 9000 is server.port too; use another port"),
         ("[metrics]\nport = 8000", "metrics.port: 8000 is server.port too; use another port"),
+        (
+            LOCAL + "[models.e]\nupstreams = ['local']\nendpoints = ['vectors']",
+            "models.e.endpoints[0]: must be one of chat, embeddings, ",
+        ),
+        (
+            LOCAL + _two_models("embeddings", "embeddings"),
+            "models.a.fallbacks[0]: the vectors of 'b' cannot be compared with those of this model",
+        ),
+        (
+            LOCAL + _two_models("embeddings", "rerank"),
+            "models.a.fallbacks[0]: 'b' serves none of the endpoints of this model: embeddings",
+        ),
         ("upstreams = 3", "upstreams: "),
         ("[upstreams]\nlocal = 3", "upstreams.local: "),
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),

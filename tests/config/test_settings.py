@@ -12,7 +12,7 @@ from app.config.settings import Settings
 from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.callers import JwtIssuer, Key, Team
-from app.config.tables.limits import LimitSettings
+from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
@@ -43,7 +43,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
     "documents.": Documents,
-    "limits.": LimitSettings,
+    "limits.": GatewayLimits,
     "metrics.": MetricsSettings,
     "tracing.": Tracing,
     "keys.<name>.": Key,

@@ -7,7 +7,7 @@ from fastapi.openapi.utils import get_openapi
 
 from app.api.convert import Conversion, Converted
 from app.api.keys import ChangedKey, NewKey, Rotation
-from app.api.openapi import chat
+from app.api.openapi import chat, endpoints
 from app.api.openapi.chat import PARTS
 from app.api.openapi.components import Components, walk
 from app.api.openapi.examples import write_examples
@@ -26,6 +26,7 @@ _TAGS = {
     "openai": "For clients of OpenAI's chat completions",
     "anthropic": "For clients of Anthropic's Messages",
     "responses": "For clients of OpenAI's Responses",
+    "endpoints": "Requests that are no conversation, which pass through to the model's server",
     "convert": "Translation without a model",
     "models": "The models that requests can name",
     "usage": "Tokens and cost",
@@ -49,7 +50,7 @@ def write_document(app: FastAPI) -> Json:
     _add_components(Components(schemas))
     paths = document["paths"]
     paths["/v1/convert"]["post"] |= _describe_convert()
-    paths |= chat.describe_paths()
+    paths |= chat.describe_paths() | endpoints.describe_paths()
     for part in PARTS.values():
         paths |= part.describe_paths()
     document["servers"] = [{"url": "."}]  # relative to the document, so that a proxy may add a prefix to both

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, Priv
 from app.access.issuer import AlgorithmName
 from app.config.tables.base import NO_PROXY, Names, ProxyUrl, Seconds, Table, exact_url, http_url, split_list
 from app.config.tables.limits import LimitSettings
+from app.endpoints.kinds import ModelEndpoint
 from app.upstream.http.options import ConnectionOptions, parse_proxy
 
 
@@ -75,6 +76,8 @@ class Key(Table):
     previous_until: Annotated[AwareDatetime | None, BeforeValidator(_expiry)] = None
     limits: LimitSettings = LimitSettings()
     team: str | None = None
+    endpoints: Annotated[tuple[ModelEndpoint, ...] | None, BeforeValidator(split_list)] = None
+    """The endpoints that the key may use; None: all."""
     fallbacks: Fallbacks = "all"
     """`own`: only those of a model's fallbacks answer that it could ask for itself."""
     _identity: str = PrivateAttr(default="")

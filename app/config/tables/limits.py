@@ -24,3 +24,11 @@ class LimitSettings(Table):
     @property
     def limits_spending(self) -> bool:
         return self.spend_per_day is not None or self.spend_per_month is not None
+
+
+class GatewayLimits(LimitSettings):
+    """Those of all callers together, and of each request with files."""
+
+    max_upload_bytes: int = Field(default=25 * 1024 * 1024, ge=1024)
+    """OpenAI's own limit of a audio file (platform.openai.com/docs/guides/speech-to-text)."""
+    max_upload_parts: int = Field(default=64, ge=1)

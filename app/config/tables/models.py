@@ -8,6 +8,7 @@ from app.chat.messages import MediaKind
 from app.config.tables.base import HeaderName, Names, Seconds, Table, split_list
 from app.config.tables.limits import LimitSettings
 from app.config.tables.prices import ModelPrice
+from app.endpoints.kinds import CHAT, ModelEndpoint
 from app.params import GenerateCfg, RagConfig
 from app.routing.rules import Conditions, FormatWord
 from app.routing.strategies import Strategy
@@ -106,6 +107,10 @@ class Model(Table):
     defaults: GenerateCfg = GenerateCfg()
     max_retries: int = Field(default=0, ge=0, le=10)
     deadline_seconds: Seconds | None = None
+    endpoints: Annotated[tuple[ModelEndpoint, ...], BeforeValidator(split_list)] = Field(default=(CHAT,), min_length=1)
+    """What the model serves."""
+    vector_space: str | None = Field(default=None, min_length=1)
+    """Models with the same one make vectors that can be compared; without it, the name of the model."""
     fallbacks: Names = ()
     fallbacks_on_context_length: Names = ()
     fallbacks_on_content_filter: Names = ()

@@ -11,6 +11,8 @@ from app.usage.meter import Price
 
 MAX_PRICE = 1_000_000
 """The highest price of a million tokens."""
+UNIT_PRICES = ("per_search", "per_minute", "per_image", "per_character")
+"""Prices of what is no token: of a thousand searches, a minute of audio, an image, a million characters."""
 _Amount: TypeAlias = Annotated[float, Field(ge=0, le=MAX_PRICE, allow_inf_nan=False)]
 
 
@@ -38,6 +40,10 @@ class PriceTier(_TokenPrices):
 
 class ModelPrice(_TokenPrices):
     tiers: tuple[PriceTier, ...] = ()
+    per_search: _Amount = 0.0
+    per_minute: _Amount = 0.0
+    per_image: _Amount = 0.0
+    per_character: _Amount = 0.0
 
     @field_validator("tiers")
     @classmethod
@@ -49,17 +55,19 @@ class ModelPrice(_TokenPrices):
 
     def to_price(self) -> Price:
         tiers = tuple((tier.above_tokens, tier.to_price()) for tier in self.tiers)
-        return replace(super().to_price(), tiers=tiers)
+        units = {name: getattr(self, name) for name in UNIT_PRICES}
+        return replace(super().to_price(), tiers=tiers, **units)
 
     @classmethod
     def from_price(cls, price: Price) -> Self:
         """Return the settings of a price that was read from a file."""
         tiers = [{"above_tokens": above, **_list_prices(tier)} for above, tier in price.tiers]
-        return cls.model_validate({**_list_prices(price), "tiers": tiers})
+        units = {name: getattr(price, name) for name in UNIT_PRICES}
+        return cls.model_validate({**_list_prices(price), **units, "tiers": tiers})
 
 
 def _list_prices(price: Price) -> dict[str, Any]:
-    return {name: value for name, value in asdict(price).items() if name != "tiers"}
+    return {name: value for name, value in asdict(price).items() if name not in ("tiers", *UNIT_PRICES)}
 
 
 class PricesSettings(Table):

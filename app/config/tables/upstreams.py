@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from app.config.tables.base import NO_PROXY, HeaderName, ProxyUrl, Seconds, Secret, Table, http_url
+from app.endpoints.kinds import PathName
 from app.upstream.api import ApiName
 from app.upstream.http.options import IDLE_SECONDS, MAX_AGE_SECONDS, ConnectionOptions, parse_proxy
 
@@ -63,6 +64,8 @@ class Upstream(Table):
     client_key: str | None = None
     connection_idle_seconds: Seconds = IDLE_SECONDS
     connection_max_seconds: Seconds = MAX_AGE_SECONDS
+    paths: dict[PathName, Annotated[str, AfterValidator(_http_path)]] = Field(default_factory=dict)
+    """Of endpoints that are no conversation, where the server has only one path of each."""
 
     @model_validator(mode="before")
     @classmethod

@@ -25,6 +25,7 @@ from app.upstream.api import ApiName, find_api
 from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.transport import (
+    LongBody,
     PushStream,
     PushTransport,
     RequestHead,
@@ -82,6 +83,8 @@ class Target:
     """The API of its replies."""
     query: str = ""
     """Of the URL of each request; it may hold a key."""
+    paths: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The paths of endpoints at this server, where it has another one than its clients."""
     _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -159,8 +162,29 @@ class UpstreamClient:
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
+        head = _drop_defaults(target, headers) if headers else target.chat_head
+        return await self._open(target, head, body, headers)
+
+    async def open_url(
+        self,
+        target: Target,
+        url: str,
+        body: bytes | LongBody,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        content_type: str | None = None,
+    ) -> ResponseBody:
+        """Send a request to another URL of the server, as `open` does. Raises UpstreamFailed."""
+        own = target.headers.copy()
+        own["accept"] = "*/*"
+        if content_type is not None:
+            own["content-type"] = content_type
+        address = _url(f"{url}?{target.query}" if target.query else url)
+        return await self._open(target, make_request_head(b"POST", address, own, target.pool_key), body, headers)
+
+    async def _open(
+        self, target: Target, head: RequestHead, body: bytes | LongBody, headers: Sequence[tuple[bytes, bytes]]
+    ) -> ResponseBody:
         try:
-            head = _drop_defaults(target, headers) if headers else target.chat_head
             reply = await self._transport.post(head, body, target.connect_seconds, target.first_token_seconds, headers)
         except httpx.TransportError as error:
             raise UpstreamFailed(make_transport_fault(error, target)) from error

@@ -62,6 +62,9 @@ class UpstreamConnection(asyncio.Protocol):
         self.reused = False
         self.idle = False
         self.closed = False
+        self._unfinished = False
+        self._writable: asyncio.Future[None] | None = None
+        """Set while the server takes no more of a request: done when it does again, or has answered."""
         self._body: list[bytes] = []
         """What has arrived of the body and was not delivered."""
         self.on_body = self._body.append
@@ -121,6 +124,40 @@ class UpstreamConnection(asyncio.Protocol):
             self._transport.write(head)
             self._transport.write(body)
         return future
+
+    async def write_piece(self, data: bytes, seconds: float | None) -> bool:
+        """Send a part of a long body, and wait until more can be sent. Return whether it can: not if the server has
+        answered, or the connection is lost. Raises httpx.ReadTimeout."""
+        if self._transport is None or self.closed:
+            return False
+        self._transport.write(data)
+        future = self._writable
+        if future is None:
+            return not self.closed and self._head is not None
+        done, _ = await asyncio.wait([future], timeout=seconds)
+        if not done:
+            raise httpx.ReadTimeout("the server takes no more of the request")
+        return not self.closed and self._head is not None
+
+    def limit_head(self, seconds: float | None) -> None:
+        """Limit the wait for the head of the response, if it has not come."""
+        if seconds is not None and self._head is not None:
+            self._expect_deadline(self._loop.time() + seconds)
+
+    def keep_no_longer(self) -> None:
+        """Close the connection after this exchange: a part of its request was not sent."""
+        self._unfinished = True
+
+    def pause_writing(self) -> None:
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        self._set_writable()
+
+    def _set_writable(self) -> None:
+        future, self._writable = self._writable, None
+        if future is not None and not future.done():
+            future.set_result(None)
 
     def _expect_deadline(self, at: float) -> None:
         self.deadline = at
@@ -183,7 +220,7 @@ class UpstreamConnection(asyncio.Protocol):
 
     def _is_reusable(self) -> bool:
         """Whether another request may be sent. It may not while part of the previous one is still unsent."""
-        if not self.is_usable() or not self._keep_alive or self._until_close:
+        if not self.is_usable() or not self._keep_alive or self._until_close or self._unfinished:
             return False
         return self._transport is not None and self._transport.get_write_buffer_size() == 0
 
@@ -287,6 +324,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._parser = None
         self.deadline = None
         self._owner.forget(self)
+        self._set_writable()
         self._fail(_connection_lost_error(exc))
 
     def _fail(self, error: Exception) -> None:
@@ -347,6 +385,7 @@ class UpstreamConnection(asyncio.Protocol):
         self._until_close = not sized and status not in (204, 304)
         self.deadline = None
         self._head_data = b""
+        self._set_writable()
         head, self._head = self._head, None
         if head is not None and not head.done():
             head.set_result(None)

@@ -42,6 +42,14 @@ class ResponseBody(Protocol):
         """Close the connection at once."""
 
 
+class LongBody(Protocol):
+    """A body that is sent in pieces, as fast as the server takes them. It can be read again."""
+
+    def __len__(self) -> int: ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+
 class RequestHead(NamedTuple):
     """What all requests to one endpoint of a server begin with. It is made once."""
 
@@ -105,7 +113,7 @@ class UpstreamTransport(Protocol):
     def post(
         self,
         head: RequestHead,
-        body: bytes,
+        body: bytes | LongBody,
         connect_seconds: float | None,
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),
@@ -153,7 +161,7 @@ class PushTransport(httpx.AsyncBaseTransport):
     def post(
         self,
         head: RequestHead,
-        body: bytes,
+        body: bytes | LongBody,
         connect_seconds: float | None,
         read_seconds: float | None,
         headers: Sequence[tuple[bytes, bytes]] = (),
@@ -161,7 +169,34 @@ class PushTransport(httpx.AsyncBaseTransport):
         """See `UpstreamTransport.post`."""
         more = b"".join([b"%b: %b\r\n" % line for line in headers]) if headers else b""
         data = b"%b%d\r\n%b\r\n" % (head.data, len(body), more)
+        if not isinstance(body, bytes):
+            return self._send_long(head.address, data, body, connect_seconds, read_seconds)
         return self._send_request(head.address, data, body, connect_seconds, read_seconds)
+
+    async def _send_long(
+        self,
+        address: ServerAddress,
+        head: bytes,
+        body: LongBody,
+        connect_seconds: float | None,
+        read_seconds: float | None,
+    ) -> UpstreamConnection:
+        """Send a long body over a new connection, and no faster than the server reads. A server that answers before it
+        has all of it gets no more."""
+        connection = await self._pool.take(address, connect_seconds, fresh=True)
+        answered = connection.request(head, b"", None)
+        try:
+            async for piece in body:
+                if answered.done() or not await connection.write_piece(piece, read_seconds):
+                    connection.keep_no_longer()
+                    break
+            connection.limit_head(read_seconds)
+            await answered
+        except BaseException:
+            answered.cancel()
+            connection.abort()
+            raise
+        return connection if connection.status != _LOGIN_DEMANDED else _refuse_login(connection, address)
 
     async def _send_request(
         self,

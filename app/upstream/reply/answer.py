@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from app.chat.events import Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import AnswerPart, Event, Extra, Finish, MediaOutput, ReasoningDelta, TextDelta, ToolCallDelta
 from app.chat.token_usage import read_token_usage
+
+_ANSWERS = (ToolCallDelta, MediaOutput, AnswerPart)
 
 
 def has_answer(events: Sequence[Event], *, reasoning: bool, items: bool = False) -> bool:
@@ -19,7 +21,7 @@ def has_answer(events: Sequence[Event], *, reasoning: bool, items: bool = False)
         if type(event) is TextDelta or (reasoning and type(event) is ReasoningDelta):
             if event.text and not event.text.isspace():
                 return True
-        elif type(event) is ToolCallDelta or type(event) is MediaOutput or (items and _has_item(event)):
+        elif type(event) in _ANSWERS or (items and _has_item(event)):
             return True
     return False
 

@@ -4,7 +4,22 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from app.chat.events import Event, Fault
-from app.upstream.reply.sse import EventReader
+
+
+class ItemReader(Protocol):
+    """Splits the bytes of a reply into the items that its assembler takes."""
+
+    @property
+    def junk(self) -> bytes:
+        """The first line that is not part of a reply."""
+
+    @property
+    def saw_line(self) -> bool:
+        """Whether anything has come, even a comment: the server is alive."""
+
+    def feed(self, data: bytes) -> list[Any]: ...
+
+    def close(self, clean: bool) -> list[Any]: ...
 
 
 class ReplyAssembler(Protocol):
@@ -38,5 +53,5 @@ class ReplyAssembler(Protocol):
 class ReplyReader(NamedTuple):
     """The two parts of a reader."""
 
-    events: EventReader[Any]
+    events: ItemReader
     assembler: ReplyAssembler

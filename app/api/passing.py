@@ -1,0 +1,155 @@
+"""The endpoints whose requests pass through to a model server: embeddings, rankings, text completions, images, audio.
+
+A request goes the way of a conversation: the caller's rights and limits, then the servers of its model, with retries,
+fallbacks and health. Its body is only read where that needs it (`app.endpoints`).
+"""
+
+from functools import partial
+
+from msgspec.structs import replace
+from typing_extensions import override
+
+from app.access import Caller
+from app.api.answer_response import AnswerResponse
+from app.api.asgi import read_body, take_body
+from app.api.chat import RecordedEndpoint, RequestInProgress, check_endpoint, find_route
+from app.api.context import AppContext
+from app.api.endpoint_errors import ENDPOINT_ERRORS
+from app.api.origins import is_form
+from app.api.router import AsgiRoute
+from app.api.spool import Spool
+from app.api.uploads import UploadLimits, read_upload
+from app.chat.token_estimate import DEFAULT_REPLY_TOKENS
+from app.endpoints.body import EndpointBody, read_fields
+from app.endpoints.completions import find_most_tokens
+from app.endpoints.kinds import ENDPOINTS, Endpoint
+from app.errors import BadRequest
+from app.formats.base import ReplyInfo
+from app.formats.body import RejectedRequest
+from app.formats.openai import OPENAI
+from app.gateway import Gateway, new_reply_id
+from app.observe.logs import log_late_failure
+from app.routing import ModelRoute, PreparedRequest, PrepareFallback
+from app.routing.passing import Form, prepare_passing
+
+
+class PassingEndpoint(RecordedEndpoint):
+    """A plain ASGI callable for one endpoint."""
+
+    def __init__(self, context: AppContext, endpoint: Endpoint) -> None:
+        super().__init__(context, endpoint.recorded_as or endpoint.name)
+        self._endpoint = endpoint
+
+    @override
+    async def _serve(self, request: RequestInProgress) -> RejectedRequest | None:
+        context, server, scope = self._context, request.live.settings.server, request.scope
+        if is_form(scope["path"], scope["state"]["headers"].get(b"content-type")):
+            await self._serve_form(request)
+            return None
+        with request.lease as lease:
+            raw: bytes | bytearray | None = take_body(scope, request.offered_writer, server.max_body_bytes, lease)
+            if raw is None:
+                raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
+            request.record.record_body()
+            with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
+                body = read_fields(raw)
+                del raw
+                prepared = await self._accept(request, body)
+                prepare_fallback = partial(self._prepare_fallback, request, body, None)
+                del body
+                await self._deliver(request, prepared, prepare_fallback)
+        return None
+
+    async def _serve_form(self, request: RequestInProgress) -> None:
+        """Serve a request with files. Raises ParleyError."""
+        context, settings = self._context, request.live.settings
+        limits = settings.limits
+        bounds = UploadLimits(limits.max_upload_bytes, limits.max_upload_parts, settings.server.body_seconds)
+        with Spool() as spool, request.lease:
+            form = await read_upload(request.scope, request.receive, request.offered_writer, spool, bounds)
+            request.record.record_body()
+            with context.admission.try_enter() or await context.wait_for_place(request.scope, request.receive):
+                body = form.read_fields()
+                prepared = await self._accept(request, body, form)
+                await self._deliver(request, prepared, partial(self._prepare_fallback, request, body, form))
+
+    async def _accept(
+        self, request: RequestInProgress, body: EndpointBody, form: Form | None = None
+    ) -> PreparedRequest:
+        """Return the request as it is sent. Raises ParleyError."""
+        gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
+        path = request.scope["path"]
+        record.record_settings(body.stream, None)
+        model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
+        record.record_model(model)
+        route = find_route(gateway, model, request.caller, endpoint.serves)
+        record.record_model(model, route.model)
+        await self._reserve(request, route, body)
+        return prepare_passing(endpoint, path, body, route, request.caller.rights, form)
+
+    def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
+        """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""
+        registry, serves = self._context.registry, self._endpoint.serves
+        names = [
+            route.model
+            for route in registry.routes()
+            if (serves is None or serves in route.endpoints) and caller.may_use(route.model)
+        ]
+        if len(names) == 1 and path not in self._endpoint.needs_model:
+            return names[0]
+        known = f": {', '.join(names)}" if names else ", and none is configured that this caller may use"
+        raise BadRequest(f"`model` is required: the name of a model that serves {self._endpoint.name}{known}", "model")
+
+    async def _reserve(self, request: RequestInProgress, route: ModelRoute, body: EndpointBody) -> None:
+        """Reserve the limits of the request. Raises RateLimited or QuotaExceeded."""
+        limiter, endpoint = self._context.limiter, self._endpoint
+        if limiter is None:
+            return
+        most = find_most_tokens(body, request.live.settings.usage.reserved_reply_tokens) if endpoint.generates else 0
+        reservation = await limiter.reserve(
+            request.caller,
+            route.model,
+            body.estimate_tokens if endpoint.serves is not None else lambda: 0,
+            (find_most_tokens(body, DEFAULT_REPLY_TOKENS) if endpoint.generates else 0) or None,
+            0,
+            lambda: most,
+        )
+        if reservation is not None:
+            request.record.record_reservation(reservation)
+            request.scope["state"]["response_headers"] += reservation.headers
+
+    async def _prepare_fallback(
+        self, request: RequestInProgress, body: EndpointBody, form: Form | None, name: str
+    ) -> PreparedRequest:
+        """Prepare the request for another model. Raises ParleyError."""
+        route = request.live.gateway.route(name)
+        check_endpoint(route, self._endpoint.serves)
+        path = request.scope["path"]
+        return prepare_passing(self._endpoint, path, body, route, request.caller.rights, form)
+
+    async def _deliver(
+        self, request: RequestInProgress, prepared: PreparedRequest, prepare_fallback: PrepareFallback
+    ) -> None:
+        """Send the answer to its end, and record it."""
+        context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
+        writer = ENDPOINT_ERRORS[request.scope["path"]]
+        info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0)
+        response = AnswerResponse(request.writer, info, replace(OPENAI, error=writer), context.replies.limits)
+        response.attempts = attempts
+        opening = gateway.open_passing(prepared, attempts, prepare_fallback)
+        try:
+            await context.replies.run(response, opening, request.receive, request.lease)
+        finally:
+            attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
+            attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
+        failure = self._find_failure(attempts.attempts, response.error)
+        record.record_response(response, response.info.origin, attempts, failure)
+        record.finish_reason = None  # there is none
+
+
+def list_passing_routes(context: AppContext) -> list[AsgiRoute]:
+    routes: list[AsgiRoute] = []
+    for endpoint in ENDPOINTS:
+        serve = PassingEndpoint(context, endpoint)
+        routes += [AsgiRoute(path, serve, "POST") for path in endpoint.paths]
+    return routes

@@ -1,0 +1,93 @@
+"""The JSON body of a request: its top level is read, and its values stay as they are."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from app.chat.token_estimate import BYTES_PER_TOKEN
+from app.errors import BadRequest
+
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_value = msgspec.json.Decoder().decode
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NUMBER = re.compile(rb"[0-9]+")
+CONTENT_FIELDS = frozenset(
+    {
+        *("input", "inputs", "texts", "text", "query", "queries", "documents", "prompt", "suffix", "messages"),
+        *("text_1", "text_2", "data_1", "data_2", "source_sentence", "sentences", "tokens", "content"),
+        *("image", "images", "mask", "instructions", "voice"),
+    }
+)
+"""What a model is given to read. Prompts are counted by these; no other field of them chooses anything."""
+
+
+class EndpointBody(Struct, frozen=True):
+    """The body of a request that passes through."""
+
+    fields: Mapping[str, Raw]
+    model: str | None
+    """None: the request names none."""
+    stream: bool = False
+
+    def encode(self, model: str, more: Mapping[str, Any], stream_options: Mapping[str, Any]) -> bytes:
+        """Return the body for a server: with its name of the model, these fields where the request has none, and these
+        options of a stream beside its own."""
+        fields: dict[str, Any] = {**self.fields, "model": model}
+        fields |= {name: value for name, value in more.items() if name not in fields}
+        if stream_options:
+            given = self.read("stream_options")
+            fields["stream_options"] = {**(given if isinstance(given, dict) else {}), **stream_options}
+        return msgspec.json.encode(fields)
+
+    @property
+    def names_usage(self) -> bool:
+        """Whether the request says if its stream shall have a usage."""
+        options = self.read("stream_options")
+        return isinstance(options, dict) and "include_usage" in options
+
+    def read(self, name: str) -> Any:
+        """Return a value; None if there is none."""
+        raw = self.fields.get(name)
+        return None if raw is None else _decode_value(raw)
+
+    def read_count(self, name: str) -> int | None:
+        """Return a whole number above 0; None if there is none, or another value."""
+        raw = self.fields.get(name)
+        digits = b"" if raw is None else bytes(raw).strip()
+        return int(digits) or None if _NUMBER.fullmatch(digits) and len(digits) < 10 else None
+
+    def estimate_tokens(self) -> int:
+        """Return about how many tokens a model must read: by the bytes of texts, and by the numbers in lists."""
+        return sum(_estimate_tokens(bytes(raw)) for name, raw in self.fields.items() if name in CONTENT_FIELDS)
+
+    def count_characters(self) -> int:
+        """Return the length of the text `input`, as speech is billed."""
+        text = self.read("input") if "input" in self.fields else None
+        return len(text) if isinstance(text, str) else 0
+
+    def list_options(self) -> dict[str, Any]:
+        """Return the fields that may choose something at a server."""
+        names = self.fields.keys() - CONTENT_FIELDS - {"model"}
+        return {name: self.read(name) for name in self.fields if name in names}
+
+
+def read_fields(data: bytes | bytearray) -> EndpointBody:
+    """Read the top level of a body. Raises BadRequest."""
+    try:
+        fields = _decode_fields(data)
+    except (msgspec.ValidationError, RecursionError):
+        raise BadRequest("the body must be a JSON object, with `model`", None) from None
+    except ValueError as error:
+        raise BadRequest(f"the body is not valid JSON: {error}", None) from None
+    model = _decode_value(fields["model"]) if "model" in fields else None
+    if model is not None and (not isinstance(model, str) or not model):
+        raise BadRequest("`model` must be the name of a model, a text that is not empty", "model")
+    return EndpointBody(fields, model, bytes(fields.get("stream", b"")).strip() == b"true")
+
+
+def _estimate_tokens(raw: bytes) -> int:
+    texts = sum(len(text) - 2 for text in _TEXT.findall(raw)) if b'"' in raw else 0
+    return -(-texts // BYTES_PER_TOKEN) if texts else len(_NUMBER.findall(raw))

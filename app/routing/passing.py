@@ -1,0 +1,102 @@
+"""Prepare a request that is no conversation: a body for each server of its model."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from app.chat.messages import CallerRights, ChatRequest
+from app.endpoints.answer import AnswerOptions
+from app.endpoints.body import EndpointBody
+from app.endpoints.completions import count_choices
+from app.endpoints.kinds import Endpoint
+from app.endpoints.meter import Estimate
+from app.params import UNSENT
+from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRequest
+from app.upstream.api import find_api
+from app.upstream.body_rights import BodyCheck
+from app.upstream.http.transport import LongBody
+
+_BY_CONVERSATION = ("session", "prefix")
+"""Strategies that know a conversation again."""
+
+
+class Form(Protocol):
+    """A request with files."""
+
+    @property
+    def content_type(self) -> str: ...
+
+    def make_body(self, model: str) -> LongBody:
+        """Return the body for a server that knows the model by this name."""
+
+
+def prepare_passing(
+    endpoint: Endpoint,
+    path: str,
+    body: EndpointBody,
+    route: ModelRoute,
+    rights: CallerRights | None,
+    form: Form | None = None,
+) -> PreparedRequest:
+    """Return the request with its bodies: of a form those that it makes, else those of `body`. Raises Forbidden for
+    what the caller may not choose at a server."""
+    _check_rights(body, route, rights)
+    streams = body.stream and endpoint.generates
+    asks_usage = streams and not body.names_usage
+    deployments = route.deployments if form is None else ()
+    bodies = tuple([_encode(body, route, one, asks_usage=asks_usage) for one in deployments])
+    uploads = () if form is None else tuple([form.make_body(one.model) for one in route.deployments])
+    choices = count_choices(body) if endpoint.generates else None
+    strategy = "least_busy" if route.strategy in _BY_CONVERSATION else route.strategy
+    estimate = _estimate(endpoint, body)
+    return PreparedRequest(
+        replace(route, strategy=strategy, fallbacks_on_context_length=(), fallbacks_on_content_filter=()),
+        ChatRequest(route.model, (), stream=body.stream),
+        bodies,
+        (),
+        route.max_retries,
+        None,
+        prompt_tokens=estimate.prompt_tokens,
+        passing=PassingRequest(
+            endpoint.name,
+            path,
+            AnswerOptions(route.model, endpoint.needs_json, choices, asks_usage),
+            estimate,
+            uploads,
+            None if form is None else form.content_type,
+        ),
+    )
+
+
+def _check_rights(body: EndpointBody, route: ModelRoute, rights: CallerRights | None) -> None:
+    has_price = route.price is not None
+    if not has_price and (rights is None or not rights.restricted):
+        return
+    check = BodyCheck(rights, route.model, has_price, body.list_options(), "", None, None)
+    for one in route.deployments:
+        check.check_choices(find_api(one.target.api), one.profile.allowed_fields)
+
+
+def _encode(body: EndpointBody, route: ModelRoute, deployment: Deployment, *, asks_usage: bool) -> bytes:
+    """Return the body for a server: with the model's `defaults`, and a question for the usage of a stream."""
+    defaults = route.defaults
+    more: dict[str, Any] = {name: value for name, value in defaults.items() if _is_sent(name, value)}
+    more |= defaults.get("extra_body") or {}
+    asked: Mapping[str, Any] = {"include_usage": True} if asks_usage and deployment.profile.stream_usage else {}
+    return body.encode(deployment.model, more, asked)
+
+
+def _is_sent(name: str, value: Any) -> bool:
+    return name not in UNSENT and name != "extra_body" and value is not None
+
+
+def _estimate(endpoint: Endpoint, body: EndpointBody) -> Estimate:
+    if endpoint.serves is None:
+        return Estimate(is_free=True)
+    return Estimate(
+        body.estimate_tokens(),
+        body.count_characters() if endpoint.speaks else 0,
+        endpoint.unknown,
+        generates=endpoint.generates,
+    )

@@ -1,0 +1,73 @@
+import json
+
+import pytest
+from app.endpoints.body import read_fields
+from app.endpoints.completions import count_choices, find_most_tokens
+from app.errors import BadRequest
+
+from tests.each_case import each_case
+
+
+def test_only_the_name_of_the_model_is_changed() -> None:
+    body = read_fields(b'{"model": "e", "input": [1.0, 1, true], "future": {"a": -0.0}}')
+    assert body.encode("up", {"input": 1, "dimensions": 2}, {}) == (
+        b'{"model":"up","input":[1.0, 1, true],"future":{"a": -0.0},"dimensions":2}'
+    )
+
+
+def test_the_options_of_a_stream_are_kept_beside_the_question_for_its_usage() -> None:
+    body = read_fields(b'{"model": "e", "stream": true, "stream_options": {"a": 1}}')
+    assert not body.names_usage
+    assert json.loads(body.encode("e", {}, {"include_usage": True}))["stream_options"] == {
+        "a": 1,
+        "include_usage": True,
+    }
+
+
+@each_case("options", ['{"include_usage": true}', '{"include_usage": false}'])
+def test_a_request_says_whether_its_stream_has_a_usage(options: str) -> None:
+    assert read_fields(f'{{"model": "e", "stream_options": {options}}}'.encode()).names_usage
+
+
+@each_case(
+    ("raw", "param"),
+    [(b'{"model":', None), (b"[]", None), (b"", None), (b'{"model": 1}', "model"), (b'{"model": ""}', "model")],
+)
+def test_a_body_without_a_readable_top_level_is_refused(raw: bytes, param: str | None) -> None:
+    with pytest.raises(BadRequest) as caught:
+        read_fields(raw)
+    assert caught.value.param == param
+
+
+@each_case(
+    ("body", "tokens"),
+    [
+        ('{"input": "abcdefgh"}', 2),
+        ('{"input": ["abcd", "ab\\""], "user": "abcdefghijk"}', 2),
+        ('{"input": [[1, 22, 333], [4]]}', 4),
+        ('{"query": "abcd", "documents": ["abcd"]}', 2),
+        ("{}", 0),
+    ],
+)
+def test_a_prompt_is_estimated_by_its_texts_and_its_numbers(body: str, tokens: int) -> None:
+    assert read_fields(body.encode()).estimate_tokens() == tokens
+
+
+@each_case(
+    ("body", "choices", "most"),
+    [
+        ('{"prompt": "a"}', 1, 9),
+        ('{"prompt": ["a", "b"], "n": 3, "max_tokens": 2}', 6, 12),
+        ('{"prompt": [1, 2]}', 1, 9),
+        ('{"prompt": [[1], [2]], "n": "x", "max_tokens": -1}', 2, 18),
+        ('{"prompt": []}', 1, 9),
+    ],
+)
+def test_a_completion_has_n_choices_for_each_prompt(body: str, choices: int, most: int) -> None:
+    read = read_fields(body.encode())
+    assert (count_choices(read), find_most_tokens(read, 9)) == (choices, most)
+
+
+def test_the_characters_of_a_text_that_is_spoken_are_counted() -> None:
+    assert read_fields('{"input": "äöü"}'.encode()).count_characters() == 3
+    assert read_fields(b'{"input": [1]}').count_characters() == 0
