@@ -1,0 +1,42 @@
+"""Reading the log probabilities of a reply's tokens."""
+
+from typing import Any
+
+from app.upstream.reply.logprobs import read_tokens
+
+from tests.each_case import each_case
+
+
+def entry(token: str, logprob: float, data: Any = None, *top: Any) -> dict[str, Any]:
+    return {"token": token, "logprob": logprob, "bytes": data, "top_logprobs": list(top)}
+
+
+@each_case(
+    ("given", "expected"),
+    [
+        ([{"token": "a", "logprob": -0.5, "bytes": [97], "id": 5}], [entry("a", -0.5, [97])]),
+        ([{"token": "a", "logprob": 0}], [entry("a", 0)]),
+        ([{"token": "a", "logprob": None}], [entry("a", -9999.0)]),
+        ([{"token": "a", "logprob": float("-inf")}], [entry("a", -9999.0)]),
+        ([{"token": "a", "logprob": True, "bytes": [256]}], [entry("a", -9999.0)]),
+        ([{"token": "a", "logprob": -1, "bytes": [True], "top_logprobs": {}}], [entry("a", -1)]),
+        ([{"token": "\ud83d", "logprob": -1}], [entry("\ufffd", -1)]),
+        (
+            [{"token": "a", "logprob": -1, "top_logprobs": [{"token": "b", "logprob": -2}, 5]}],
+            [entry("a", -1, None, {"token": "b", "logprob": -2, "bytes": None})],
+        ),
+        ([{"token": 5, "logprob": -1}], []),
+        ([{"token": "a", "logprob": -1}, "b"], []),
+        ("a", []),
+        (None, []),
+        ({"tokens": ["a"], "token_logprobs": [-1]}, [entry("a", -1)]),
+        (
+            {"tokens": ["a"], "token_logprobs": [-1], "top_logprobs": [{"b": -2}]},
+            [entry("a", -1, None, {"token": "b", "logprob": -2, "bytes": None})],
+        ),
+        ({"tokens": ["a"], "token_logprobs": []}, []),
+        ({"tokens": None}, []),
+    ],
+)
+def test_every_token_has_all_fields_and_a_finite_number(given: Any, expected: Any) -> None:
+    assert read_tokens(given) == expected
