@@ -19,7 +19,17 @@ from app.calls.entry import (
     finish_entry,
 )
 from app.chat.accumulator import is_json_object
-from app.chat.events import Event, Finish, MediaOutput, Passed, ReasoningDelta, ServerResult, TextDelta, ToolCallDelta
+from app.chat.events import (
+    Event,
+    Finish,
+    MediaOutput,
+    Passed,
+    ReasoningDelta,
+    ServerResult,
+    TextDelta,
+    TokenLogprobs,
+    ToolCallDelta,
+)
 from app.chat.messages import Text
 from app.chat.stream import Receiver, Reply
 
@@ -27,6 +37,8 @@ BYTES_PER_TURN = 64 * 1024
 """See `LogLimits.batches_per_turn`."""
 EVENT_BYTES = 120
 """The approximate size of an event besides its text."""
+LOGPROB_BYTES = 600
+"""The approximate size of the log probability of a token."""
 MAX_GAP_SECONDS = 10.0
 """The longest pause between two batches at the original pace."""
 TIMER_SECONDS = 0.001
@@ -409,6 +421,8 @@ def events_size(events: list[Event]) -> int:
             total += len(event.data)
         elif type(event) is MediaOutput:
             total += len(event.url)
+        elif type(event) is TokenLogprobs:
+            total += LOGPROB_BYTES * sum([1 + len(token["top_logprobs"]) for token in event.tokens])
         elif type(event) is ServerResult:
             total += sum([len(part.text) if isinstance(part, Text) else len(part.urls[0]) for part in event.content])
     return total

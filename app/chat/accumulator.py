@@ -30,6 +30,7 @@ from app.chat.events import (
     ServerCall,
     ServerResult,
     TextDelta,
+    TokenLogprobs,
     ToolCallDelta,
     ToolsListed,
     TurnEnd,
@@ -84,6 +85,7 @@ class ReplyMessage:
         "id",
         "index",
         "kind",
+        "logprobs",
         "media",
         "name",
         "refusal",
@@ -104,6 +106,8 @@ class ReplyMessage:
         self.result: ServerResult | None = None
         """Set when `kind` is `function_result`; such a message has no text if the result has media."""
         self.extra: dict[str, Any] = {"refusal": True} if refusal else {}
+        self.logprobs: list[dict[str, Any]] = []
+        """Of the tokens of a content, if the request asks for them."""
         self._texts: list[str] = []
         self.add = self._texts.append
         """Add a text."""
@@ -155,6 +159,8 @@ class MessageAccumulator:
         self._held_blanks: list[str] = []
         self._held_blank_thoughts: list[str] = []
         self._extra: dict[str, Any] = {}
+        self._logprobs: list[dict[str, Any]] = []
+        """Of the next content, which has not begun."""
         self._server_calls: dict[int, ServerCall] = {}
         """Calls that the gateway runs, of which no delta has come."""
 
@@ -231,6 +237,8 @@ class MessageAccumulator:
                 self._add_media(event, steps)
             elif type(event) is Passed or type(event) is PassedEnd:
                 continue
+            elif type(event) is TokenLogprobs:
+                self._add_logprobs(event)
             elif type(event) is Finish:
                 self._finish(event, steps)
             elif type(event) is Failed or type(event) is ToolsListed:
@@ -286,6 +294,13 @@ class MessageAccumulator:
         message.add(text)
         steps.append(MessageDelta(message, text))
 
+    def _add_logprobs(self, event: TokenLogprobs) -> None:
+        message = self._open
+        if message is None or message.kind != "content" or message.refusal:
+            self._logprobs += event.tokens
+        else:
+            message.logprobs += event.tokens
+
     def _add_reasoning(self, event: ReasoningDelta, steps: list[Step]) -> None:
         message = self._open
         text = event.text
@@ -323,6 +338,10 @@ class MessageAccumulator:
         self._held_blank_thoughts.clear()
         message.extra.update(self._extra)
         self._extra = {}
+        if self._logprobs:
+            if message.kind == "content" and not message.refusal:
+                message.logprobs = self._logprobs
+            self._logprobs = []
         self.messages.append(message)
         self._open = message
         steps.append(MessageStarted(message))

@@ -77,6 +77,14 @@ SAID_BY_PASSED = frozenset((TextDelta, ReasoningDelta, ToolCallDelta))
 """Events of which a client that gets `Passed` before them needs nothing."""
 
 
+class TokenLogprobs(Struct, frozen=True, tag_field="kind", tag="logprobs"):
+    """The log probabilities of tokens that end in the next `TextDelta`. Only replies to requests that ask for them have
+    this event."""
+
+    tokens: list[dict[str, Any]]
+    """OpenAI's objects: `token`, `logprob`, `bytes` and `top_logprobs`."""
+
+
 class MediaOutput(Struct, frozen=True, tag_field="kind", tag="media"):
     """An image or audio that the model generated. It becomes a separate message."""
 
@@ -205,7 +213,7 @@ ToolEvent: TypeAlias = ToolsListed | ServerCall | CallEnd | TurnEnd | ServerResu
 """Only replies with tools of the gateway have these events."""
 OwnEvent: TypeAlias = Passed | PassedEnd
 """Only replies to clients of the server's API have these events."""
-PartEvent: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | Extra | MediaOutput | AnswerPart
+PartEvent: TypeAlias = ReasoningDelta | TextDelta | ToolCallDelta | TokenLogprobs | Extra | MediaOutput | AnswerPart
 Event: TypeAlias = PartEvent | OwnEvent | ToolEvent | End
 
 

@@ -61,6 +61,8 @@ class Options(Struct, frozen=True):
     """The reply may have the server's own events (`Passed`), which are sent as they are."""
     custom_tools: tuple[str, ...] = ()
     """OpenAI: the functions that are custom tools of the caller."""
+    logprobs: bool = False
+    """The reply has the log probabilities of its tokens."""
     responses: ResponsesOptions = ResponsesOptions()
 
 

@@ -73,8 +73,10 @@ _OTHER_PARAMS = {
     "text": "; use response_format",
     "output_config": "; use response_format and reasoning_effort",
     "output_format": "; use response_format",
-    "logprobs": "; Parley's replies carry no log probabilities",
-    "top_logprobs": "; Parley's replies carry no log probabilities",
+    **dict.fromkeys(
+        ("logprobs", "top_logprobs"),
+        "; only replies of POST /v1/chat/completions and POST /v1/responses carry log probabilities",
+    ),
 }
 _SYSTEM = '; a system prompt is the first message, {"role": "system", "content": "…"}'
 _CONVERSATION = '; the conversation is `messages`, [{"role": "user", "content": "…"}]'

@@ -21,6 +21,21 @@ from app.formats.base import HEARTBEAT, Encoder, ReplyInfo
 from app.formats.sse import encode_json
 
 
+class TokenCursor:
+    """Which of the messages' log probabilities have been written."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def take(self, message: ReplyMessage) -> list[dict[str, Any]]:
+        """Return those that have not been written."""
+        start, end = self._counts.get(message.index, 0), len(message.logprobs)
+        if start == end:
+            return []
+        self._counts[message.index] = end
+        return message.logprobs[start:]
+
+
 class DeltaEncoder(ABC):
     """A stream that has a frame for each new text.
 

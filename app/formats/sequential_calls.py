@@ -8,7 +8,19 @@ is held back until that call is whole JSON, or until the reply ends.
 from collections import deque
 
 from app.chat.accumulator import JsonEnd, is_json
-from app.chat.events import CallEnd, Event, Extra, Failed, Finish, Passed, PassedEnd, TextDelta, ToolCallDelta, TurnEnd
+from app.chat.events import (
+    CallEnd,
+    Event,
+    Extra,
+    Failed,
+    Finish,
+    Passed,
+    PassedEnd,
+    TextDelta,
+    TokenLogprobs,
+    ToolCallDelta,
+    TurnEnd,
+)
 
 
 class SequentialCallsStage:
@@ -87,7 +99,7 @@ class SequentialCallsStage:
             self._held.append(event)
             if type(event) is ToolCallDelta:
                 self._held_calls.add(event.index)
-        elif type(event) is TextDelta and event.text.isspace():
+        elif type(event) is TokenLogprobs or (type(event) is TextDelta and event.text.isspace()):
             out.append(event)
         else:
             self._close()

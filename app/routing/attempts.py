@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from app.chat.events import Event, Finish
 from app.chat.stream import AttemptLog, Reply
+from app.chat.token_record import TokenRecord
 from app.endpoints.answer import make_answer_reader
 from app.endpoints.meter import AnswerMeter
 from app.endpoints.refusals import explain_refusal
@@ -35,6 +36,7 @@ from app.routing.route import Deployment, ModelRoute, PassingRequest, PreparedRe
 from app.routing.upstream_state import LatencyWindow
 from app.runtime.ticker import Ticker
 from app.steps import pipeline
+from app.steps.token_logprobs import LogprobsStage
 from app.upstream import causes, faults
 from app.upstream.api import Api, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
@@ -403,6 +405,11 @@ class UpstreamCaller:
             stages.append(DefaultLimitStage(profile.default_max_tokens))
         if exchange.fallback_model is not None:
             stages.append(FallbackStage(prepared.warnings))
+        make_reader = (api.make_passing_reader if passed else None) or api.make_reader
+        scored = api.make_scored_passing_reader if passed else api.make_scored_reader
+        if scored is not None and pipeline.carries_logprobs(prepared.request, profile):
+            record = TokenRecord()
+            stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
         body, warning = await self._open_body(target, api, prepared.bodies[index], headers)
         if warning:
             stages.append(WarningStage(warning))
@@ -417,7 +424,7 @@ class UpstreamCaller:
                 meter,
                 profile.empty_replies,
                 exchange.fallback_model,
-                (api.make_passing_reader if passed else None) or api.make_reader,
+                make_reader,
                 has_own_items=passed,
             )
         )

@@ -48,6 +48,7 @@ from app.steps.unmatched_calls import repair_calls
 
 __all__ = [
     "accepts_uploads",
+    "carries_logprobs",
     "passed_reply_stages",
     "passes_reply",
     "passes_unread",
@@ -223,6 +224,11 @@ def passed_reply_stages(request: ChatRequest, profile: Profile, reply_id: str) -
     return [PassingStage(stages)] if stages else []
 
 
+def carries_logprobs(request: ChatRequest, profile: Profile) -> bool:
+    """Whether the reply has the log probabilities that a server sends: its stages then run in a `LogprobsStage`."""
+    return bool(request.params.get("logprobs")) and "logprobs" not in profile.lacks
+
+
 def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
     """Return everything in a request that `reply_stages` depends on, as JSON.
 
@@ -241,6 +247,8 @@ def reply_traits(request: ChatRequest, profile: Profile) -> dict[str, Any]:
         traits["tools"] = [tool.schema for tool in _offered_tools(request)]
     elif request.params.get("use_raw_api") is True:
         traits["raw"] = True
+    if carries_logprobs(request, profile):
+        traits["logprobs"] = True
     if request.params.get("repair_arguments"):
         traits["repair"] = True
     if (limit := find_unreported_limit(request, profile)) is not None:

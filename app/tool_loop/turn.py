@@ -17,6 +17,7 @@ from app.chat.events import (
     Finish,
     ServerCall,
     TextDelta,
+    TokenLogprobs,
     ToolCallDelta,
     TurnEnd,
 )
@@ -103,6 +104,8 @@ class Turn:
             elif type(event) is TextDelta and self._calls_are_text and not event.refusal:
                 self._close_call(out)
                 self._add_text(event.text, out)
+            elif type(event) is TokenLogprobs:
+                out.append(event)  # the text that follows ends what is open
             elif type(event) is Extra:
                 index = self._indexes.get(event.index, event.index)
                 out.append(event if index == event.index else replace(event, index=index))

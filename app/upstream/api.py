@@ -12,6 +12,7 @@ from msgspec import Struct
 from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, gather, make_once
 from app.chat.messages import NOTHING, ChatRequest, Tool
+from app.chat.token_record import TokenRecord
 from app.openai_messages.messages import WriteBeginning
 from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
@@ -62,6 +63,10 @@ class Api(Struct, frozen=True):
     """Builds a body from `ChatRequest.passed`."""
     make_passing_reader: Callable[[str], ReplyReader] | None = None
     """Makes a reader whose events include the server's own (`Passed`)."""
+    make_scored_reader: Callable[[TokenRecord, str], ReplyReader] | None = None
+    """Makes a reader that records the log probabilities of the reply's tokens; None if replies have none."""
+    make_scored_passing_reader: Callable[[TokenRecord, str], ReplyReader] | None = None
+    """The same with the server's own events."""
     list_headers: Callable[[Profile], tuple[tuple[bytes, bytes], ...]] | None = None
     """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None

@@ -134,8 +134,9 @@ def test_a_strict_tool_stays_strict() -> None:
     [
         ({"n": 2}, "n"),
         ({"n": "1"}, "n"),
-        ({"logprobs": True}, "logprobs"),
+        ({"logprobs": 1}, "logprobs"),
         ({"top_logprobs": 5}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"modalities": ["text", "audio"]}, "modalities"),
         ({"audio": {"voice": "a", "format": "wav"}}, "audio"),
         ({"prediction": {"type": "content", "content": "x"}}, "prediction"),
@@ -194,16 +195,16 @@ def test_what_cannot_be_done_is_refused_by_the_callers_name_for_it(body: Json, p
 
 
 def test_all_violations_are_reported_at_once() -> None:
-    error = refused(n=2, logprobs=True, stream_options={"x": 1}, messages=[{"role": "user"}], tools=[5])
+    error = refused(n=2, audio={"voice": "a"}, stream_options={"x": 1}, messages=[{"role": "user"}], tools=[5])
     assert [one["param"] for one in error["violations"]] == [
-        "logprobs",
+        "audio",
         "stream_options.x",
         "n",
         "messages[0].content",
         "tools[0]",
     ]
-    error = refused(logprobs=True, messages=[{"role": "user"}], tools=[5])
-    assert [one["param"] for one in error["violations"]] == ["logprobs", "messages[0].content", "tools[0]"]
+    error = refused(prediction={"a": 1}, messages=[{"role": "user"}], tools=[5])
+    assert [one["param"] for one in error["violations"]] == ["prediction", "messages[0].content", "tools[0]"]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"5", b"\xff", b"null"])

@@ -11,7 +11,7 @@ from app.cache.key import KeyPart, cache_key
 from app.chat.known_conversation import KnownConversation
 from app.profiles import READS_REPLIES, SHAPES_REQUESTS, Profile, select_reply_fields
 from app.routing.route import MAX_KEYS
-from app.steps.pipeline import reply_stages, reply_traits
+from app.steps.pipeline import carries_logprobs, reply_stages, reply_traits
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -155,6 +155,7 @@ def test_the_traits_of_a_request_are_of_all_that_reading_its_reply_asks_for(prof
     asked = prepared({**rich(), "generate_cfg": cfg}).request
     by_stages, by_traits = Watched(asked.params), Watched(asked.params)
     reply_stages(replace(asked, params=by_stages), profile, "r")
+    carries_logprobs(replace(asked, params=by_stages), profile)
     reply_traits(replace(asked, params=by_traits), profile)
     assert by_traits.seen == by_stages.seen
 

@@ -4,7 +4,7 @@ import time
 from random import Random
 
 import pytest
-from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
+from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, TokenLogprobs, ToolCallDelta
 from app.formats.sequential_calls import SequentialCallsStage
 
 END = Finish("tool_calls")
@@ -36,6 +36,16 @@ CASES: list[tuple[str, list[list[Event]], list[list[Event]]]] = [
         "blank text ends none",
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],
         [[P1, P2], [TextDelta("\n")], [ToolCallDelta(0, " ")]],
+    ),
+    (
+        "log probabilities of blank text end none",
+        [[P1, P2], [TokenLogprobs([]), TextDelta("\n")], [ToolCallDelta(0, " ")]],
+        [[P1, P2], [TokenLogprobs([]), TextDelta("\n")], [ToolCallDelta(0, " ")]],
+    ),
+    (
+        "log probabilities wait with their text",
+        [[P1], [R1], [TokenLogprobs([]), TEXT], [P2], [R2, END]],
+        [[P1], [], [], [P2, R1], [R2, TokenLogprobs([]), TEXT, END]],
     ),
     (
         "arguments behind a whole value make it none",

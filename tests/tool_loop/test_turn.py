@@ -7,6 +7,7 @@ from app.chat.events import (
     ReasoningDelta,
     ServerCall,
     TextDelta,
+    TokenLogprobs,
     ToolCallDelta,
 )
 from app.chat.messages import Media, Message, Reasoning, Text, ToolCall
@@ -91,3 +92,11 @@ def test_white_space_before_a_call_that_is_text_is_dropped_and_other_white_space
     turn = make_turn(calls_are_text=True)
     told = turn.feed([TextDelta("A\n"), ReasoningDelta("B"), TextDelta("C "), Finish("stop")])
     assert told == [TextDelta("A"), TextDelta("\n"), ReasoningDelta("B"), TextDelta("C"), TextDelta(" ")]
+
+
+def test_log_probabilities_keep_white_space_before_a_call_that_is_text_back() -> None:
+    turn = make_turn(calls_are_text=True)
+    scores: list[Event] = [TokenLogprobs([{"token": "\n"}]), TextDelta("\n")]
+    out = turn.feed([TextDelta("Hi"), *scores, *scores, ToolCallDelta(0, "{}", "c1", "own"), Finish("tool_calls")])
+    assert [event for event in out if type(event) is TextDelta] == [TextDelta("Hi")]
+    assert [event for event in out if type(event) is TokenLogprobs] == [scores[0], scores[0]]

@@ -20,7 +20,7 @@ from app.formats.entry_schemas import EntrySchema
 from app.formats.openai.parse import parse_messages
 from app.formats.openai.plain import PLAIN_MESSAGES
 from app.formats.openai.schema import OpenAIMessage, OpenAIMessages
-from app.formats.openai.stream import WRITE_ERROR, ChunkEncoder, CompletionEncoder
+from app.formats.openai.stream import WRITE_ERROR, ChunkEncoder, CompletionEncoder, ScoredChunkEncoder
 from app.formats.openai.write import write_messages
 from app.formats.request_memory import validate_entries
 from app.validation.violations import to_violations
@@ -42,7 +42,9 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     """Return the encoder; OpenAI's format has no snapshots, so that mode gives deltas."""
-    return CompletionEncoder(info) if mode == "whole" else ChunkEncoder(info)
+    if mode == "whole":
+        return CompletionEncoder(info)
+    return ScoredChunkEncoder(info) if info.options.logprobs else ChunkEncoder(info)
 
 
 _PARTS = frozenset({"image_url", "input_audio", "file", "audio_url", "video_url", "refusal"})

@@ -32,16 +32,30 @@ class CompletionsBody(GenerationParams, SharedFields):
     stream: bool = False
     function_call: str | dict[str, Any] | None = Field(default=None, description="The old name of `tool_choice`.")
 
+    logprobs: bool | None = Field(
+        default=None, description="The reply has the log probabilities of its tokens, where their text is unchanged."
+    )
+    top_logprobs: int | None = Field(
+        default=None,
+        ge=0,
+        le=20,
+        description="How many of the most likely tokens are listed for each place. It needs `logprobs`.",
+    )
+
     @property
     def params(self) -> dict[str, Any]:
         given = {name: getattr(self, name) for name in sorted(self.model_fields_set & _PARAMS)}
+        if self.logprobs:
+            given["logprobs"] = True
+            if self.top_logprobs is not None:
+                given["top_logprobs"] = self.top_logprobs
         if self.model_extra:
             given["extra_body"] = self.model_extra
         return given
 
     @property
     def options(self) -> Options:
-        return DEFAULT_OPTIONS
+        return _SCORED if self.logprobs else DEFAULT_OPTIONS
 
     @property
     def settings(self) -> ReplySettings:
@@ -57,10 +71,9 @@ class CompletionsBody(GenerationParams, SharedFields):
 
 
 _PARAMS = GenerationParams.model_fields.keys() - {"stream_options"}
+_SCORED = Options(logprobs=True)
 _ELSEWHERE = "is a field of POST /v1/chat"
 _REFUSED = {
-    "logprobs": "is not supported: Parley's replies carry no log probabilities",
-    "top_logprobs": "is not supported: Parley's replies carry no log probabilities",
     "audio": "is not supported: Parley's replies are text",
     "modalities": "is not supported: Parley's replies are text",
     "prediction": "is not supported",
@@ -128,10 +141,17 @@ def _find_refused(body: dict[str, Any]) -> list[Violation]:
             for key in _REFUSED
             if key in body and body[key] not in (None, False, [], ["text"])
         ),
+        *_check_top_logprobs(body),
         *_check_function_call(body.get("function_call")),
         *_check_stream_options(body.get("stream_options")),
         *find_misspelt_fields(unknown, (KNOWN_PARAMS[0], _REFUSED), body),
     ]
+
+
+def _check_top_logprobs(body: dict[str, Any]) -> list[Violation]:
+    if body.get("top_logprobs") and not body.get("logprobs"):
+        return [Violation("top_logprobs", 'needs "logprobs": true')]
+    return []
 
 
 def _check_function_call(choice: Any) -> list[Violation]:

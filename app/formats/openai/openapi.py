@@ -70,11 +70,27 @@ class CompletionMessage(Described):
     """An extension of Parley: the turns and results of tools that the gateway ran. Send them back with the message."""
 
 
+class TokenAlternative(Described):
+    token: str
+    logprob: float
+    """`-9999.0` for a number that is not finite."""
+    bytes: list[int] | None
+
+
+class TokenLogprob(TokenAlternative):
+    top_logprobs: list[TokenAlternative]
+
+
+class ChoiceLogprobs(Described):
+    content: list[TokenLogprob]
+    refusal: None
+
+
 class CompletionChoice(Described):
     index: Literal[0]
     message: CompletionMessage
     finish_reason: ModelFinishReason
-    logprobs: Any
+    logprobs: ChoiceLogprobs | None
 
 
 class ChatCompletion(Described):
@@ -127,6 +143,8 @@ class ChunkChoice(Described):
     index: Literal[0]
     delta: CompletionDelta
     finish_reason: ModelFinishReason | None
+    logprobs: ChoiceLogprobs | None = None
+    """Of the tokens that end in this chunk's text, with `logprobs` in the request."""
 
 
 class ChatCompletionChunk(Described):

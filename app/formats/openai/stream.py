@@ -15,7 +15,7 @@ from app.chat.events import Finish, MediaOutput, TurnEnd
 from app.errors import find_code
 from app.formats.base import ErrorWriter, ReplyInfo
 from app.formats.citations import write_chat_citation
-from app.formats.encoders import DeltaEncoder, WholeEncoder
+from app.formats.encoders import DeltaEncoder, TokenCursor, WholeEncoder
 from app.formats.openai.server_messages import FINISH_REASONS, ServerMessages, list_entries
 from app.formats.sse import encode_json as _json
 from app.formats.sse import encode_json_lines as _json_lines
@@ -164,6 +164,30 @@ class ChunkEncoder(DeltaEncoder):
         return write_frame(WRITE_ERROR(error))
 
 
+class ScoredChunkEncoder(ChunkEncoder):
+    """Writes chunks with the log probabilities of their text."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._cursor = TokenCursor()
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        tokens = self._cursor.take(message)
+        if not tokens:
+            return super()._write_text(message, text)
+        choice = {"index": 0, "delta": {"content": text}, "logprobs": _write_logprobs(tokens), "finish_reason": None}
+        return b"%b%b]}\n\n" % (self._head, escape_line_separators(_json(choice)))
+
+    @override
+    def _write_texts(self, message: ReplyMessage, texts: list[str]) -> bytes:
+        return b"".join([self._write_text(message, text) for text in texts])
+
+
+def _write_logprobs(tokens: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"content": tokens, "refusal": None}
+
+
 class CompletionEncoder(WholeEncoder):
     """`stream: false`: one JSON body."""
 
@@ -193,12 +217,16 @@ class CompletionEncoder(WholeEncoder):
             "created": info.created,
             "model": info.model,
             "choices": [
-                {"index": 0, "message": message, "logprobs": None, "finish_reason": reason},
+                {"index": 0, "message": message, "logprobs": self._list_logprobs(), "finish_reason": reason},
             ],
             "usage": _write_usage(finish.usage),
             **({"warnings": warnings} if warnings else {}),
             **tools,
         }
+
+    def _list_logprobs(self) -> dict[str, Any] | None:
+        tokens = [token for one in self._accumulator.messages for token in one.logprobs]
+        return _write_logprobs(tokens) if tokens else None
 
     def _message(self) -> dict[str, Any]:
         messages = self._accumulator.messages

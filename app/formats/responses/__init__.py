@@ -18,7 +18,7 @@ from app.formats.base import (
 from app.formats.responses.parse import parse_items
 from app.formats.responses.response import error_body
 from app.formats.responses.schema import ResponsesItems
-from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder
+from app.formats.responses.stream import ResponseEncoder, ResponseEventEncoder, ScoredResponseEventEncoder
 from app.formats.responses.write import write_items
 
 
@@ -32,7 +32,9 @@ def _write(messages: Sequence[Message], options: Options) -> WrittenMessages:
 
 def _reply_encoder(info: ReplyInfo, mode: ReplyMode) -> Encoder:
     """Return the encoder; this format has no snapshots, so that mode gives deltas."""
-    return ResponseEncoder(info) if mode == "whole" else ResponseEventEncoder(info)
+    if mode == "whole":
+        return ResponseEncoder(info)
+    return ScoredResponseEventEncoder(info) if info.options.logprobs else ResponseEventEncoder(info)
 
 
 _ERROR = ErrorWriter(error_body, statuses={422: 400})

@@ -111,7 +111,7 @@ _STORED = "previous_response_id"
 _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
-_LOGPROBS = "is not supported: Parley's replies carry no log probabilities"
+_LOGPROBS = "message.output_text.logprobs"
 
 
 _QUESTION = {"type": "message", "role": "user", "content": _SUMMARIZE}
@@ -280,7 +280,10 @@ class _BodyReader:
                 ),
             ),
             limit_warnings([*self._warnings, *parsed.warnings]),
-            Options(responses=self._make_options(tools, listed, store=store, background=background, compacts=compacts)),
+            Options(
+                logprobs=self._wants_logprobs(),
+                responses=self._make_options(tools, listed, store=store, background=background, compacts=compacts),
+            ),
             input_items,
             len(context),
             len(msgspec.json.encode(input_items)) if store else 0,
@@ -500,10 +503,21 @@ class _BodyReader:
         if body.get("chat_template_kwargs") is not None:
             params["extra_body"] = {"chat_template_kwargs": body["chat_template_kwargs"]}
         try:
-            return GenerateCfg.model_validate(params).given_params()
+            return GenerateCfg.model_validate(params).given_params() | self._read_logprobs()
         except ValidationError as error:
             self._violations += to_violations(error, params, schema=GenerateCfg, names=self._param_names)
             return {}
+
+    def _read_logprobs(self) -> Json:
+        if not self._wants_logprobs():
+            return {}
+        self._param_names["logprobs"] = "top_logprobs" if self._body.get("top_logprobs") else "include"
+        top = self._body.get("top_logprobs")
+        return {"logprobs": True} if top is None else {"logprobs": True, "top_logprobs": top}
+
+    def _wants_logprobs(self) -> bool:
+        include = self._body.get("include")
+        return bool(self._body.get("top_logprobs")) or (isinstance(include, list) and _LOGPROBS in include)
 
     def _read_setting(
         self, settings: list[_SettingItem], name: str, field: str, known: Set[str], form: str
@@ -563,13 +577,12 @@ class _BodyReader:
         body = self._body
         if body.get("truncation") not in (None, "auto", "disabled"):
             self._refuse("truncation", "must be auto or disabled")
-        if body.get("top_logprobs"):
-            self._refuse("top_logprobs", _LOGPROBS)
+        top = body.get("top_logprobs")
+        if top is not None and (type(top) is not int or not 0 <= top <= 20):
+            self._refuse("top_logprobs", f"must be an integer from 0 to 20{describe_given(top)}")
         include = body.get("include")
         if not isinstance(include, list | None) or not all(isinstance(one, str) for one in include or ()):
             self._refuse("include", "must be a list of strings")
-        elif "message.output_text.logprobs" in (include or ()):
-            self._refuse("include", f"message.output_text.logprobs {_LOGPROBS}")
         if body.get("background") is True and body.get("store") is False:
             self._refuse("background", "needs store: the response is read later")
         for key, message in _REFUSED.items():

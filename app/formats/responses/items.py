@@ -150,7 +150,20 @@ def make_part(message: ReplyMessage, text: str) -> dict[str, Any]:
     if message.refusal:
         return {"type": "refusal", "refusal": text}
     annotations = [write_responses_citation(one) for one in message.extra.get("annotations") or ()] if text else []
-    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": []}
+    logprobs = write_logprobs(message.logprobs) if text else []
+    return {"type": "output_text", "text": text, "annotations": annotations, "logprobs": logprobs}
+
+
+def write_logprobs(tokens: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return log probabilities as this API has them: `bytes` is never null."""
+    return [
+        {**_complete_bytes(token), "top_logprobs": list(map(_complete_bytes, token["top_logprobs"]))}
+        for token in tokens
+    ]
+
+
+def _complete_bytes(token: dict[str, Any]) -> dict[str, Any]:
+    return token if token["bytes"] is not None else {**token, "bytes": list(token["token"].encode())}
 
 
 def _write_media(message: ReplyMessage, status: str) -> dict[str, Any]:

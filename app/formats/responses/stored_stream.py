@@ -76,10 +76,10 @@ _TEXTS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
 def _list_part_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     kind = part.get("type", "")
     field = _TEXTS.get(kind)
-    empty = part if field is None else {**part, field: ""}
+    empty = part if field is None else {**part, field: ""} | ({"logprobs": []} if kind == "output_text" else {})
     yield {"type": "response.content_part.added", **place, "part": empty}
     if field is not None:
-        more: dict[str, Any] = {"logprobs": []} if kind == "output_text" else {}
+        more: dict[str, Any] = {"logprobs": part.get("logprobs") or []} if kind == "output_text" else {}
         yield from _list_text_events(f"response.{kind}", place, field, part.get(field, ""), **more)
     yield {"type": "response.content_part.done", **place, "part": part}
 

@@ -27,7 +27,7 @@ from app.chat.events import (
 )
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
-from app.formats.encoders import DeltaEncoder
+from app.formats.encoders import DeltaEncoder, TokenCursor
 from app.formats.responses.events import EventWriter, NoEvents, write_event
 from app.formats.responses.items import (
     choose_prefix,
@@ -38,6 +38,7 @@ from app.formats.responses.items import (
     make_item,
     make_part,
     make_server_call,
+    write_logprobs,
     write_tool,
     write_tool_error,
 )
@@ -585,7 +586,12 @@ class ResponseEventEncoder(DeltaEncoder):
                 done = events.write_of_item("response.refusal.done", content_index=place, refusal=text)
                 return done + self._end_part(item)
             case "content":
-                done = events.write_of_item("response.output_text.done", content_index=place, text=text, logprobs=[])
+                done = events.write_of_item(
+                    "response.output_text.done",
+                    content_index=place,
+                    text=text,
+                    logprobs=write_logprobs(message.logprobs),
+                )
                 return done + self._end_part(item)
             case "function_call" if message.server is not None:
                 return b""
@@ -652,6 +658,34 @@ class ResponseEventEncoder(DeltaEncoder):
 
     def _is_summary(self, message: ReplyMessage) -> bool:
         return message.kind == "reasoning_content" and self._has_summary
+
+
+class ScoredResponseEventEncoder(ResponseEventEncoder):
+    """Writes deltas with the log probabilities of their text."""
+
+    def __init__(self, info: ReplyInfo) -> None:
+        super().__init__(info)
+        self._cursor = TokenCursor()
+
+    @override
+    def _end_passing(self, passed: PassedEvents) -> bytes:
+        out = super()._end_passing(passed)
+        for message in self._accumulator.messages:
+            self._cursor.take(message)  # the server's own events have these
+        return out
+
+    @override
+    def _write_text(self, message: ReplyMessage, text: str) -> bytes:
+        plain = self._delta
+        if plain and message is self._open and (tokens := self._cursor.take(message)):
+            self._delta = self._make_scored_delta(tokens)
+        out = super()._write_text(message, text)
+        self._delta = plain
+        return out
+
+    def _make_scored_delta(self, tokens: list[dict[str, Any]]) -> bytes:
+        kind, place = "response.output_text.delta", self._part
+        return self._events.make_delta(kind, content_index=place, logprobs=write_logprobs(tokens))
 
 
 class ResponseEncoder(ResponseEventEncoder):

@@ -2,7 +2,7 @@
 
 from app.openai_messages.messages import write_beginning
 from app.upstream.api import Api
-from app.upstream.chat_completions.reader import make_reader
+from app.upstream.chat_completions.reader import make_reader, make_scored_reader
 from app.upstream.chat_completions.repair import strip_reasoning
 from app.upstream.chat_completions.request import build
 
@@ -11,6 +11,7 @@ API = Api(
     build,
     make_reader,
     fields=frozenset(("model", "messages", "stream", "tools", "tool_choice", "stream_options")),
+    make_scored_reader=make_scored_reader,
     write_beginning=write_beginning,
     strip_reasoning=strip_reasoning,
     switches=("enable_thinking", "thinking_budget"),

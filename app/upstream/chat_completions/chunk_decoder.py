@@ -107,3 +107,11 @@ class ChunkDecoder(UsualDecoder[Chunk | None, ChunkText]):
 
 def _make_fragment(index: int | None, arguments: str) -> ToolCallFragment:
     return ToolCallFragment(index, function=FunctionFragment(arguments=arguments))
+
+
+class EachChunkDecoder(ChunkDecoder):
+    """Decodes every chunk whole, where what else it has is read, too."""
+
+    @override
+    def _is_like(self, value: Chunk | None, data: bytes) -> bool:
+        return False

@@ -42,9 +42,9 @@ _SYSTEM = ("system", "developer")
 _ONE_REPLY = ("n", "best_of")
 """Fields of `extra_body` that must be 1, because a request has one reply."""
 _NOT_RETURNED = {
-    "logprobs": "Parley's replies carry no log probabilities",
-    "top_logprobs": "Parley's replies carry no log probabilities",
-    "prompt_logprobs": "Parley's replies carry no log probabilities",
+    "logprobs": "the reply has log probabilities only where the request itself has `logprobs`",
+    "top_logprobs": "the reply has log probabilities only where the request itself has `logprobs`",
+    "prompt_logprobs": "Parley's replies carry no log probabilities of the prompt",
     "return_token_ids": "Parley's replies carry no token ids",
     "echo": "Parley's replies do not repeat the prompt",
 }

@@ -77,6 +77,14 @@ class EventDecoder(RepeatedEventDecoder[ResponseEvent | KeptEvent | None]):
         return other == msgspec.structs.replace(event, delta=PROBE)
 
 
+class EachEventDecoder(EventDecoder):
+    """Decodes every event whole, where what else it has is read, too."""
+
+    @override
+    def _is_like(self, value: ResponseEvent | KeptEvent | None, data: bytes) -> bool:
+        return False
+
+
 def decode_kept(data: bytes) -> KeptEvent:
     """Decode an event and keep its text, as one line. Raises ValueError as `decode` does."""
     event = decode(data)

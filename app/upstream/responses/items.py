@@ -10,6 +10,7 @@ from app.upstream.reply.partial_tool_call import clean_name
 FORMAT = "openai-responses-v1"
 """The `format` of opaque reasoning, in OpenRouter's shape (openrouter.ai/docs/use-cases/reasoning-tokens)."""
 ENCRYPTED = "reasoning.encrypted_content"
+LOGPROBS = "message.output_text.logprobs"
 """What `include` asks for, so that reasoning can come back to a server that stores nothing."""
 VENDOR_ITEMS = frozenset(
     ("web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call")

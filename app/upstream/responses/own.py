@@ -33,7 +33,7 @@ from app.upstream.own_body import (
     write_own_tools,
 )
 from app.upstream.responses.conversation import NOTHING_WRITTEN, Written, join_texts, write_groups
-from app.upstream.responses.items import ENCRYPTED, VENDOR_ITEMS
+from app.upstream.responses.items import ENCRYPTED, LOGPROBS, VENDOR_ITEMS
 from app.upstream.responses.request import RequestOptions, write_tool
 
 Json = dict[str, Any]
@@ -99,6 +99,8 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         raise InvalidInput(violations)
     tools, tool_warnings = _write_tools(own.pop("tools", None), request, source, profile, base.fields, now.fields)
     body = patch(own, base.fields, now.fields) | {"model": model, "store": False}
+    if LOGPROBS in (body.get("include") or ()) and "logprobs" in profile.lacks:
+        body["include"] = [name for name in body["include"] if name != LOGPROBS]
     if profile.encrypted_reasoning and isinstance(include := body.get("include") or [], list):
         body["include"] = include if ENCRYPTED in include else [*include, ENCRYPTED]
     is_text = isinstance(source.body.get("input"), str) and not source.offset

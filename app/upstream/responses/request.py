@@ -19,7 +19,7 @@ from app.profiles.thinking import is_thinking
 from app.upstream.api import WriteTool, should_stream, write_tools
 from app.upstream.chat_completions.thinking import choose_effort
 from app.upstream.responses.conversation import write_conversation
-from app.upstream.responses.items import ENCRYPTED
+from app.upstream.responses.items import ENCRYPTED, LOGPROBS
 from app.validation.violations import json_path
 
 _ORDER = (
@@ -43,7 +43,15 @@ _OF_CHAT_COMPLETIONS = frozenset(("audio", "modalities", "prediction", "web_sear
 """Parameters that only the other API of OpenAI has: this one refuses a request with any of them."""
 _TRANSLATED = frozenset(
     {
-        *("max_tokens", "max_completion_tokens", "stop", "response_format", "stream_options"),
+        *(
+            "max_tokens",
+            "max_completion_tokens",
+            "stop",
+            "response_format",
+            "stream_options",
+            "logprobs",
+            "top_logprobs",
+        ),
         *("function_choice", "tool_choice", "parallel_function_calls", "parallel_tool_calls", "extra_body"),
         *("enable_thinking", "thinking_budget", "reasoning_effort", PREFERRED_EFFORT),
     }
@@ -67,8 +75,8 @@ def build(request: ChatRequest, model: str, profile: Profile) -> tuple[dict[str,
     fields["model"], fields["input"] = model, items + conversation.items
     if conversation.instructions is not None:
         fields["instructions"] = conversation.instructions
-    if profile.encrypted_reasoning:
-        fields["include"] = [ENCRYPTED]
+    if include := options.list_included():
+        fields["include"] = include
     fields["store"], fields["stream"] = False, should_stream(request, profile)
     if fields["stream"] and profile.obfuscation_option:
         fields["stream_options"] = {"include_obfuscation": False}
@@ -114,6 +122,7 @@ class RequestOptions:
             else:
                 self.fields[self._profile.renamed.get(name, name)] = value
         self._add_max_tokens()
+        self._add_logprobs()
         self._add_reasoning()
         self._add_text()
         self._resolve_thinking()
@@ -125,6 +134,19 @@ class RequestOptions:
         """Return the first of these parameters that has a value, with the value."""
         found = ((name, self._params[name]) for name in names if self._params.get(name) is not None)
         return next(found, (names[0], None))
+
+    def list_included(self) -> list[str]:
+        """Return what the server is to add to its reply."""
+        included = [ENCRYPTED] if self._profile.encrypted_reasoning else []
+        return [*included, LOGPROBS] if "top_logprobs" in self.fields else included
+
+    def _add_logprobs(self) -> None:
+        if not self._params.get("logprobs"):
+            return
+        if "logprobs" in self._profile.lacks:
+            self._warn_unsent("logprobs", _NO_PARAMETER)
+        else:
+            self.fields["top_logprobs"] = self._params.get("top_logprobs") or 0
 
     def _add_max_tokens(self) -> None:
         most = find_max_tokens({}, self._params)
