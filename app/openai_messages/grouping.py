@@ -8,7 +8,6 @@ call and a call without a result are violations.
 
 from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import (
@@ -25,7 +24,7 @@ from app.chat.messages import (
 )
 from app.chat.turns import Turn
 from app.errors import Violation
-from app.openai_messages.groups import GroupedCall, MessageGroup
+from app.openai_messages.groups import GroupedCall, MessageGroup, UnmatchedCalls
 
 
 class _UnansweredCalls:
@@ -91,17 +90,6 @@ def group_beginning(
         builder.add(message)
     groups, violations = builder.finish()
     return None if violations else (groups, builder.calls)
-
-
-class UnmatchedCalls(Struct, frozen=True):
-    """The calls and results of a conversation that are not pairs."""
-
-    calls: Sequence[ToolCall]
-    """Those without a result."""
-    results: Sequence[ToolResult]
-    """Those without a call, and second results of one."""
-    violations: Sequence[Violation]
-    """What is wrong with each of them."""
 
 
 def find_unmatched_calls(messages: Sequence[Message], calls: CallState = NO_CALLS) -> UnmatchedCalls:

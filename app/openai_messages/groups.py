@@ -1,10 +1,12 @@
 """One message of OpenAI's format, as it is put together from those of a conversation."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from app.chat.messages import Media, Message, Text, ToolCall, ToolResult
+from app.errors import Violation
 
 
 class GroupedCall(Struct):
@@ -34,3 +36,14 @@ class MessageGroup(Struct):
     """The messages of its results."""
     sources: list[Message] = []
     """The messages that it was made of, without those of the results."""
+
+
+class UnmatchedCalls(Struct, frozen=True):
+    """The calls and results of a conversation that are not pairs."""
+
+    calls: Sequence[ToolCall]
+    """Those without a result."""
+    results: Sequence[ToolResult]
+    """Those without a call, and second results of one."""
+    violations: Sequence[Violation]
+    """What is wrong with each of them."""

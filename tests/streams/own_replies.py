@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 from app.chat.accumulator import MessageAccumulator
 from app.chat.events import Event, Extra, Failed, Finish, PassedEnd, is_end
-from app.chat.messages import ChatRequest
+from app.chat.messages import SEAL_PREFIX, ChatRequest
 from app.chat.stage import Pipe, Stage
 from app.formats.anthropic.arguments import CallsStage
 from app.formats.anthropic.stream import AnthropicStreamEncoder
 from app.formats.base import Encoder, Options, ReplyInfo, ResponsesOptions
 from app.formats.responses.stream import ResponseEventEncoder
-from app.formats.seal import PREFIX
 from app.profiles import Profile
 from app.steps.pipeline import passed_reply_stages, reply_stages
 from app.upstream.messages import api as messages
@@ -96,7 +95,7 @@ def _list_opaque(events: Sequence[Event]) -> Iterator[Any]:
     for event in events:
         for detail in event.fields.get("reasoning_details", ()) if type(event) is Extra else ():
             found = detail.get("signature") or detail.get("data") or detail.get("item")
-            if not (isinstance(found, str) and found.startswith(PREFIX)):
+            if not (isinstance(found, str) and found.startswith(SEAL_PREFIX)):
                 yield found
 
 

@@ -89,7 +89,7 @@ def _open_item(item: Json, seal: Seal) -> Iterator[Json]:
     """Yield what a reasoning item of the gateway holds for a server of this API. Reasoning of which nothing is
     encrypted has no id: whether it is sent depends on the server. A summary is a message, as for any other server."""
     if item["type"] in COMPACTIONS:
-        (text,) = make_summary(seal.text, "").parts
+        (text,) = make_summary(seal.text or "", "").parts
         assert isinstance(text, Text)
         yield {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text.text}]}
         return
