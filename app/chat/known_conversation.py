@@ -17,7 +17,7 @@ CHANGED_MESSAGES = 8
 
 
 def is_same(first: Any, second: Any) -> bool:
-    """Whether one value may stand in for the other: whatever is made of them is the same to the byte.
+    """Whether one value may replace the other: whatever is made of them is the same to the byte.
 
     Equality is not enough. In JSON 1, 1.0 and true differ, and 0.0 and -0.0, and objects whose members have another
     order; two parts of messages may be equal although they have other paths. What is not known to be the same is not.

@@ -121,7 +121,7 @@ class Catalog:
         found: dict[str, dict[str, Any]] = {}
         for row in rows:
             name = row.get("id")
-            if isinstance(name, str) and 0 < len(name) <= MAX_NAME:
+            if isinstance(name, str) and 0 < len(name) <= MAX_NAME and "\ufffd" not in name:  # no name has that
                 found.setdefault(name, row)
         found = dict(islice(found.items(), MAX_MODELS))
         windows = {name: _find_window(row) for name, row in found.items()}
