@@ -94,6 +94,7 @@ def test_as_many_sessions_are_remembered_as_the_page_says() -> None:
             opened = memory.open("a")
             assert opened is not None
             opened.read_object(raw)
+            opened.remember()
         return sum(size > 400_000 for size in counted)
 
     assert count_remembered(1.02 * len(bodies) * SESSION_MEGABYTES) == len(bodies)
