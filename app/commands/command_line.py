@@ -97,7 +97,7 @@ def parse_arguments(parser: argparse.ArgumentParser, argv: Sequence[str]) -> arg
     """Parse the command line. What stands behind `--` of `parley launch` belongs to the agent."""
     end = argv.index("--") if argv[:1] == ["launch"] and "--" in argv else len(argv)
     arguments = parser.parse_args(argv[:end])
-    arguments.arguments = argv[end + 1 :]
+    arguments.program_arguments = argv[end + 1 :]
     return arguments
 
 

@@ -52,7 +52,7 @@ def _launch(agent: Agent, program: str, arguments: argparse.Namespace, signals: 
         tempfile.TemporaryDirectory(prefix="parley-agent-") as folder,
     ):
         connection = connect(gateway, arguments.model)
-        start = agent.make_start(connection, key or ANY_KEY, arguments.arguments, Path(folder), os.environ)
+        start = agent.make_start(connection, key or ANY_KEY, arguments.program_arguments, Path(folder), os.environ)
         if agent.list_winning_files is not None and agent.pin_start is not None:
             start = agent.pin_start(start, _read_texts(agent.list_winning_files(os.environ)), Path(folder))
         _fill_folder(Path(folder), start)

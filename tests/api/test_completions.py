@@ -65,7 +65,7 @@ def test_an_option_is_sent_under_the_servers_name(body: Json, expected: Json) ->
     [
         {"user": "u", "store": True, "service_tier": "auto", "safety_identifier": "s", "prompt_cache_key": "p"},
         {"chat_template_kwargs": {"enable_thinking": False}, "guided_json": {"type": "object"}},
-        {"verbosity": "low", "web_search_options": {"a": [1, None, {}]}},
+        {"verbosity": "low", "an_option_of_tomorrow": {"a": [1, None, {}]}},
     ],
 )
 def test_what_the_gateway_does_not_know_is_passed_on(body: Json) -> None:

@@ -166,6 +166,5 @@ def test_many_requests_at_once_over_two_gateways_spend_no_more_than_the_page_say
         statuses = [answer.status for answer in first.loop.run_until_complete(ask([first, second]))]
         # Each costs 0.5, and reserves it: five are admitted before 2.2 is reserved.
         assert (statuses.count(200), statuses.count(429)) == (5, 45) and len(server.requests) == 5
-        assert (
-            second.post("/v1/chat", {"model": "m", "messages": [{"role": "user", "content": "x"}]}, key).status == 429
-        )
+        after = second.post("/v1/chat", {"model": "m", "messages": [{"role": "user", "content": "x"}]}, key)
+        assert after.status in (402, 429)  # 429 while the cost of a reply is still reserved

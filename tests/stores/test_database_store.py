@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from app.redis.urls import SqliteUrl
 from app.state import Database, StateError, open_database
+from app.state.sqlite import SqliteDatabase
+from app.state.urls import FileUrl, parse_state_url
 from app.stores import NotKept, StateStore, StoreError, StoreLimits, open_state_store
 from app.stores.database import DatabaseStore
 from app.stores.eraser import Eraser
@@ -108,6 +110,14 @@ def test_what_the_older_store_has_is_read_and_deleted() -> None:
     asyncio.run(scenario())
 
 
+def open_file(folder: Path) -> SqliteDatabase:
+    address = parse_state_url(f"sqlite:///{folder}/state.db")
+    assert isinstance(address, FileUrl)
+    database = open_database(address)
+    assert isinstance(database, SqliteDatabase)
+    return database
+
+
 def find_files(folder: Path, text: bytes) -> list[str]:
     return sorted(file.name for file in folder.iterdir() if text in file.read_bytes())
 
@@ -127,7 +137,7 @@ def test_what_was_deleted_is_in_no_file_soon_afterwards(tmp_path: Path) -> None:
         await store.delete("b")
         await store.aclose()
 
-    database = open_database(make_address("sqlite", tmp_path))
+    database = open_file(tmp_path)
     asyncio.run(scenario(lambda: DatabaseStore(database)))
     database.close()
     asyncio.run(scenario(lambda: open_state_store(SqliteUrl(f"{tmp_path}/replies.db"))))
@@ -160,7 +170,7 @@ def test_a_log_that_is_in_use_is_emptied_later() -> None:
 
 
 def test_a_log_is_not_emptied_while_another_connection_reads_it(tmp_path: Path) -> None:
-    first, second = (open_database(make_address("sqlite", tmp_path)) for _ in range(2))
+    first, second = (open_file(tmp_path) for _ in range(2))
     first.migrate()
     with second.snapshot() as statements:
         statements.execute("SELECT * FROM kept_values")

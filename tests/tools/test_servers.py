@@ -421,7 +421,7 @@ async def test_a_server_that_dies_again_and_again_is_started_after_a_pause() -> 
         session = await open_session(servers)
         answers = [text_of(await call(session, "die")) for _ in range(3)]
         starts = servers.list_status()[0].starts
-    assert "is started again in" in answers[-1] and starts == 2
+    assert "again in 0.5 s" in answers[-1] and starts == 2
 
 
 async def test_killing_the_server_fails_the_call_and_the_next_one_works() -> None:
