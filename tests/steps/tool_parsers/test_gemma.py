@@ -1,9 +1,11 @@
 """Gemma 4's arguments, which are no JSON."""
 
+import pytest
 from app.chat.messages import Tool
 from app.steps.tool_parsers import tool_parser_stage
 
 from tests.each_case import each_case
+from tests.linear_time import linear
 from tests.steps.stage_runner import Reply, run, texts
 
 TOOLS = (Tool("f", {"name": "f"}), Tool("g", {"name": "g"}))
@@ -23,6 +25,8 @@ def reply(text: str, seed: int | None) -> Reply:
             "f",
             '{"l": [1, "x", {"a": true}], "o": {"x": "y z"}}',
         ),
+        ('<|tool_call>call:f{<|"|>s<|"|>:1,<|"|>t<|"|> : 2}<tool_call|>', "f", '{"s": 1, "t": 2}'),
+        ("<|tool_call>call:f{\"s\" : 1, 't':2, u : 3}<tool_call|>", "f", '{"s": 1, "t": 2, "u": 3}'),
         ("<|tool_call>call:f{<escape>s<escape>:1}<tool_call|>", "f", '{"s": 1}'),
         ("<|tool_call>call:g{}<tool_call|>", "g", "{}"),
         ("<start_function_call>call:f{s:<escape>a<escape>}<end_function_call>", "f", '{"s": "a"}'),
@@ -51,3 +55,9 @@ def test_what_is_no_call_is_text_with_a_warning(text: str) -> None:
     found = reply(text, 1)
     assert found.short() == [("C", text)]
     assert found.warnings
+
+
+@pytest.mark.many_cases
+@each_case("key", ["a", '"a"', '<|"|>a<|"|>', '<|"|>', ""])
+def test_blanks_behind_a_key_take_linear_time(key: str) -> None:
+    assert linear(lambda size: reply(f"<|tool_call>call:f{{{key}{' ' * size},}}<tool_call|>", None), 4000)
