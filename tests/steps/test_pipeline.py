@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.messages import ChatRequest, Message, PassedBody, Source, Text, Tool
+from app.chat.messages import ChatRequest, Media, Message, PassedBody, Source, Text, Tool, ToolResult
 from app.profiles import Profile
-from app.steps.pipeline import passes_reply, passes_unread, reply_stages
+from app.steps.pipeline import has_media, passes_reply, passes_unread, reply_stages, reply_traits
 from app.steps.tool_parsers import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -215,3 +215,49 @@ def test_the_servers_own_events_pass_if_no_stage_would_change_them(
 def test_an_unread_body_passes_if_it_needs_no_step(profile: dict[str, Any], urls: Any, passes: bool) -> None:
     asked = ChatRequest("m", (), passed=PassedBody("messages", {}, urls=urls))
     assert passes_unread(asked, Profile(**profile)) is passes
+
+
+WEATHER = Tool("get.weather", {"name": "get.weather"})
+SCHEMA = {"type": "object"}
+
+
+@each_case(
+    ("profile", "params", "traits"),
+    [
+        ({}, {}, {}),
+        ({}, {"use_raw_api": True}, {"raw": True}),
+        ({}, {"logprobs": True}, {"logprobs": True}),
+        ({"lacks": ["logprobs"]}, {"logprobs": True}, {}),
+        ({}, {"repair_arguments": True}, {"repair": True}),
+        ({}, {"stop": ["END"]}, {"stop": ("END",)}),
+        ({"text_tools": "hermes"}, {}, {"tools": [WEATHER.schema]}),
+        ({"text_tools": "hermes"}, {"function_choice": "none"}, {"tools": []}),
+    ],
+)
+def test_what_the_stages_of_a_reply_depend_on_is_a_trait(profile: Json, params: Json, traits: Json) -> None:
+    request = ChatRequest("m", (Message("user", (Text("Hi"),)),), (WEATHER,), params)
+    assert reply_traits(request, Profile.model_validate(profile)) == traits
+
+
+@each_case(
+    ("profile", "params", "stages"),
+    [
+        ({"inline_think": "off"}, {}, []),
+        ({}, {"repair_arguments": True}, ["ReasoningStage", "RepairStage"]),
+        ({}, {"stop": ["END"]}, ["ReasoningStage", "StopWordStage"]),
+        ({"native_tools": False}, {}, ["ReasoningStage", "NousStage"]),
+        ({"max_function_name": 64}, {}, ["FunctionNameStage", "ReasoningStage"]),
+    ],
+)
+def test_a_reply_has_the_stages_that_its_request_needs(profile: Json, params: Json, stages: list[str]) -> None:
+    request = ChatRequest("m", (Message("user", (Text("Hi"),)),), (WEATHER,), params)
+    made = reply_stages(request, Profile.model_validate(profile), "chat-1")
+    assert [type(stage).__name__ for stage in made if type(stage).__name__ != "CallWatch"] == stages
+
+
+def test_media_are_found_in_messages_and_in_results_of_tools() -> None:
+    picture = Media("image", ("https://example.com/cat.png",))
+    in_result = Message("tool", (ToolResult((Text("r"), picture), "f"),))
+    assert has_media(ChatRequest("m", (Message("user", (Text("see"), picture)),)))
+    assert has_media(ChatRequest("m", (in_result,)))
+    assert not has_media(ChatRequest("m", (Message("user", (Text("see"),)),)))
