@@ -188,3 +188,22 @@ def test_events_that_end_at_the_server_end_here_with_what_waits() -> None:
 def test_empty_texts_are_nothing_that_must_come_back() -> None:
     stage = PassingStage([Rule(lambda event: [] if event == TextDelta("") else [event])])
     assert stage.feed([own(), TextDelta("")]) == [own(), TextDelta("")]
+
+
+def test_a_text_that_stages_cut_into_pieces_is_no_change() -> None:
+    def cut(event: Event) -> list[Event]:
+        return [TextDelta(char) for char in event.text] if type(event) is TextDelta else [event]
+
+    reads: list[list[Event]] = [[own(), TextDelta("abc")], [own("message_stop"), DONE]]
+    assert feed(PassingStage([Rule(cut)]), *reads) == reads
+
+
+def test_an_event_that_brings_nothing_behind_a_held_text_goes_on_with_it() -> None:
+    stage = PassingStage([Holder()])
+    assert feed(stage, [own(), TextDelta("a")], [own("ping")]) == [[], []]
+    assert stage.feed([own("message_stop"), DONE]) == [own(), TextDelta("a"), own("ping"), own("message_stop"), DONE]
+
+
+def test_the_servers_own_events_end_once() -> None:
+    stage = PassingStage([Rule(lambda event: [TextDelta("b")] if type(event) is TextDelta else [event])])
+    assert stage.feed([own(), TextDelta("a"), END, DONE]) == [END, TextDelta("b"), DONE]

@@ -6,9 +6,31 @@ from typing import Any
 
 import pytest
 from app.chat.events import Event, Extra, Failed, Fault, Finish, ReasoningDelta, TextDelta, ToolCallDelta
-from app.chat.messages import ChatRequest, Message, PassedBody, Source, Text, Tool
+from app.chat.messages import (
+    CacheMark,
+    ChatRequest,
+    Media,
+    Message,
+    PassedBody,
+    Source,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from app.errors import InvalidInput
 from app.profiles import Profile
-from app.steps.pipeline import passes_reply, passes_unread, reply_stages
+from app.steps.passing import PassingStage
+from app.steps.pipeline import (
+    has_media,
+    passed_reply_stages,
+    passes_reply,
+    passes_unread,
+    prepare_request,
+    repair_request,
+    reply_stages,
+    reply_traits,
+)
 from app.steps.tool_parsers import FAMILIES
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +41,7 @@ from tests.effort import examples
 from tests.steps.sample_calls import WRITTEN
 from tests.steps.stage_runner import STOP, Reply
 from tests.steps.tool_parsers.sample_texts import CUTS, PIECES, TEXTS, TOOLS
+from tests.steps.word_counter import Words
 
 Json = dict[str, Any]
 
@@ -215,3 +238,89 @@ def test_the_servers_own_events_pass_if_no_stage_would_change_them(
 def test_an_unread_body_passes_if_it_needs_no_step(profile: dict[str, Any], urls: Any, passes: bool) -> None:
     asked = ChatRequest("m", (), passed=PassedBody("messages", {}, urls=urls))
     assert passes_unread(asked, Profile(**profile)) is passes
+
+
+WEATHER = Tool("get.weather", {"name": "get.weather"})
+SCHEMA = {"type": "object"}
+
+
+@each_case(
+    ("profile", "params", "traits"),
+    [
+        ({}, {}, {}),
+        ({}, {"use_raw_api": True}, {"raw": True}),
+        ({}, {"logprobs": True}, {"logprobs": True}),
+        ({"lacks": ["logprobs"]}, {"logprobs": True}, {}),
+        ({}, {"repair_arguments": True}, {"repair": True}),
+        ({}, {"stop": ["END"]}, {"stop": ("END",)}),
+        ({"reports_length": False}, {"max_tokens": 5}, {"limit": 5}),
+        ({}, {"tool_choice": "required"}, {"demanded": ""}),
+        (
+            {"check_output": "warn"},
+            {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},
+            {"output": SCHEMA},
+        ),
+        ({"text_tools": "hermes"}, {}, {"tools": [WEATHER.schema]}),
+        ({"text_tools": "hermes"}, {"function_choice": "none"}, {"tools": []}),
+    ],
+)
+def test_what_the_stages_of_a_reply_depend_on_is_a_trait(profile: Json, params: Json, traits: Json) -> None:
+    request = ChatRequest("m", (Message("user", (Text("Hi"),)),), (WEATHER,), params)
+    assert reply_traits(request, Profile.model_validate(profile)) == traits
+
+
+@each_case(
+    ("profile", "params", "stages"),
+    [
+        ({"inline_think": "off"}, {}, []),
+        ({}, {"repair_arguments": True}, ["ReasoningStage", "RepairStage"]),
+        ({}, {"stop": ["END"]}, ["ReasoningStage", "StopWordStage"]),
+        ({"reports_length": False}, {"max_tokens": 5}, ["ReplyLengthStage", "ReasoningStage"]),
+        ({"native_tools": False}, {}, ["ReasoningStage", "NousStage"]),
+        ({"max_function_name": 64}, {}, ["FunctionNameStage", "ReasoningStage"]),
+    ],
+)
+def test_a_reply_has_the_stages_that_its_request_needs(profile: Json, params: Json, stages: list[str]) -> None:
+    request = ChatRequest("m", (Message("user", (Text("Hi"),)),), (WEATHER,), params)
+    made = reply_stages(request, Profile.model_validate(profile), "chat-1")
+    assert [type(stage).__name__ for stage in made if type(stage).__name__ != "CallWatch"] == stages
+
+
+def test_media_are_found_in_messages_and_in_results_of_tools() -> None:
+    picture = Media("image", ("https://example.com/cat.png",))
+    in_result = Message("tool", (ToolResult((Text("r"), picture), "f"),))
+    assert has_media(ChatRequest("m", (Message("user", (Text("see"), picture)),)))
+    assert has_media(ChatRequest("m", (in_result,)))
+    assert not has_media(ChatRequest("m", (Message("user", (Text("see"),)),)))
+
+
+def test_the_stages_of_a_reply_that_is_passed_run_in_one() -> None:
+    request = ChatRequest("m", (Message("user", (Text("Hi"),)),))
+    assert [type(stage) for stage in passed_reply_stages(request, Profile(), "chat-1")] == [PassingStage]
+
+
+def test_a_request_with_too_many_stop_words_is_refused() -> None:
+    with pytest.raises(InvalidInput):
+        repair_request(ChatRequest("m", (), params={"stop": ["a", "b"]}), Profile(max_stop_words=1))
+
+
+def test_calls_without_results_are_left_to_a_server_that_takes_everything() -> None:
+    turn = Message("assistant", (ToolCall("f", "{}", "c1"),))
+    request = ChatRequest("m", (turn,), source=Source("responses", {}, (), (), (), {}))
+    assert repair_request(request, Profile(takes="all")) == (request, [])
+    assert repair_request(request, Profile())[1]
+
+
+def test_a_raw_request_that_is_too_long_is_truncated() -> None:
+    turns = tuple(Message(role, (Text("word " * 50),)) for role in ("user", "assistant", "user"))
+    request = ChatRequest("m", turns, params={"use_raw_api": True})
+    prepared, _ = prepare_request(request, Profile(max_input_tokens=80), Words(), {})
+    assert [message.role for message in prepared.messages] == ["user", "assistant", "user"]
+    assert prepared.messages[0].parts == (Text("omit"),)
+
+
+def test_marks_of_a_cache_are_not_sent_where_the_prompt_is_rewritten() -> None:
+    marked = Message("user", (Text("Hi", mark=CacheMark({"type": "ephemeral"}, "messages[0].cache_control")),))
+    request = ChatRequest("m", (marked,), (WEATHER,))
+    _, warnings = prepare_request(request, Profile(cache_control=True, native_tools=False), Words(), {})
+    assert any("the prompt is rewritten" in warning for warning in warnings)
