@@ -55,3 +55,8 @@ def test_a_prompt_is_estimated_by_its_texts_and_its_numbers(body: str, tokens: i
 def test_the_characters_of_a_text_that_is_spoken_are_counted() -> None:
     assert read_fields('{"input": "äöü"}'.encode()).count_characters() == 3
     assert read_fields(b'{"input": [1]}').count_characters() == 0
+
+
+def test_what_a_model_reads_is_no_option() -> None:
+    body = read_fields(b'{"model": "e", "input": "a", "future": [1.0], "n": 2}')
+    assert body.list_options() == {"future": [1.0], "n": 2}
