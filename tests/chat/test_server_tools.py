@@ -1,4 +1,4 @@
-from app.chat.messages import Text
+from app.chat.messages import Media, Text
 from app.chat.server_tools import (
     ModelCall,
     OfferedTool,
@@ -6,8 +6,11 @@ from app.chat.server_tools import (
     ToolAnswer,
     ToolCallSummary,
     ToolError,
+    describe_part,
     refuse_call,
 )
+
+from tests.each_case import each_case
 
 
 def test_a_tool_is_a_function_whose_schema_is_unchanged() -> None:
@@ -38,3 +41,16 @@ def test_a_reply_is_cached_if_all_of_its_model_calls_were() -> None:
     hit, miss = ModelCall("stop", cached=True), ModelCall("stop")
     assert [ServerToolsSummary(calls).cached for calls in ((hit, hit), (hit, miss), ())] == [True, False, False]
     assert miss.to_dict() == {"finish_reason": "stop", "usage": None, "cached": False}
+
+
+@each_case(
+    ("part", "text"),
+    [
+        (Text("rain"), "rain"),
+        (Media("image", ("data:image/png;base64,AA",)), "[image: image/png]"),
+        (Media("image", ("data:,AA",)), "[image: image]"),
+        (Media("audio", ("https://example.com/a",)), "[audio: audio]"),
+    ],
+)
+def test_media_of_a_result_are_described_by_their_types(part: Text | Media, text: str) -> None:
+    assert describe_part(part) == text

@@ -1,7 +1,7 @@
 """A stage gets the batches of a reply one after the other, and may end the reply before its last one."""
 
 from app.chat.events import Event, Failed, Fault, Finish, TextDelta
-from app.chat.stage import feed_to_end
+from app.chat.stage import Pipe, feed_to_end
 
 FAILED = Failed(Fault("tool_use_failed", "no", transient=False))
 
@@ -26,3 +26,11 @@ def test_batches_are_fed_to_the_end_of_the_reply() -> None:
     assert feed_to_end(FailAt("x"), batches[:2]) == batches[:2]
     assert feed_to_end(FailAt("b"), batches) == [[TextDelta("a")], [], [FAILED]]
     assert feed_to_end(FailAt("x"), []) == []
+
+
+def test_a_pipe_feeds_each_stage_what_the_one_before_passes() -> None:
+    pipe = Pipe((FailAt("x"), FailAt("y")))
+    assert pipe.feed([TextDelta("a")]) == [TextDelta("a")]
+    assert pipe.feed([]) == []
+    assert pipe.feed([TextDelta("y")]) == [FAILED]
+    assert pipe.feed([TextDelta("b")]) == []

@@ -1,4 +1,3 @@
-import json
 from typing import Any
 
 from app.chat.events import AnswerPart, Event, Failed, Finish
@@ -27,11 +26,6 @@ def read(
 
 def join(events: list[Event]) -> bytes:
     return b"".join([event.data for event in events if type(event) is AnswerPart])
-
-
-def chunk(index: int = 0, reason: str | None = None, **fields: Any) -> bytes:
-    choices = [{"index": index, "text": "x", "finish_reason": reason}]
-    return b"data: " + json.dumps({"model": "up", "choices": choices, **fields}).encode() + b"\n\n"
 
 
 def test_json_names_the_model_as_the_client_does() -> None:
@@ -111,79 +105,6 @@ def test_the_length_of_a_compressed_answer_is_not_passed_on() -> None:
     assert events[0].headers == ((b"content-type", b"audio/mpeg"),)
 
 
-@each_case("fine", [False, True])
-@each_case(
-    "data",
-    [
-        chunk() + chunk(reason="stop"),
-        chunk() + b"data: [DONE]\n\n",
-        b": hello\n\n" + chunk(reason="length") + b"data: [DONE]",
-        (chunk() + chunk(reason="stop")).replace(b"\n", b"\r\n"),
-    ],
-)
-def test_a_completion_that_ends_passes_one_to_one(data: bytes, fine: bool) -> None:
-    events = read(data, EVENTS, fine=fine, choices=1)
-    assert join(events).rstrip() == data.rstrip()
-    assert type(events[-1]) is Finish
-
-
-@each_case(
-    ("data", "choices"),
-    [
-        (chunk(), 1),
-        (chunk(reason="stop"), 2),
-        (chunk(reason="stop") + chunk(1), 2),
-        (b"data: [DONE]\n\n", 1),
-        (b"", 1),
-        (b": hello\n\n", 1),
-    ],
-)
-def test_a_completion_without_the_end_of_each_choice_fails(data: bytes, choices: int) -> None:
-    end = read(data, EVENTS, choices=choices)[-1]
-    assert type(end) is Failed
-    assert end.fault.code == "upstream_incomplete"
-
-
-@each_case(
-    "event",
-    [b'data: {"error": {"message": "CUDA error"}}\n\n', b'event: error\ndata: {"message": "CUDA error"}\n\n'],
-)
-def test_an_error_in_a_stream_ends_it(event: bytes) -> None:
-    events = read(chunk() + event + chunk(), EVENTS, choices=1)
-    assert join(events) == chunk()
-    assert type(events[-1]) is Failed
-    assert "CUDA error" in events[-1].fault.message
-
-
-def test_an_event_that_is_no_json_ends_a_stream() -> None:
-    assert type(read(b"data: {\n\n", EVENTS, choices=1)[-1]) is Failed
-
-
-@each_case("hides_usage", [True, False])
-def test_a_usage_that_the_client_did_not_ask_for_is_kept_back(hides_usage: bool) -> None:
-    usage = b'data: {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}}\n\n'
-    events = read(chunk(reason="stop") + usage + b"data: [DONE]\n\n", EVENTS, choices=1, hides_usage=hides_usage)
-    assert (usage in join(events)) is not hides_usage
-    assert type(events[-1]) is Finish
-    assert events[-1].usage is not None
-    assert events[-1].usage["completion_tokens"] == 2
-
-
-def test_pictures_of_a_stream_are_counted() -> None:
-    data = b'data: {"type": "image_edit.partial_image"}\n\ndata: {"type": "image_edit.completed"}\n\n'
-    end = read(data, EVENTS, needs_json=False)[-1]
-    assert type(end) is Finish
-    assert end.usage == {"images": 1}
-
-
-def test_a_stream_without_any_event_fails() -> None:
-    assert type(read(b"", EVENTS)[-1]) is Failed
-
-
-def test_choices_that_cannot_be_read_are_none() -> None:
-    assert type(read(b'data: {"choices": 3}\n\n', EVENTS, choices=1)[-1]) is Failed
-
-
 BROKEN = MalformedData(b"", "the model server sent a broken gzip body")
 
 
@@ -204,11 +125,6 @@ def test_bytes_tell_no_usage_and_no_progress() -> None:
 
 def test_the_answer_of_another_model_has_its_name() -> None:
     assert AnswerOptions("e").for_model("f").model == "f"
-
-
-def test_a_stream_may_have_only_so_many_choices() -> None:
-    data = b'data: {"choices": [' + b",".join(b'{"index": %d}' % n for n in range(10_001)) + b"]}\n\n"
-    assert type(read(data, EVENTS, choices=1)[-1]) is Failed
 
 
 def test_json_that_is_nested_too_deeply_is_no_answer() -> None:

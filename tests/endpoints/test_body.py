@@ -2,7 +2,6 @@ import json
 
 import pytest
 from app.endpoints.body import read_fields
-from app.endpoints.completions import count_choices, find_most_tokens
 from app.errors import BadRequest
 
 from tests.each_case import each_case
@@ -53,21 +52,11 @@ def test_a_prompt_is_estimated_by_its_texts_and_its_numbers(body: str, tokens: i
     assert read_fields(body.encode()).estimate_tokens() == tokens
 
 
-@each_case(
-    ("body", "choices", "most"),
-    [
-        ('{"prompt": "a"}', 1, 9),
-        ('{"prompt": ["a", "b"], "n": 3, "max_tokens": 2}', 6, 12),
-        ('{"prompt": [1, 2]}', 1, 9),
-        ('{"prompt": [[1], [2]], "n": "x", "max_tokens": -1}', 2, 18),
-        ('{"prompt": []}', 1, 9),
-    ],
-)
-def test_a_completion_has_n_choices_for_each_prompt(body: str, choices: int, most: int) -> None:
-    read = read_fields(body.encode())
-    assert (count_choices(read), find_most_tokens(read, 9)) == (choices, most)
-
-
 def test_the_characters_of_a_text_that_is_spoken_are_counted() -> None:
     assert read_fields('{"input": "äöü"}'.encode()).count_characters() == 3
     assert read_fields(b'{"input": [1]}').count_characters() == 0
+
+
+def test_what_a_model_reads_is_no_option() -> None:
+    body = read_fields(b'{"model": "e", "input": "a", "future": [1.0], "n": 2}')
+    assert body.list_options() == {"future": [1.0], "n": 2}

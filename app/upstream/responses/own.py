@@ -234,9 +234,6 @@ class _OwnWriter:
             return
         base = write_groups(block.groups, self._request.text_joiner, self._profile.neutral, self.count)
         now = write_groups(block.groups, self._request.text_joiner, self._profile, self.count)
-        if all(takes) and _encode(base.items) == _encode(now.items):
-            self._add_own(block.entries)
-            return
         merged = self._merge(block.entries, takes, base.items, now.items)
         if merged is None:
             self._add_now(block, block.groups)

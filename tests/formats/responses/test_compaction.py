@@ -104,3 +104,14 @@ def test_the_answer_has_the_words_the_summary_and_the_warnings() -> None:
 def test_the_answer_of_a_server_stays_as_it_is() -> None:
     encoder = COMPACTION.reply_encoder(info(), "whole")
     assert encoder.feed([Passed("x", '{"a":1}'), Finish("stop")]) == b'{"a":1}'
+
+
+def test_only_words_of_users_are_kept() -> None:
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "said"}]}
+    picture = {"type": "input_image", "image_url": "https://example.com/a.png"}
+    users: list[dict[str, Any]] = [
+        {"role": "user", "content": content}
+        for content in ("first", [], [picture, {"type": "input_text", "text": "b"}])
+    ]
+    kept = parse({"input": [users[0], said, *users[1:]]}).options.responses.kept
+    assert [one["content"] for one in kept] == [[{"type": "input_text", "text": "first"}], users[2]["content"]]

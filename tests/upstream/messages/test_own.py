@@ -8,6 +8,7 @@ from app.chat.messages import SEAL_PREFIX
 from app.errors import InvalidInput
 from app.formats.seal import Seal, write_seal
 from app.profiles import find_profile
+from app.upstream.messages.own import build_own, write_own_beginning
 
 from tests.each_case import each_case
 from tests.upstream.own_bodies import read, send, write
@@ -243,3 +244,50 @@ def test_a_field_that_the_server_lacks_is_left_out_with_a_warning() -> None:
     sent, warnings = send(ask(HI, top_k=5, stream=True), "anthropic_compatible", lacks=("top_k",), stream="never")
     assert "top_k" not in sent and sent["stream"] is False
     assert warnings == ["top_k was not sent: this model's server has no such parameter"]
+
+
+def refuse(body: Json, **params: Any) -> str:
+    """Return the error of a server that does not take everything, without the steps that repair a conversation."""
+    request = read(body)
+    assert request is not None
+    request = msgspec.structs.replace(request, params={**request.params, **params})
+    with pytest.raises(InvalidInput) as caught:
+        build_own(request, "up", find_profile("anthropic_compatible", "messages"))
+    return str(caught.value)
+
+
+def test_what_no_step_repaired_is_refused_with_its_path() -> None:
+    assert "messages[1].content[0]" in refuse(ask(HI, {"role": "user", "content": [RESULT]}))
+    assert "leave it out of extra_body" in refuse(ask(HI), extra_body={"model": "x"})
+
+
+@each_case(
+    ("turns", "kept"),
+    [
+        ([HI, say(TEXT), HI], True),
+        ([HI, say(TEXT)], False),
+        ([HI, {"role": "user", "content": [RESULT]}], False),
+    ],
+)
+def test_a_beginning_ends_with_a_user_and_has_each_call_of_a_result(turns: list[Json], kept: bool) -> None:
+    request = read(ask(*turns))
+    assert request is not None
+    written = write_own_beginning(request, find_profile("anthropic", "messages"))
+    assert (None if written is None else written.messages) == (turns if kept else None)
+
+
+def test_system_messages_stay_where_the_server_takes_them() -> None:
+    late = {"role": "system", "content": "Be brief.", "mood": 1}
+    body = ask(HI, say(TEXT), late, HI)
+    assert send(body, "anthropic_compatible", system="anywhere")[0]["messages"] == body["messages"]
+    request = read(body)
+    assert request is not None
+    sent, _ = write(request, find_profile("anthropic_compatible", "messages").model_copy(update={"system": "leading"}))
+    assert late not in sent["messages"]
+
+
+def test_a_file_at_the_vendor_is_named_only_to_the_vendor() -> None:
+    image = {"type": "image", "source": {"type": "file", "file_id": "file_7"}}
+    body = ask({"role": "user", "content": [image, TEXT]}, say(TEXT), HI)
+    assert send(body)[0]["messages"] == body["messages"]
+    assert "file_7" not in str(send(body, "anthropic_compatible")[0])

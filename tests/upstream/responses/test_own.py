@@ -10,6 +10,7 @@ from app.formats.responses.parse import FORMAT
 from app.formats.seal import Seal, write_seal
 from app.profiles import find_profile
 from app.upstream.responses.items import ENCRYPTED
+from app.upstream.responses.own import build_own, write_own_beginning
 
 from tests.each_case import each_case
 from tests.upstream.own_bodies import read, send, write
@@ -41,6 +42,7 @@ TOOL: Json = {
 }
 ENCRYPTED_THOUGHT: Json = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "d"}
 THOUGHT: Json = {"type": "reasoning", "id": "rs_2", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}]}
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 HIDDEN: Json = {"type": "reasoning.encrypted", "data": "d", "id": "rs_1", "format": FORMAT}
 ITEM: Json = {"type": "provider.item", "item": {"type": "compaction", "encrypted_content": "c"}, "format": FORMAT}
 FOREIGN: Json = {"type": "reasoning.text", "signature": "x", "format": "anthropic-claude-v1"}
@@ -236,3 +238,46 @@ def test_a_field_that_the_server_lacks_is_left_out_with_a_warning() -> None:
     sent, warnings = send(ask(HI, seed=5, stream=True), stream="never")
     assert "seed" not in sent and sent["stream"] is False
     assert warnings == ["seed was not sent: this model's server has no such parameter"]
+
+
+def refuse(body: Json, **params: Any) -> str:
+    """Return the error of a server that does not take everything, without the steps that repair a conversation."""
+    request = read(body)
+    assert request is not None
+    request = msgspec.structs.replace(request, params={**request.params, **params})
+    with pytest.raises(InvalidInput) as caught:
+        build_own(request, "up", find_profile("openai_compatible", "responses"))
+    return str(caught.value)
+
+
+def test_what_no_step_repaired_is_refused_with_its_path() -> None:
+    assert "input[1]" in refuse(ask(HI, RESULT))
+    assert "leave it out of extra_body" in refuse(ask(HI), extra_body={"model": "x"})
+
+
+def test_media_of_a_result_follow_it_where_the_server_takes_only_texts() -> None:
+    picture = {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"}
+    body = ask(HI, CALL, {**RESULT, "output": [picture]}, {**HI, "mood": 1}, tools=[TOOL])
+    assert send(body)[0]["input"] == body["input"]
+    sent = send(body, tool_media=False)[0]["input"]
+    assert isinstance(sent[2]["output"], str) and PNG in str(sent[3:]) and sent[1] == CALL
+
+
+SEARCHED: Json = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
+
+
+@each_case(
+    ("items", "kept"),
+    [([HI, SAID, HI], True), ([HI, RESULT], False), ([HI, SEARCHED, SAID, HI], False)],
+)
+def test_a_beginning_is_written_only_without_violations_and_warnings(items: list[Json], kept: bool) -> None:
+    request = read(ask(*items))
+    assert request is not None
+    written = write_own_beginning(request, find_profile("openai_compatible", "responses"))
+    assert (None if written is None else written.messages) == (items if kept else None)
+
+
+def test_log_probabilities_are_not_asked_of_a_server_without_them() -> None:
+    given = ["message.output_text.logprobs", "x"]
+    assert send(ask(HI, include=given))[0]["include"] == given
+    assert send(ask(HI, include=given), lacks=("logprobs",))[0]["include"] == ["x"]
