@@ -188,3 +188,23 @@ def test_events_that_end_at_the_server_end_here_with_what_waits() -> None:
 def test_empty_texts_are_nothing_that_must_come_back() -> None:
     stage = PassingStage([Rule(lambda event: [] if event == TextDelta("") else [event])])
     assert stage.feed([own(), TextDelta("")]) == [own(), TextDelta("")]
+
+
+@each_case("name", ["content_block_start", "response.output_item.added", "response.reasoning_summary_part.added"])
+def test_what_was_opened_goes_on_where_the_servers_events_end(name: str) -> None:
+    stage, opened, more = PassingStage([Rule(same)]), own(name), TextDelta("a")
+    assert stage.feed([opened]) == []
+    assert stage.feed([END, more]) == [opened, END, more]
+    assert stage.feed([more]) == [more]
+
+
+def test_the_reason_of_an_end_does_not_go_on_where_the_servers_events_end() -> None:
+    stage = PassingStage([Rule(same)])
+    assert stage.feed([own("message_delta")]) == []
+    assert stage.feed([END, DONE]) == [END, DONE]
+
+
+def test_what_was_opened_is_dropped_with_a_text_that_a_stage_holds_where_the_servers_events_end() -> None:
+    stage, call = PassingStage([Holder()]), ToolCallDelta(0, "", "c", "f")
+    assert stage.feed([own("content_block_start"), own(), TextDelta("a")]) == []
+    assert stage.feed([END, call]) == [END, TextDelta("a"), call]
