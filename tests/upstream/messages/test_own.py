@@ -243,3 +243,8 @@ def test_a_field_that_the_server_lacks_is_left_out_with_a_warning() -> None:
     sent, warnings = send(ask(HI, top_k=5, stream=True), "anthropic_compatible", lacks=("top_k",), stream="never")
     assert "top_k" not in sent and sent["stream"] is False
     assert warnings == ["top_k was not sent: this model's server has no such parameter"]
+
+
+def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
+    assert send(ask(HI, tool_choice={"type": "any"}), "anthropic")[0]["tool_choice"] == {"type": "any"}
+    assert "tool_choice" not in send(ask(HI, tool_choice={"type": "auto"}), "anthropic_compatible")[0]

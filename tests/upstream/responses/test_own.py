@@ -236,3 +236,8 @@ def test_a_field_that_the_server_lacks_is_left_out_with_a_warning() -> None:
     sent, warnings = send(ask(HI, seed=5, stream=True), stream="never")
     assert "seed" not in sent and sent["stream"] is False
     assert warnings == ["seed was not sent: this model's server has no such parameter"]
+
+
+def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
+    assert send(ask(HI, tool_choice="required"), "openai")[0]["tool_choice"] == "required"
+    assert "tool_choice" not in send(ask(HI, tool_choice="auto"), "openai_compatible")[0]
