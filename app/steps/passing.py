@@ -5,7 +5,8 @@ then it waits, and all events behind it wait, too. When they give anything else,
 place is `PassedEnd`, and from there the client gets what its format's encoder writes of what the stages give.
 
 An event that only opens an item waits for what follows it, so that nothing is opened that stays empty; so does the
-event that says why the message ends, which a stage may know better.
+event that says why the message ends, which a stage may know better. Where the server's events end by themselves, an
+item that has been opened goes on in what the encoder writes.
 
 Texts are compared without regard to where they are cut. Each call, extra fields and the rest are compared apart,
 because stages may hold a text back.
@@ -30,8 +31,9 @@ from app.chat.events import (
 from app.chat.stage import Pipe, Stage
 
 _ITEMS = frozenset(("content_block_start", "response.output_item.added"))
+_MESSAGE_END = "message_delta"
 _OPENING = _ITEMS | {
-    "message_delta",
+    _MESSAGE_END,
     "response.content_part.added",
     "response.reasoning_part.added",
     "response.reasoning_summary_part.added",
@@ -113,8 +115,13 @@ class PassingStage:
         place = [type(event) for event in events].index(PassedEnd)
         out = self.feed(events[:place])
         if not self._has_ended:
-            out = [*out, *self._end([])]
+            out = [*out, *self._take_opening(), *self._end([])]
         return [*out, *self.feed(events[place + 1 :])]
+
+    def _take_opening(self) -> list[Event]:
+        """Return the events that open an item, if nothing behind them waits that stages may change."""
+        opening = [event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END]
+        return opening if not self._units and len(opening) == len(self._opening) else []
 
     def _compare(self, events: list[Event], given: list[Event]) -> list[Event]:
         """Return the events that can go on. `given` is what the stages gave for them."""

@@ -207,3 +207,23 @@ def test_an_event_that_brings_nothing_behind_a_held_text_goes_on_with_it() -> No
 def test_the_servers_own_events_end_once() -> None:
     stage = PassingStage([Rule(lambda event: [TextDelta("b")] if type(event) is TextDelta else [event])])
     assert stage.feed([own(), TextDelta("a"), END, DONE]) == [END, TextDelta("b"), DONE]
+
+
+@each_case("name", ["content_block_start", "response.output_item.added", "response.reasoning_summary_part.added"])
+def test_what_was_opened_goes_on_where_the_servers_events_end(name: str) -> None:
+    stage, opened, more = PassingStage([Rule(same)]), own(name), TextDelta("a")
+    assert stage.feed([opened]) == []
+    assert stage.feed([END, more]) == [opened, END, more]
+    assert stage.feed([more]) == [more]
+
+
+def test_the_reason_of_an_end_does_not_go_on_where_the_servers_events_end() -> None:
+    stage = PassingStage([Rule(same)])
+    assert stage.feed([own("message_delta")]) == []
+    assert stage.feed([END, DONE]) == [END, DONE]
+
+
+def test_what_was_opened_is_dropped_with_a_text_that_a_stage_holds_where_the_servers_events_end() -> None:
+    stage, call = PassingStage([Holder()]), ToolCallDelta(0, "", "c", "f")
+    assert stage.feed([own("content_block_start"), own(), TextDelta("a")]) == []
+    assert stage.feed([END, call]) == [END, TextDelta("a"), call]

@@ -83,6 +83,7 @@ def _make_request(parsed: ResponsesRequest, body: Json, user_tokens: int) -> Res
             tools=(),
             params={},
             server_tools=None,
+            source=None,
             passed=make_passed_body(fields, items, stream=False),
         ),
         options=replace(parsed.options, responses=options),

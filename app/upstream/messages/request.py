@@ -242,13 +242,16 @@ class _BodyBuilder:
                 continue
             if name in self._profile.lacks:
                 self._warn_unsent(name)
-            elif name == "top_p" and temperature is not None and self._profile.sampling_excludes_top_p:
+            elif name == "top_p" and self._has_temperature() and self._profile.sampling_excludes_top_p:
                 self._warn_unsent(name, "the model's server takes none beside a temperature")
             elif name == "top_k" and thinks:
                 self._warn_unsent(name, "the model thinks, and its server then takes none")
             else:
                 self._body[self._profile.renamed.get(name, name)] = value
         self._add_stop_words()
+
+    def _has_temperature(self) -> bool:
+        return self._profile.renamed.get("temperature", "temperature") in self._body
 
     def _add_stop_words(self) -> None:
         """The API refuses blank stop words. The gateway itself stops at them."""

@@ -114,7 +114,7 @@ def build_own(request: ChatRequest, model: str, profile: Profile) -> tuple[Json,
         body["instructions"] = conversation.instructions
     if tools:
         body["tools"] = tools
-    else:
+    elif source.body.get("tools") or profile.takes != "all":
         body.pop("tool_choice", None)
     warnings = warn_of_unsent(vendor) + [f"{name} was not sent: {_NO_PARAMETER}" for name in lacking]
     warnings += [text for text in now.warnings if text not in base.warnings]

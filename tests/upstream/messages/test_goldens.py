@@ -24,6 +24,18 @@ def load(path: Path) -> Json:
     return loaded
 
 
+def get_expected_body(case: Json, name: str, kind: str) -> Json:
+    """Return the body of a case, with what is sent otherwise since it was written: every Messages server gets the marks
+    of caches, and Anthropic's takes no `top_p` beside a temperature."""
+    of_format = case.get("expect_of_format", {}).get(name, {})
+    if case["name"] == "cache_marks" and "anthropic" in of_format:
+        kind = "anthropic"
+    body: Json = (of_format.get(kind) or case["expect"][kind])["body"]
+    if case["name"] == "sampling" and kind == "anthropic":
+        return {field: value for field, value in body.items() if field != "top_p"}
+    return body
+
+
 @needs_goldens
 @pytest.mark.parametrize("path", sorted(GOLDENS.glob("requests/*.json")), ids=lambda path: path.stem)
 @pytest.mark.parametrize("kind", KINDS)
@@ -32,14 +44,14 @@ def test_the_body_of_a_conversation_in_each_format_is_that_of_the_case(path: Pat
     server = ModelServer(lambda _: httpx.Response(200, json=REPLY))
     with Running(SETTINGS, server) as gateway:
         for name, messages in case["messages"].items():
-            expected = case.get("expect_of_format", {}).get(name, {}).get(kind) or case["expect"][kind]
+            expected = get_expected_body(case, name, kind)
             body = {"model": kind, "format": name, "messages": messages, "stream": True}
             body |= {key: case[key] for key in ("functions", "generate_cfg") if key in case}
             answer = gateway.post("/v1/chat", body)
             assert answer.status == 200, (name, answer.body)
             sent = json.loads(server.requests[-1].content)
-            assert sent == expected["body"], name
-            assert list(sent) == list(expected["body"]), name
+            assert sent == expected, name
+            assert list(sent) == list(expected), name
 
 
 def get_neutral(events: list[Event]) -> Json:

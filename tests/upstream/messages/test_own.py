@@ -291,3 +291,8 @@ def test_a_file_at_the_vendor_is_named_only_to_the_vendor() -> None:
     body = ask({"role": "user", "content": [image, TEXT]}, say(TEXT), HI)
     assert send(body)[0]["messages"] == body["messages"]
     assert "file_7" not in str(send(body, "anthropic_compatible")[0])
+
+
+def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
+    assert send(ask(HI, tool_choice={"type": "any"}), "anthropic")[0]["tool_choice"] == {"type": "any"}
+    assert "tool_choice" not in send(ask(HI, tool_choice={"type": "auto"}), "anthropic_compatible")[0]

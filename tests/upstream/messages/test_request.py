@@ -319,6 +319,14 @@ def test_top_p_is_left_out_beside_a_temperature_where_the_server_takes_one() -> 
     assert write_for({"sampling_excludes_top_p": True}, top_p=0.9)[0]["top_p"] == 0.9
 
 
+def test_top_p_is_sent_where_the_temperature_is_left_out() -> None:
+    for more in ({"lacks": ("temperature",)}, {"max_temperature": 1.0}):
+        profile = {"sampling_excludes_top_p": True, **more}
+        thinks = {} if "lacks" in more else {"enable_thinking": True}
+        body, warnings = write_for(profile, temperature=0.5, top_p=0.95, **thinks)
+        assert (body.get("temperature"), body.get("top_p"), len(warnings)) == (None, 0.95, 1), warnings
+
+
 def test_limits_and_names_of_the_profile_hold() -> None:
     raised, [warning] = write_for({"min_output_tokens": 16}, max_tokens=5, thinking_budget=2000)[0], [""]
     assert raised["max_tokens"] == 16 and warning == ""

@@ -281,3 +281,8 @@ def test_log_probabilities_are_not_asked_of_a_server_without_them() -> None:
     given = ["message.output_text.logprobs", "x"]
     assert send(ask(HI, include=given))[0]["include"] == given
     assert send(ask(HI, include=given), lacks=("logprobs",))[0]["include"] == ["x"]
+
+
+def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
+    assert send(ask(HI, tool_choice="required"), "openai")[0]["tool_choice"] == "required"
+    assert "tool_choice" not in send(ask(HI, tool_choice="auto"), "openai_compatible")[0]
