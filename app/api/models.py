@@ -32,6 +32,10 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
     status: {"description": text, "model": OpenAIErrorBody}
     for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
 }
+_LIST_FAILURES: dict[int | str, dict[str, Any]] = {
+    400: {"description": "A `limit` that is no number, or an id that is not listed", "model": OpenAIErrorBody},
+    **_FAILURES,
+}
 
 MAX_LIST_AGE_SECONDS = 1.0
 """How old a list of the upstream may be when it is sent to a caller."""
@@ -126,7 +130,7 @@ class ModelList(Described):
     operation_id="list_models",
     summary="List the models",
     response_model=None,
-    responses={200: {"model": ModelList}, **_FAILURES},
+    responses={200: {"model": ModelList}, **_LIST_FAILURES},
 )
 async def models(
     request: Request,

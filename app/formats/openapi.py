@@ -210,7 +210,7 @@ def describe_operation(
 STATUSES = {
     "400": "The body is not valid JSON, or the model server refused the request",
     "401": "No API key, an unknown or an expired one",
-    "402": "With `reply_format: anthropic`: the quota is used up",
+    "402": "The quota of the API key, the model or the gateway, or the credit at the model server, is used up",
     "403": "The API key may not do this, or a web page of an origin that is not allowed",
     "404": "Not found, or an unknown model",
     "405": "Another method",

@@ -23,6 +23,7 @@ NOT_RUN = {
     r"(\w+=\S+ )*make \w+": "sets up, serves or tests: CI does it in a clone",
     r"(\w+=\S+ )*(\.venv/bin/)?parley serve\b": "serves until it is stopped: the gateway of this test replaces it",
     r"TOKEN=\$\(curl ": "needs an identity provider",
+    r"curl \S+ \S+/v1/embeddings ": "needs a model that serves embeddings: tests/api has one",
     r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
     r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",
     r"sudo |git tag ": "changes the system or a repository",

@@ -94,6 +94,8 @@ def _add_components(components: Components) -> None:
         write_examples(components, FORMATS[name], part)
     for model in (chat.FunctionTool, chat.CustomTool, chat.ReplyInProgress, chat.ReplyCancelled):
         components.add(model)
+    for model in (endpoints.CohereErrorBody, endpoints.TextEmbeddingsErrorBody):
+        components.add(model)
     components.add(ChatRequestBody, "ChatRequest", examples=chat.REQUEST_EXAMPLES)
     components.add(Conversion, examples=_CONVERSION_EXAMPLES)
     for name in ("ChatRequest", "Conversion"):

@@ -185,7 +185,10 @@ _BODY = BodyPart(
 
 
 def _describe_paths() -> Json:
-    statuses = openapi.select(*(status for status in openapi.MODEL_CALL if status not in ("402", "529")))
+    statuses = openapi.select(
+        *(status for status in openapi.MODEL_CALL if status not in ("422", "529")),
+        status_400="Violations, each with its JSON path; or the model server refused the request",
+    )
     content = {**json_content("ChatCompletion"), **event_stream("ChatCompletionFrame")}
     operation = openapi.describe_operation(
         ("openai", "Create a reply, for clients of OpenAI's SDKs", "completions"),

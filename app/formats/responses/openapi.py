@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from app.formats import openapi
 from app.formats.openai.openapi import OpenAIErrorBody
@@ -202,6 +202,62 @@ class ResponseDeleted(Described):
     deleted: Literal[True]
 
 
+class CompactionMessage(Described):
+    """A message of a user, as it was."""
+
+    type: Literal["message"]
+    id: str
+    status: str
+    role: Literal["user"]
+    content: list[dict[str, Any]]
+
+
+class CompactionObject(Described):
+    """What replaces the conversation. A model server that makes its own may send items of other types."""
+
+    model_config = give_examples(
+        {
+            "id": "resp_5dfe",
+            "object": "response.compaction",
+            "created_at": 1795364882,
+            "output": [
+                {
+                    "type": "message",
+                    "id": "msg_5dfe_0",
+                    "status": "completed",
+                    "role": "user",
+                    "content": [{"type": "input_text", "text": "What is the weather in Paris?"}],
+                },
+                {"type": "compaction", "id": "cmp_5dfe_1", "encrypted_content": "parley1.eyJ0ZXh0IjoiIn0"},
+            ],
+            "usage": {"input_tokens": 109, "output_tokens": 12, "total_tokens": 121},
+        }
+    )
+
+    id: str
+    object: Literal["response.compaction"]
+    created_at: int
+    output: list[CompactionMessage | OutputCompaction | dict[str, Any]]
+    """The newest messages of users, and one item `compaction`: the `input` of the next request begins with them."""
+    usage: ResponseUsage | None
+    parley: dict[str, Any] | None = None
+    """`warnings`: an extension of Parley."""
+
+
+class CompactionBody(Described):
+    """A conversation to be summarized. Other fields of a request for a response have no effect."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    model: str = Field(min_length=1, max_length=512)
+    input: str | list[dict[str, Any]] | None = None
+    """The user's message, or items; needed unless `previous_response_id` is given."""
+    instructions: str | None = None
+    """The system message of the conversation."""
+    previous_response_id: str | None = None
+    """Continue this stored response."""
+
+
 class InputTokens(Described):
     model_config = give_examples({"object": "response.input_tokens", "input_tokens": 11})
 
@@ -366,7 +422,7 @@ ResponseEvent: TypeAlias = Annotated[
 ]
 
 _STATUSES = openapi.select(
-    *("401", "403", "405", "408", "413", "415", "421", "429", "500", "502", "503", "504"),
+    *("401", "402", "403", "405", "408", "413", "415", "421", "429", "500", "502", "503", "504"),
     status_400="Violations, each with its JSON path; or the model server refused the request",
     status_404="Unknown model, or no such response",
 )
@@ -392,10 +448,13 @@ def _describe_paths() -> Json:
     response, deleted = json_content("ResponseObject"), json_content("ResponseDeleted")
     tokens = json_content("InputTokens")
     count = _describe("Count the tokens of a request", "count_input_tokens", tokens, body="ResponsesRequest")
+    compaction = json_content("CompactionObject")
+    compact = _describe("Summarize a conversation", "compact_response", compaction, body="CompactionRequest")
     path = "/v1/responses/{response_id}"
     return {
         "/v1/responses": {"post": _describe("Create a response", "create_response", either, body="ResponsesRequest")},
         "/v1/responses/input_tokens": {"post": count},
+        "/v1/responses/compact": {"post": compact},
         path: {
             "get": _describe("Read a stored response, or its events", "get_response", either, [id_, *query]),
             "delete": _describe("Delete a stored response", "delete_response", deleted, [id_]),
@@ -429,13 +488,17 @@ _EXAMPLES: list[Json] = [
         "stream": True,
     },
 ]
+_COMPACTION_EXAMPLES: list[Json] = [{"model": "demo", "input": "What is the weather in Paris?"}]
 PART = FormatPart(
     "Responses",
     (ResponseObject,),
     "ResponseEvent",
     ResponseEvent,
     OpenAIErrorBody,
-    (ResponseDeleted, InputTokens, InputItems),
-    (BodyPart("ResponsesRequest", ResponsesBody, _EXAMPLES),),
+    (ResponseDeleted, InputTokens, InputItems, CompactionObject),
+    (
+        BodyPart("ResponsesRequest", ResponsesBody, _EXAMPLES),
+        BodyPart("CompactionRequest", CompactionBody, _COMPACTION_EXAMPLES),
+    ),
     _describe_paths,
 )
