@@ -33,7 +33,7 @@ _FAILURES: dict[int | str, dict[str, Any]] = {
     for status, text in ((404, "No such model"), (502, "The model server failed"), (504, "It timed out"))
 }
 _LIST_FAILURES: dict[int | str, dict[str, Any]] = {
-    400: {"description": "A `limit` that is no number, or an id that is not listed", "model": OpenAIErrorBody},
+    400: {"description": "A `limit` that is not a number, or an id that is not listed", "model": OpenAIErrorBody},
     **_FAILURES,
 }
 

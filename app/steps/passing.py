@@ -120,7 +120,9 @@ class PassingStage:
 
     def _take_opening(self) -> list[Event]:
         """Return the events that open an item, if nothing behind them waits that stages may change."""
-        opening = [event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END]
+        opening: list[Event] = [
+            event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END
+        ]
         return opening if not self._units and len(opening) == len(self._opening) else []
 
     def _compare(self, events: list[Event], given: list[Event]) -> list[Event]:

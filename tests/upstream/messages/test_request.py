@@ -322,7 +322,7 @@ def test_top_p_is_left_out_beside_a_temperature_where_the_server_takes_one() -> 
 def test_top_p_is_sent_where_the_temperature_is_left_out() -> None:
     for more in ({"lacks": ("temperature",)}, {"max_temperature": 1.0}):
         profile = {"sampling_excludes_top_p": True, **more}
-        thinks = {} if "lacks" in more else {"enable_thinking": True}
+        thinks: dict[str, Any] = {} if "lacks" in more else {"enable_thinking": True}
         body, warnings = write_for(profile, temperature=0.5, top_p=0.95, **thinks)
         assert (body.get("temperature"), body.get("top_p"), len(warnings)) == (None, 0.95, 1), warnings
 
