@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from app.chat.events import Failed, Finish
+from app.chat.events import Event, Failed, Finish
 from app.chat.messages import ChatRequest
 from app.errors import CODES, UpstreamFailed
 from app.formats import FORMATS
@@ -208,16 +208,19 @@ def run(pieces: list[bytes], mode: ReplyMode, profile: Profile, clean: bool) -> 
     info = ReplyInfo("chat-1", "req-1", "m", 1)
     encoder = FORMATS["qwen"].reply_encoder(info, mode)
     stages = reply_stages(ChatRequest("m", ()), profile, "chat-1")
-    assert len(stages) < 2
-    stage = stages[0] if stages else None
+
+    def read(found: list[Event]) -> list[Event]:
+        for stage in stages:
+            found = stage.feed(found)
+        return found
+
     out, events = encoder.open(), []
     for piece in pieces:
         if not assembler.ended:
-            found = assembler.feed(reader.feed(piece))
-            events.append(stage.feed(found) if stage else found)
+            events.append(read(assembler.feed(reader.feed(piece))))
     found = assembler.feed(reader.close(clean))
     found += assembler.close(reader.junk, None if clean else faults.make_fault("upstream_incomplete", "cut"))
-    events.append(stage.feed(found) if stage else found)
+    events.append(read(found))
     out += b"".join(encoder.feed(each) for each in events if each)
     ends = [event for each in events for event in each if isinstance(event, Finish | Failed)]
     assert len(ends) == 1, "a reply ends exactly once"

