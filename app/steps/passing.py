@@ -120,8 +120,8 @@ class PassingStage:
 
     def _take_opening(self) -> list[Event]:
         """Return the events that open an item, if nothing behind them waits that stages may change."""
-        opening = [event for event in self._opening if type(event) is Passed and event.name != _MESSAGE_END]
-        return opening if not self._units and len(opening) == len(self._opening) else []
+        has_reason = any(type(event) is Passed and event.name == _MESSAGE_END for event in self._opening)
+        return [] if self._units or has_reason else self._opening
 
     def _compare(self, events: list[Event], given: list[Event]) -> list[Event]:
         """Return the events that can go on. `given` is what the stages gave for them."""

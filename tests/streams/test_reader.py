@@ -121,10 +121,10 @@ NOT_RECORDED = {f"X-{number}" for number in range(257, 293)}
 NOT_CLEANED = {
     f"Q-{number}"
     for number in (
-        "425 427 428 429 431 432 433 435 436 438 441 443 444 445 446 447 449 450 451 485 486 488 489 491 "
-        "492 493 496 497 500 503 505 506 509 511 512 514 518 541 542 543 544 545 546 547 548 549 550 551 "
-        "552 553 554 556 559 560 562 563"
-    ).split()
+        *(425, 435, 436, 438, 441, 485, 486, 488, 489, 496, 497, 500, 503, 505, 506, 509, 511, 512),
+        *(514, 518, 556, 559, 560, 562, 563),
+        *(*range(427, 430), *range(431, 434), *range(443, 448), *range(449, 452), *range(491, 494), *range(541, 555)),
+    )
 }
 """Cases of names, arguments and texts that the gateway cleans, of calls that it finds in texts without a setting, of
 reasoning that came twice, and of lines that are no JSON. No recording has them, and the reader tells what came."""

@@ -319,12 +319,11 @@ def test_top_p_is_left_out_beside_a_temperature_where_the_server_takes_one() -> 
     assert write_for({"sampling_excludes_top_p": True}, top_p=0.9)[0]["top_p"] == 0.9
 
 
-def test_top_p_is_sent_where_the_temperature_is_left_out() -> None:
-    for more in ({"lacks": ("temperature",)}, {"max_temperature": 1.0}):
-        profile = {"sampling_excludes_top_p": True, **more}
-        thinks = {} if "lacks" in more else {"enable_thinking": True}
-        body, warnings = write_for(profile, temperature=0.5, top_p=0.95, **thinks)
-        assert (body.get("temperature"), body.get("top_p"), len(warnings)) == (None, 0.95, 1), warnings
+@each_case(("profile", "thinks"), [({"lacks": ("temperature",)}, None), ({}, True)])
+def test_top_p_is_sent_where_the_temperature_is_left_out(profile: Json, thinks: bool | None) -> None:
+    fields = {"sampling_excludes_top_p": True, **profile}
+    body, warnings = write_for(fields, temperature=0.5, top_p=0.95, enable_thinking=thinks)
+    assert (body.get("temperature"), body.get("top_p"), len(warnings)) == (None, 0.95, 1), warnings
 
 
 def test_limits_and_names_of_the_profile_hold() -> None:
