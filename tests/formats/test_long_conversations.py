@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import pytest
 from app.chat.messages import Message, Text, ToolCall, ToolResult
 from app.formats import FORMATS
 from app.formats.agentscope.replay import UniqueIds
@@ -28,6 +29,8 @@ def results_behind_questions(count: int) -> list[Message]:
     return [*calls, *(message for result in results for message in (Q, result))]
 
 
+@pytest.mark.many_cases
+@pytest.mark.timeout(400)
 @each_case("name", FORMATS)
 @each_case("make", [equal_questions, calls_and_results, results_behind_questions])
 def test_a_long_conversation_is_written_in_linear_time(name: str, make: Callable[[int], list[Message]]) -> None:

@@ -95,6 +95,8 @@ VALUES = [
 ]
 
 
+@pytest.mark.many_cases
+@pytest.mark.timeout(400)
 @each_case("stage", STAGES)
 def test_no_value_breaks_a_reply(stage: str) -> None:
     """What is no JSON is passed on as the model wrote it, as invalid arguments or as text."""
