@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 PURE_CONTRACT = "pure modules"
-PURE_SHARE = 0.98  # to be 0.995 again, when it has been measured with the features of this version
+PURE_SHARE = 0.985  # to be 0.995 again, when it has been measured with the features of this version
 """The pure packages need no network, no clock and no second process to be run. What no unit test of them runs are
 branches for what cannot happen today: `scripts/check-coverage` names the lines."""
 
