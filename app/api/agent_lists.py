@@ -1,4 +1,4 @@
-"""What agents are told about models: context windows that the servers list, and Codex's list.
+"""What lists of models say to agents: context windows that the servers list, and Codex's list.
 
 A server is asked for its list only for the list of an agent. Replies to Codex have the ETag of its list, so that it
 reads the list after a change of the configuration; that waits for no server.

@@ -81,7 +81,7 @@ class AppContext:
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     agent_lists: AgentLists
-    """What agents are told about models."""
+    """What lists of models say to agents."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None

@@ -46,7 +46,7 @@ class Connection(Struct, frozen=True):
     """Without `/v1`."""
     model: ServedModel
     models: tuple[ServedModel, ...] = ()
-    """All that the caller may use."""
+    """The models that the caller may use."""
     websockets: bool = False
     """Whether the gateway takes Responses over a WebSocket."""
 
@@ -61,7 +61,7 @@ class Start(Struct, frozen=True):
     arguments: tuple[str, ...]
     variables: Mapping[str, str]
     removed: tuple[str, ...] = ()
-    """Inherited variables that would lead the agent elsewhere; a `*` at the end stands for any rest."""
+    """Inherited variables that would make the agent bypass the gateway; a `*` at the end matches any text."""
     files: Mapping[str, str] = {}
     """Texts of files in the temporary folder, by name."""
     linked: Path | None = None
@@ -100,7 +100,7 @@ class Agent(Struct, frozen=True):
 
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    """Whether a variable is one of these; a `*` at the end of a pattern stands for any rest."""
+    """Whether a variable is one of these; a `*` at the end of a pattern matches any text."""
     return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in patterns)
 
 
