@@ -26,10 +26,18 @@ texts = st.text(st.sampled_from('ab \n"{}\\,:[]é\u2028\u0085\U0001f600'), min_s
 )
 
 
-fields = st.sampled_from(["reasoning_details", "annotations", "extra_content", "arguments_valid", "other"])
+fields = st.sampled_from(["annotations", "extra_content", "arguments_valid", "other"])
 
 
-extras = st.dictionaries(fields, st.lists(texts, max_size=2) | texts, min_size=1, max_size=2)
+lists = st.lists(texts, max_size=2)
+
+
+extras = st.dictionaries(fields, lists | texts, min_size=1, max_size=2) | st.builds(
+    lambda details, others: {"reasoning_details": details, **others},
+    lists,
+    st.dictionaries(fields, lists | texts, max_size=1),
+)
+"""`reasoning_details` is a list always."""
 
 
 media = st.builds(MediaOutput, st.sampled_from(["image", "audio"]), st.just("data:image/png;base64,AAAA"), extras)

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from typing_extensions import override
 
 from app.chat.events import Event, Failed, Fault, Finish, Passed, TextDelta, ToolCallDelta
 from app.errors import ParleyError
@@ -149,22 +148,32 @@ class WholeSummary:
             self._passed = True
 
 
-class CompactionEncoder(ResponseEncoder):
+class CompactionEncoder:
     """Writes `response.compaction`, or the answer of a server that makes its own."""
 
     def __init__(self, info: ReplyInfo) -> None:
-        super().__init__(info)
+        self._info = info
+        self._encoder = ResponseEncoder(info)
         self._answer: bytes | None = None
 
-    @override
+    def open(self) -> bytes:
+        return b""
+
     def feed(self, events: list[Event]) -> bytes:
         if events and type(events[0]) is Passed:
             self._answer = events[0].data.encode()
             events = events[1:]
-        super().feed(events)
-        if self.response is None or self.response["status"] == "failed":
+        self._encoder.feed(events)
+        response = self._encoder.response
+        if response is None or response["status"] == "failed":
             return b""
-        return self._answer or encode_json(self._make_compaction(self.response))
+        return self._answer or encode_json(self._make_compaction(response))
+
+    def heartbeat(self) -> bytes:
+        return self._encoder.heartbeat()
+
+    def fail(self, error: Json) -> bytes:
+        return self._encoder.fail(error)
 
     def _make_compaction(self, response: Json) -> Json:
         kept = self._info.options.responses.kept
