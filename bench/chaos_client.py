@@ -225,7 +225,7 @@ class Client:
         """Whether the client left before the end."""
         rest = b""
         before = reader.frames
-        while part := await self._connection.read_part(head):
+        while part := await self._read_part(head, reader):
             *frames, rest = (rest + part).split(b"\n\n")
             for frame in frames:
                 reader.feed(frame)
@@ -240,6 +240,16 @@ class Client:
         if not reader.received.ended:
             raise WrongReplyError("the stream ends without a last frame")
         return False
+
+    async def _read_part(self, head: Head, reader: ReplyReader) -> bytes:
+        """Return what comes next, or nothing at the end. A body that fails within a call may have no last chunk."""
+        try:
+            return await self._connection.read_part(head)
+        except EOFError:
+            if not reader.failed_within_call:
+                raise
+            self._connection.close()
+            return b""
 
     async def _come_back(self, request: Request, reader: ReplyReader, headers: dict[str, str]) -> str:
         path = f"/v1/chat/{reader.response_id}"

@@ -19,12 +19,18 @@ class ReplyReader(Protocol):
     frames: int
     """Frames so far, comments left out: what a client resumes after."""
 
+    @property
+    def failed_within_call(self) -> bool:
+        """Whether the stream has ended with an error within a call, in a format that then closes the connection."""
+
     def feed(self, frame: bytes) -> None:
         """Raises: WrongReplyError."""
 
 
 class ChatReader:
     """`POST /v1/chat`, frames of type `response.*` and `message.*`, or `messages` (snapshots)."""
+
+    failed_within_call = False
 
     def __init__(self) -> None:
         self.received = Received()
@@ -133,6 +139,10 @@ class CompletionReader:
         self.frames = 0
         self._finish_reason = ""
         self._served: list[dict[str, Any]] = []
+
+    @property
+    def failed_within_call(self) -> bool:
+        return self.received.ended == "failed" and bool(self.received.arguments) and not self._finish_reason
 
     def feed(self, frame: bytes) -> None:
         if frame.startswith(b":"):

@@ -1,5 +1,6 @@
 """What the chaos run finds wrong with a reply, and what it excuses."""
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -86,6 +87,16 @@ def test_a_stream_is_read(reader: ReplyReader, frames: list[bytes]) -> None:
     assert reader.response_id in ("chat-1", "c")
     with pytest.raises(WrongReplyError, match="after the end"):
         reader.feed(frames[-1])
+
+
+@pytest.mark.parametrize("arguments", ["", '{"a'])
+def test_a_stream_that_fails_within_a_call_may_have_no_end(arguments: str) -> None:
+    reader = CompletionReader()
+    delta = {"tool_calls": [{"index": 0, "function": {"arguments": arguments}}]}
+    reader.feed(b"data: " + json.dumps({"id": "c", "choices": [{"delta": delta}]}).encode())
+    assert not reader.failed_within_call
+    reader.feed(b'data: {"error": {"code": "upstream_disconnected"}}')
+    assert reader.failed_within_call == bool(arguments)
 
 
 @pytest.mark.parametrize(
