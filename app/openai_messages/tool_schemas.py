@@ -4,6 +4,7 @@ DeepSeek, Moonshot and OpenAI refuse a function whose parameters are not an obje
 tools describe their parameters as a list, which no server reads: its entries become properties.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -17,20 +18,14 @@ _MAX_NULL_DEPTH = 64
 """How deeply nulls are looked for in a schema."""
 _VALUES = ("default", "const", "enum", "examples", "example")
 """Keywords of a schema whose value is, or holds, a value of its own, which may be null."""
+_find_null = re.compile(rb'":null(?<!"default":null)(?<!"const":null)(?<!"example":null)(?<!"examples":null)').search
 _NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords with schemas by name."""
-
-
-def is_complete(function: Mapping[str, Any]) -> bool:
-    """Whether `complete_function` changes nothing."""
-    return _is_complete(function.get("parameters")) and not _has_nulls(function)
 
 
 def complete_function(function: Mapping[str, Any]) -> dict[str, Any]:
     """Return the function with a schema of an object as its parameters. Everything that the schema says stays. A null
     says nothing: clients that are written in typed languages send it for what is not set."""
-    if is_complete(function):
-        return dict(function)
     given = _drop_nulls(function, _MAX_NULL_DEPTH) if _has_nulls(function) else function
     if _is_complete(given.get("parameters")):
         return dict(given)
@@ -38,8 +33,9 @@ def complete_function(function: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_nulls(function: Mapping[str, Any]) -> bool:
+    """Whether a keyword may be null that `_drop_nulls` leaves out."""
     try:
-        return b"null" in msgspec.json.encode(function)
+        return _find_null(msgspec.json.encode(function)) is not None
     except (TypeError, ValueError, RecursionError):
         return True
 
@@ -102,13 +98,16 @@ def _convert_entry(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_ALTERNATIVES_SET = frozenset(_ALTERNATIVES)
 _MAX_DEPTH = 8
 """How deeply alternatives may be inside each other: a schema may refer to itself."""
 
 
 def has_alternatives(schema: Any) -> TypeGuard[dict[str, Any]]:
     """Whether a schema says at its top that its value is one or all of several others."""
-    return isinstance(schema, dict) and any(isinstance(schema.get(key), list) for key in _ALTERNATIVES)
+    if not isinstance(schema, dict) or _ALTERNATIVES_SET.isdisjoint(schema):
+        return False
+    return any(isinstance(schema.get(key), list) for key in _ALTERNATIVES)
 
 
 def merge_alternatives(schema: Mapping[str, Any]) -> dict[str, Any]:

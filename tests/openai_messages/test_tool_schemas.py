@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from app.openai_messages.tool_schemas import complete_function, has_alternatives, is_complete, merge_alternatives
+from app.openai_messages.tool_schemas import complete_function, has_alternatives, merge_alternatives
 
 from tests.each_case import each_case
 
@@ -30,7 +30,6 @@ CITY = {"type": "string", "description": "where"}
 def test_parameters_become_an_object_with_properties(parameters: Any, want: Any) -> None:
     function = {"name": "f", "description": "d", "parameters": parameters}
     assert complete_function(function) == {**function, "parameters": want}
-    assert is_complete(function) is (parameters == want)
 
 
 def test_a_function_without_parameters_has_none() -> None:
@@ -128,7 +127,7 @@ def test_nulls_say_nothing() -> None:
     function = {"name": "f", "description": None, "strict": None, "parameters": parameters}
     kept = {"type": "string", "default": None, "enum": ["a", None], "const": None}
     want = {"type": "object", "properties": {"required": kept, "b": {}}}
-    assert complete_function(function) == {"name": "f", "parameters": want} and not is_complete(function)
+    assert complete_function(function) == {"name": "f", "parameters": want}
     listed = {"name": "f", "parameters": {"type": "object", "properties": {}, "anyOf": [{"required": None}]}}
     assert complete_function(listed)["parameters"]["anyOf"] == [{}]
     assert complete_function({"name": "f", "parameters": None})["parameters"] == {"type": "object", "properties": {}}

@@ -201,7 +201,7 @@ class ParseState(Cursor):
         while True:
             found = find(self.text, self.pos)
             text = self.text[self.pos :] if found is None else self.text[self.pos : found.start()]
-            if found is None and not self.ended:
+            if found is None and not self.ended and not self.marker_starts.isdisjoint(text):
                 text = text[: len(text) - partial_tag_length(text, markers)]
             self.pos += len(text)
             ready = text.rstrip(_BLANKS) if blanks and (found or not self.ended) else text
