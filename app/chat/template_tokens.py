@@ -36,6 +36,9 @@ CALL_CLOSERS = (
     *("[END_TOOL_REQUEST]", "<|python_end|>", "<tool_call|>", "<end_function_call>", "<|tools_suffix|>"),
     *("<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", "<｜tool_call_end｜>", "<｜tool_calls_end｜>"),
     *("<|tool_call_end|>", "<|tool_calls_section_end|>", "<|tool_call_section_end|>", "<|action_end|>"),
+    *("<|END_ACTION|>", "<|tool_call:end|>", "<|calls|>", "</dots_function_call>", "</param>"),
+    *("</atem:function_calls>", "</atem:invoke>", "</atem:parameter>"),
+    *("</tool_calls:opensource>", "</tool_call:opensource>", "</arg_value:opensource>", "</longcat_arg_value>"),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS for end in (K3_END, "")),
     *DSML_CLOSERS,
 )
@@ -46,12 +49,24 @@ TURN_ENDS = (
     *("<｜end▁of▁sentence｜>", "<|user|>", "<|observation|>", "<|EOT|>", K3_END),
 )
 """What ends the turn of a model."""
+THINK_TAGS = (
+    *(("<mm:think>", "</mm:think>"), ("<seed:think>", "</seed:think>"), ("<think:opensource>", "</think:opensource>")),
+    *(("[THINK]", "[/THINK]"), ("◁think▷", "◁/think▷"), ("<|START_THINKING|>", "<|END_THINKING|>")),
+    *(("<|channel>thought\n", "<channel|>"), ("<|thought_start|>", "<|thought_end|>"), ("<|think|>", "<|end|>")),
+    *(("<longcat_think>", "</longcat_think>"), ("<|inner_prefix|>", "<|inner_suffix|>")),
+)
+"""Around the reasoning of MiniMax-M3, Seed-OSS, Hunyuan, Mistral, Kimi-VL, Cohere, Gemma 4, MiniCPM, Solar Open,
+LongCat and Apertus (the reasoning parsers of vLLM and SGLang; llama.cpp: common/chat.cpp). No answer begins so."""
 TEXT_ENDS = (
+    *("<|END_RESPONSE|>", "<|END_TEXT|>"),
     *(token for token in TURN_ENDS if token not in ("</s>", "[e~[", "<|call|>", K3_END)),
     *(f"{K3_CLOSE}{name}{end}" for name in K3_CHANNELS[:3] for end in (K3_END, "")),
 )
 """What a text that a model wrote cannot end with."""
-TEXT_STARTS = (f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END)
+TEXT_STARTS = (
+    *(f"{K3_OPEN}response{K3_END}", f"{K3_OPEN}message{K3_END}", K3_END, "<|START_RESPONSE|>", "<|START_TEXT|>"),
+    *("<|begin|>assistant<|content|>", "<|begin|>assistant", "<|content|>"),
+)
 """What the text of a reply cannot begin with."""
 BEFORE_ARGUMENTS = (
     *("[ARGS]", "<|tool_call_argument_begin|>", "<|message|>", "<|constrain|>json", "<|constrain|>", "<｜tool▁sep｜>"),

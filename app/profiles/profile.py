@@ -34,6 +34,15 @@ TextTools: TypeAlias = Literal[
     "nemotron",
     "internlm",
     "granite",
+    "cohere",
+    "gigachat",
+    "apertus",
+    "functools",
+    "hunyuan_v4",
+    "solar",
+    "dots",
+    "atem",
+    "minicpm5",
 ]
 ImageFormat: TypeAlias = Literal["png", "jpeg", "gif", "webp", "bmp", "tiff", "avif", "heic", "heif"]
 

@@ -12,6 +12,7 @@ from app.chat.attachments import Attachment
 from app.chat.known_conversation import add_up
 from app.chat.messages import ChatRequest, Media, Message, TokenCounter, Tool, ToolResult
 from app.chat.stage import Stage
+from app.chat.template_tokens import THINK_TAGS
 from app.errors import InvalidInput
 from app.openai_messages.grouping import find_unmatched_calls
 from app.profiles import Profile
@@ -59,6 +60,8 @@ __all__ = [
     "reply_traits",
     "media_requests",
 ]
+
+_DEFAULT_TAGS = Profile.model_fields["think_tags"].default
 
 
 def repair_request(request: ChatRequest, profile: Profile) -> tuple[ChatRequest, list[str]]:
@@ -197,7 +200,13 @@ def reply_stages(
         stages.append(FunctionNameStage(names))
     if profile.inline_think != "off":
         stages.append(
-            ReasoningStage(profile.inline_think, profile.think_tags, profile.think_interrupt, profile.answer_tags)
+            ReasoningStage(
+                profile.inline_think,
+                profile.think_tags,
+                profile.think_interrupt,
+                profile.answer_tags,
+                THINK_TAGS if profile.think_tags == _DEFAULT_TAGS else (),
+            )
         )
     prompted = uses_prompted_tools(request, profile) is not None
     if (prompted or request.params) and (words := stop_words(request.params, prompt_stop_words(request, profile))):

@@ -52,6 +52,10 @@ def _rename(call: str) -> str:
         ("[TOOL_CALLS]f[", "[TOOL_CALLS]delete_all["),
         ("<tool_call>f\n", "<tool_call>delete_all\n"),
         ("functions.f", "functions.delete_all"),
+        ('"tool_name": "f"', '"tool_name": "delete_all"'),
+        ('[{"f": ', '[{"delete_all": '),
+        (":opensource>f<", ":opensource>delete_all<"),
+        (":name|>f<", ":name|>delete_all<"),
         ("[f(", "[delete_all("),
     ):
         call = call.replace(before, after)
@@ -61,4 +65,5 @@ def _rename(call: str) -> str:
 def list_controls() -> Iterator[Control]:
     for family, row in FAMILIES.items():
         for form, write in _FORMS.items():
-            yield Control(f"{family}: {form}", write(WRITTEN[family](_VALUES), row.blocks[0]))
+            marker = (*row.blocks, row.calls[0].opening)[0]
+            yield Control(f"{family}: {form}", write(WRITTEN[family](_VALUES), marker))

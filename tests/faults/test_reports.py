@@ -6,7 +6,6 @@ from tests.faults.reports import CALL_REPORTS, TEXT_REPORTS, CallReport, Report
 
 WARNED = {
     "signalnine/q27#24": "nothing but closing tags and parameters is left",
-    "NousResearch/hermes-agent#48412": "the call is read; Gemma's tags of reasoning are `think_tags` of a profile",
 }
 
 

@@ -123,6 +123,42 @@ FORMS: dict[str, Form] = {
     "granite": _json_form("<|tool_call|>[", "]"),
     "harmony": _json_form("<|channel|>", "<|end|>", 'commentary to=functions.f<|message|>{"a":', "1}"),
     "lmstudio": _json_form("[TOOL_REQUEST]", "[END_TOOL_REQUEST]"),
+    "cohere": _json_form("<|START_ACTION|>[", "]<|END_ACTION|>"),
+    "gigachat": _json_form("<|function_call|>", "</s>"),
+    "apertus": Form(
+        "<|tools_prefix|>[", '<|tools_prefix|>[{"f": {"s": "', '<|tools_prefix|>[{"f": {"a": 1}}]', "<|tools_suffix|>"
+    ),
+    "functools": _json_form("functools[", "]"),
+    "hunyuan_v4": Form(
+        "<tool_call:opensource>",
+        "<tool_call:opensource>f<arg_key:opensource>s</arg_key:opensource><arg_value:opensource>",
+        "<tool_call:opensource>f<arg_key:opensource>a</arg_key:opensource><arg_value:opensource>1</arg_value:opensource>",
+        "</arg_value:opensource>",
+    ),
+    "solar": Form(
+        "<|tool_calls|><|tool_call:begin|>0<|tool_call:name|>f<|tool_call:args|>{",
+        '<|tool_call:begin|>0<|tool_call:name|>f<|tool_call:args|>{"s": "',
+        '<|tool_call:begin|>0<|tool_call:name|>f<|tool_call:args|>{"a": 1}<|tool_call:end|>',
+        "<|tool_call:end|>",
+    ),
+    "dots": Form(
+        "<dots_function_call>",
+        '<dots_function_call><invoke name="f"><parameter name="s">',
+        '<dots_function_call><invoke name="f"><parameter name="a">1</parameter></invoke></dots_function_call>',
+        "</parameter>",
+    ),
+    "atem": Form(
+        "<atem:function_calls>",
+        '<atem:function_calls><atem:invoke name="f"><atem:parameter name="s">',
+        '<atem:invoke name="f"><atem:parameter name="a">1</atem:parameter></atem:invoke>',
+        "</atem:parameter>",
+    ),
+    "minicpm5": Form(
+        '<function name="f">',
+        '<function name="f"><param name="s">',
+        '<function name="f"><param name="a">1</param></function>',
+        "</param>",
+    ),
     **{f"think-{mode}": Form("<think>", "<think>x\n", "<think>x</think>", "</think>") for mode in MODES},
     "stop": Form("<|end|", "aaaaaaaa", "\n\n\n\nObs", "}}}}}}}}"),
 }

@@ -117,7 +117,37 @@ def _harmony(values: Json) -> str:
     return f"<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{_json(values)}<|call|>"
 
 
+def _cohere(values: Json) -> str:
+    call = f'{{"tool_call_id": "0", "tool_name": "f", "parameters": {_json(values)}}}'
+    return f"<|START_ACTION|>[\n    {call}\n]<|END_ACTION|>"
+
+
+def _hunyuan(values: Json) -> str:
+    template = "<arg_key:opensource>NAME</arg_key:opensource>\n<arg_value:opensource>VALUE</arg_value:opensource>\n"
+    call = f"<tool_call:opensource>f<tool_sep:opensource>\n{_tags(template, values)}</tool_call:opensource>"
+    return f"<tool_calls:opensource>\n{call}\n</tool_calls:opensource>"
+
+
+def _minicpm(values: Json) -> str:
+    parameters = _tags('<param name="NAME">VALUE</param>', values)
+    return f'<function name="f">{parameters}</function>'
+
+
+def _solar(values: Json) -> str:
+    call = f"<|tool_call:begin|>0<|tool_call:name|>f<|tool_call:args|>{_json(values)}<|tool_call:end|>"
+    return f"<|tool_calls|>{call}<|calls|>"
+
+
 WRITTEN: dict[str, Callable[[Json], str]] = {
+    "cohere": _cohere,
+    "gigachat": lambda values: f"<|function_call|>{_object('arguments', values)}",
+    "apertus": lambda values: f'<|tools_prefix|>[{{"f": {_json(values)}}}]<|tools_suffix|>',
+    "functools": lambda values: f"functools[{_object('arguments', values)}]",
+    "hunyuan_v4": _hunyuan,
+    "solar": _solar,
+    "dots": lambda values: _invoke("<dots_function_call>\n", "\n</dots_function_call>", values),
+    "atem": lambda values: _invoke("<atem:function_calls>\n", "\n</atem:function_calls>", values, "atem:"),
+    "minicpm5": _minicpm,
     "nous": lambda values: f"<tool_call>\n{_object('arguments', values)}\n</tool_call>",
     "qwen": lambda values: f"✿FUNCTION✿: f\n✿ARGS✿: {_json(values)}\n",
     "hermes": lambda values: f"<tool_call>{_object('arguments', values)}</tool_call>",

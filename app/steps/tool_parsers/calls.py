@@ -32,6 +32,8 @@ class OpenCall:
         """There was no marker: it is only a call if its function is offered and it has no unknown members."""
         self.is_held = False
         """It is emitted only when it is complete."""
+        self.others: dict[str, str] = {}
+        """Members of its object that are no known ones, as JSON."""
 
     def set_name(self, name: str) -> None:
         self.name = name
@@ -41,6 +43,10 @@ class OpenCall:
     def certain(self) -> bool:
         """Whether the call has a name and arguments, so that it remains a call whatever follows."""
         return bool(self.name) and not self._blank and not self._withheld and not self.is_held
+
+    @property
+    def has_arguments(self) -> bool:
+        return not self._blank
 
     def is_object(self) -> bool:
         """Whether the arguments of a held call are an object, or missing."""

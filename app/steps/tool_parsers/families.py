@@ -9,7 +9,7 @@ from app.chat.template_tokens import DSML_BARS, K3_CLOSE, K3_END, K3_OPEN, M3_NA
 from app.steps.tool_parsers import harmony
 from app.steps.tool_parsers.family import Family
 from app.steps.tool_parsers.gemma import GemmaCall, read_bare_call
-from app.steps.tool_parsers.json_calls import NamedCall, ObjectCalls
+from app.steps.tool_parsers.json_calls import KeyedCalls, NamedCall, ObjectCalls
 from app.steps.tool_parsers.minimax_m3 import NamespacedCall
 from app.steps.tool_parsers.pythonic import PythonCalls
 from app.steps.tool_parsers.xml_calls import XmlSyntax
@@ -17,15 +17,23 @@ from app.steps.tool_parsers.xml_calls import XmlSyntax
 OBJECTS = ObjectCalls()
 QWEN = XmlSyntax("<function=", "</function>", "<parameter=", "</parameter>")
 INVOKE = XmlSyntax('<invoke name="', "</invoke>", '<parameter name="', "</parameter>")
-GLM = XmlSyntax(
-    "",
-    "</tool_call>",
-    "<arg_key>",
-    "</arg_value>",
-    parameter_head_end="<arg_value>",
-    stop="</arg_key>",
-    breaks=False,
-)
+
+
+def _pairs(call_end: str, prefix: str = "", suffix: str = "") -> XmlSyntax:
+    """A name in plain text, and a key and a value for each parameter. Hunyuan 3 has `<tool_sep>` behind the name."""
+    return XmlSyntax(
+        "",
+        call_end,
+        f"<{prefix}arg_key{suffix}>",
+        f"</{prefix}arg_value{suffix}>",
+        parameter_head_end=f"<{prefix}arg_value{suffix}>",
+        stop=f"</{prefix}arg_key{suffix}>",
+        breaks=False,
+        name_end=f"<tool_sep{suffix}>",
+    )
+
+
+GLM = _pairs("</tool_call>")
 STEPTML = XmlSyntax('<steptml:invoke name="', "</steptml:invoke>", '<steptml:parameter name="', "</steptml:parameter>")
 K3 = XmlSyntax(
     f'{K3_OPEN}call tool="',
@@ -98,8 +106,9 @@ FAMILIES: Mapping[str, Family] = {
     "pythonic": Family(
         "pythonic",
         ("<|python_start|>", "<|tool_call_start|>", "<function_calls>"),
-        (PythonCalls(), INVOKE),
+        (PythonCalls(), INVOKE, OBJECTS),
         ("<|python_end|>", "<|tool_call_end|>", "</function_calls>"),
+        ("```python", "```"),
         guesses=("list",),
     ),
     # K2 Thinking sometimes writes the singular (github.com/ggml-org/llama.cpp/pull/17376).
@@ -147,8 +156,14 @@ FAMILIES: Mapping[str, Family] = {
         dropped=harmony.ENDS,
     ),
     "lmstudio": Family("lmstudio", ("[TOOL_REQUEST]",), (OBJECTS,), ("[END_TOOL_REQUEST]",), guesses=("object",)),
-    # vLLM: longcat_tool_parser.py
-    "longcat": Family("longcat", ("<longcat_tool_call>",), (OBJECTS,), ("</longcat_tool_call>",), guesses=("object",)),
+    # vLLM: longcat_tool_parser.py; with keys and values: mlx-lm: tool_parsers/longcat.py
+    "longcat": Family(
+        "longcat",
+        ("<longcat_tool_call>",),
+        (OBJECTS, _pairs("</longcat_tool_call>", prefix="longcat_")),
+        ("</longcat_tool_call>",),
+        guesses=("object", "name"),
+    ),
     # vLLM: nemotron_json_tool_parser.py
     "nemotron": Family("nemotron", ("<TOOLCALL>",), (OBJECTS,), ("</TOOLCALL>",), guesses=("object",)),
     # vLLM: internlm2_tool_parser.py
@@ -157,4 +172,48 @@ FAMILIES: Mapping[str, Family] = {
     ),
     # vLLM: granite_tool_parser.py, granite_20b_fc_tool_parser.py
     "granite": Family("granite", ("<|tool_call|>", "<function_call>"), (OBJECTS,), ("</function_call>",), guesses=()),
+    # llama.cpp: common/chat.cpp (Command R7B, Cohere2 MoE)
+    "cohere": Family("cohere", ("<|START_ACTION|>",), (OBJECTS,), ("<|END_ACTION|>",), guesses=("object",)),
+    # vLLM: gigachat3_tool_parser.py
+    "gigachat": Family("gigachat", ("<|function_call|>", "function call<|role_sep|>"), (OBJECTS,), guesses=()),
+    # vLLM: apertus_tool_parser.py
+    "apertus": Family("apertus", ("<|tools_prefix|>",), (KeyedCalls(),), ("<|tools_suffix|>",), guesses=()),
+    # vLLM: phi4mini_tool_parser.py
+    "functools": Family("functools", (), (ObjectCalls("functools["),), guesses=()),
+    # sglang: hunyuan_detector.py; the tokens of Hy4 have a suffix
+    "hunyuan_v4": Family(
+        "hunyuan_v4",
+        ("<tool_calls:opensource>", "<tool_call:opensource>"),
+        (_pairs("</tool_call:opensource>", suffix=":opensource"),),
+        ("</tool_calls:opensource>", "</tool_call:opensource>"),
+    ),
+    # llama.cpp: common/chat.cpp (Solar Open)
+    "solar": Family(
+        "solar",
+        ("<|tool_calls|>",),
+        (
+            NamedCall(
+                "<|tool_call:begin|>",
+                ("<|tool_call:args|>",),
+                ends=("<|tool_call:end|>",),
+                name_opening="<|tool_call:name|>",
+            ),
+        ),
+        ("<|calls|>", "<|tool_call:end|>"),
+        guesses=(),
+    ),
+    # sglang: dots_detector.py
+    "dots": Family("dots", ("<dots_function_call>",), (INVOKE, OBJECTS), ("</dots_function_call>",), guesses=()),
+    # vLLM: muse_glimmer_tool_parser.py
+    "atem": Family(
+        "atem",
+        ("<atem:function_calls>",),
+        (XmlSyntax('<atem:invoke name="', "</atem:invoke>", '<atem:parameter name="', "</atem:parameter>"),),
+        ("</atem:function_calls>", "</atem:invoke>"),
+        guesses=(),
+    ),
+    # vLLM: minicpm5_tool_parser.py
+    "minicpm5": Family(
+        "minicpm5", (), (XmlSyntax('<function name="', "</function>", '<param name="', "</param>"),), guesses=()
+    ),
 }

@@ -14,7 +14,10 @@ from app.steps.tool_parsers.json_scanner import JsonScanner, join_surrogates, lo
 from app.steps.tool_parsers.parser import ParseState
 
 ARGUMENTS = ("arguments", "parameters")
-_KNOWN = frozenset((*ARGUMENTS, "name", "type", "id"))
+_KNOWN = frozenset((*ARGUMENTS, "name", "tool_name", "type", "id", "tool_call_id"))
+_NAMES = frozenset(("name", "tool_name", "function_name", "tool", "function", "recipient_name"))
+_OTHER_ARGUMENTS = frozenset(("args", "input", "params", "kwargs", "tool_input"))
+"""Keys under which models write the arguments, too, if the value is an object."""
 _NAME = re.compile(r"[\w.\-:/]+")
 _ID = re.compile(r"(?:functions\.)?(.+?)(?::\d+)?")
 _LIMIT = 200
@@ -103,6 +106,7 @@ def _members(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
             continue
         r.pos += 1
         if char == "}":
+            _add_others(r, call)
             return
 
 
@@ -114,23 +118,60 @@ def _member(r: ParseState, call: OpenCall, closers: Sequence[str]) -> Steps:
     if r.text[r.pos] != ":" or (call.guessed and key not in _KNOWN):
         raise NotACall
     r.pos += 1
-    if key in ARGUMENTS:
+    yield from r.skip_blanks()
+    is_object = r.text[r.pos] == "{"
+    if key in ARGUMENTS or (key in _OTHER_ARGUMENTS and is_object and not call.has_arguments):
         yield from read_arguments(r, call, closers, wrapped=True)
         return
-    value = yield from _value(r)
-    if key == "name" and not call.name:
+    if key == "function" and is_object:
+        yield from _members(r, call, closers)
+        return
+    text, value = yield from _value(r)
+    if key in _NAMES and not call.name:
         if not isinstance(value, str) or not value.strip():
             raise NotACall
         name = r.find_name(join_surrogates(value.strip()))
         if call.guessed and name not in r.tools:
             raise NotACall
         call.set_name(name)
+    elif key not in _KNOWN and key not in _NAMES:
+        call.others[key] = text
 
 
-def _value(r: ParseState) -> Generator[None, None, Any]:
+def _add_others(r: ParseState, call: OpenCall) -> None:
+    """Take what else an object has for the arguments, if it has none: the one object whose key is the name of a
+    function that is offered, or members that are the function's parameters.
+
+    Raises:
+        NotACall: the call must be certain, and what the members are is not.
+    """
+    others, call.others = call.others, {}
+    if call.has_arguments or not others:
+        return
+    keys = [*others]
+    if not call.name and len(keys) == 1 and keys[0] in r.tools and others[keys[0]].startswith("{"):
+        call.set_name(keys[0])
+        call.put(others[keys[0]])
+    elif call.name and set(keys) <= _list_parameters(r, call.name):
+        members = (f"{json.dumps(key, ensure_ascii=False)}: {others[key]}" for key in keys)
+        call.put("{" + ", ".join(members) + "}")
+    elif r.strict:
+        raise NotACall
+
+
+def _list_parameters(r: ParseState, name: str) -> frozenset[str]:
+    tool = r.tools.get(name)
+    parameters = tool.schema.get("parameters") if tool is not None else None
+    properties = parameters.get("properties") if isinstance(parameters, dict) else None
+    return frozenset(properties) if isinstance(properties, dict) else frozenset()
+
+
+def _value(r: ParseState) -> Generator[None, None, tuple[str, Any]]:
+    """Return a value as standard JSON, and the value."""
     output: list[str] = []
     yield from JsonScanner(r, output.append).run()
-    return _decode("".join(output))
+    text = "".join(output)
+    return text, _decode(text)
 
 
 def _decode(text: str) -> Any:
@@ -149,18 +190,62 @@ class ObjectCalls(Struct, frozen=True):
     """`{"name": …, "arguments": …}`, alone or several in a list."""
 
     opening: str = ""
+    """What opens a list, with its bracket; empty where the list has no marker of its own."""
 
     def is_next(self, r: ParseState) -> BoolSteps:
+        if self.opening:
+            return (yield from r.is_at(self.opening))
         if r.text[r.pos] == "[":
             return (yield from r.is_before_object("["))
         return r.text[r.pos] == "{"
 
     def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
-        if r.text[r.pos] == "[":
+        if self.opening:
+            r.pos += len(self.opening)
+            yield from _array(r)
+        elif r.text[r.pos] == "[":
             r.pos += 1
             yield from _array(r)
         else:
             yield from _object(r, closers)
+
+
+class KeyedCalls(Struct, frozen=True):
+    """A list of `{NAME: {…}}`: the name is the key of the arguments."""
+
+    opening: str = ""
+
+    def is_next(self, r: ParseState) -> BoolSteps:
+        return r.text[r.pos] == "[" and (yield from r.is_before_object("["))
+
+    def read(self, r: ParseState, closers: tuple[str, ...]) -> Steps:
+        r.pos += 1
+        while True:
+            yield from r.skip_blanks()
+            r.pos += 1
+            if r.text[r.pos - 1] == "]":
+                return
+            if r.text[r.pos - 1] == "{":
+                yield from _keyed(r, closers)
+            elif r.text[r.pos - 1] != ",":
+                raise NotACall
+
+
+def _keyed(r: ParseState, closers: tuple[str, ...]) -> Steps:
+    """Read a call behind its opening brace."""
+    yield from r.skip_blanks()
+    output: list[str] = []
+    yield from JsonScanner(r, output.append).read_key()
+    call = r.open_call(join_surrogates(json.loads("".join(output))))
+    yield from r.skip_blanks()
+    if r.text[r.pos] != ":":
+        raise NotACall
+    r.pos += 1
+    yield from read_arguments(r, call, closers, wrapped=True)
+    yield from r.skip_blanks()
+    if r.text[r.pos] == "}":
+        r.pos += 1
+    r.complete_call(call)
 
 
 def _object(r: ParseState, closers: tuple[str, ...]) -> Steps:
@@ -190,6 +275,8 @@ class NamedCall(Struct, frozen=True):
     is_id: bool = False
     """The name is also the id of the call (Kimi K2's `functions.name:0`)."""
     ends: tuple[str, ...] = ()
+    name_opening: str = ""
+    """What stands between an id, which comes first, and the name."""
 
     def is_next(self, r: ParseState) -> BoolSteps:
         if not self.opening:
@@ -200,6 +287,8 @@ class NamedCall(Struct, frozen=True):
         if self.opening:
             yield from r.accept(self.opening)
         yield from r.skip_blanks()
+        if self.name_opening:
+            yield from r.read_head(self.name_opening, limit=_LIMIT)
         tags = (*self.separators, *([self.id_separator] if self.id_separator else []), "{")
         head, tag = yield from r.read_head(*tags, limit=_LIMIT)
         id_ = head.strip() if self.is_id else ""

@@ -22,7 +22,7 @@ _LONGEST = 200
 
 
 class PythonCalls(Struct, frozen=True):
-    """`[f(a=1), g()]`, or the calls in lines of their own (Olmo 3)."""
+    """`[f(a=1), g()]`, or the calls in lines of their own (Olmo 3), in a code block (MiniCPM 3 and 4)."""
 
     opening: str = ""
 
@@ -37,6 +37,8 @@ class PythonCalls(Struct, frozen=True):
             return
         yield from _call(r)
         while True:
+            if (yield from r.accept_tag("```")):
+                return
             yield from r.skip_blanks()
             if _NAME.match(r.text[r.pos]) is None:
                 return

@@ -98,6 +98,8 @@ class XmlSyntax(Struct, frozen=True):
     """A line break after the opening and before the closing tag is not part of the value."""
     other_ends: tuple[str, ...] = ()
     """Spellings of `parameter_end` that models write instead."""
+    name_end: str = ""
+    """What may stand between a name without `call` and the first parameter."""
     object_opening: str = ""
     """What opens arguments that are one object instead of parameters; an object may stand there without it, too."""
 
@@ -118,6 +120,7 @@ class XmlSyntax(Struct, frozen=True):
         else:
             head, tag = yield from r.read_head(self.parameter, self.call_end, "{", limit=_LIMIT)
             r.pos -= len(tag)
+            head = head.split(self.name_end)[0] if self.name_end else head
         call = r.open_call(self.name(head))
         yield from read_parameters(r, call, self, closers)
         r.complete_call(call)

@@ -23,6 +23,24 @@ CALLS: list[tuple[str, str, list[tuple[str, ...]]]] = [
 ]
 
 
+OTHER_KEYS = [
+    '{"tool": "f", "args": {"n": 1}}',
+    '{"function": "f", "input": {"n": 1}}',
+    '{"type": "function", "id": 7, "function": {"name": "f", "arguments": {"n": 1}}}',
+    '{"recipient_name": "functions.f", "parameters": {"n": 1}}',
+    '{"f": {"n": 1}}',
+    '{"name": "f", "n": 1}',
+    '{"n": 1, "name": "f"}',
+]
+
+
+@each_case("seed", SEEDS)
+@each_case("family", ["hermes", "auto"])
+@each_case("text", OTHER_KEYS)
+def test_keys_that_models_write_instead_are_known(text: str, family: str, seed: int | None) -> None:
+    check_calls(family, f"<tool_call>{text}</tool_call>", [F], seed)
+
+
 @each_case("seed", SEEDS)
 @each_case(("family", "text", "want"), CALLS, ids=lambda value: str(value)[:60])
 def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], seed: int | None) -> None:
@@ -30,6 +48,9 @@ def test_a_call_is_read(family: str, text: str, want: list[tuple[str, ...]], see
 
 
 NO_CALLS: list[tuple[str, str]] = [
+    ("auto", '<tool_call>{"name": "g", "unknown": 1}</tool_call>'),
+    ("auto", '<tool_call>{"f": 1}</tool_call>'),
+    ("auto", '<|tools_prefix|>[{"f" {"n": 1}}]'),
     ("mistral_args", '[TOOL_CALLS]a set of {"n": 1}'),
     ("mistral_args", "[TOOL_CALLS]" + "so " * 200 + "[ARGS]{}"),
     ("llama_json", "<|python_tag|>search('x')"),
