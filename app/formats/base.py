@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.context_edits import AppliedEdit
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, FormatName, Message, PromptPolicy, Text
 from app.chat.stage import Stage
@@ -59,6 +60,8 @@ class Options(Struct, frozen=True):
     """Anthropic: an estimate for the start of a stream."""
     passed: bool = False
     """The reply may have the server's own events (`Passed`), which are sent as they are."""
+    applied_edits: tuple[AppliedEdit, ...] | None = None
+    """Anthropic: what was cleared of the conversation; None: the request asks for no edits, or the server edits."""
     custom_tools: tuple[str, ...] = ()
     """OpenAI: the functions that are custom tools of the caller."""
     logprobs: bool = False
@@ -242,6 +245,12 @@ class Format(Struct, frozen=True):
 
 
 _HEAD = "Summary of the conversation so far:"
+SUMMARY_QUESTION = """\
+Write a summary of this conversation, from which another model will go on with it. It sees nothing else of it. Say:
+- what the user wants, with every instruction and preference that still counts,
+- what has been done and found out, with the names, paths, values and errors that are needed later,
+- what was being done last, and what remains to be done.
+Write the summary only."""
 
 
 def make_summary(text: str, path: str) -> Message:

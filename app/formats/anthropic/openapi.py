@@ -78,8 +78,22 @@ class ServerToolResultReply(Described):
     content: list[TextReply]
 
 
+class CompactionReply(Described):
+    """A summary of the conversation, which replaces everything before it in later requests."""
+
+    type: Literal["compaction"]
+    content: str | None
+    """Null at the start of the block in a stream."""
+
+
 ReplyBlock: TypeAlias = Annotated[
-    ThinkingReply | RedactedThinkingReply | TextReply | ToolUseReply | ServerToolUseReply | ServerToolResultReply,
+    ThinkingReply
+    | RedactedThinkingReply
+    | TextReply
+    | ToolUseReply
+    | ServerToolUseReply
+    | ServerToolResultReply
+    | CompactionReply,
     Field(discriminator="type"),
 ]
 
@@ -91,9 +105,22 @@ class AnthropicUsage(Described):
     cache_read_input_tokens: int | None = None
     output_tokens_details: dict[str, Any] | None = None
     cost: float | None = None
+    iterations: list[dict[str, Any]] | None = None
+    """The usage of each call to the model, if the conversation was summarized before the reply."""
 
 
-StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "compaction"
+]
+
+
+class AppliedEdits(Described):
+    applied_edits: list[dict[str, Any]]
+    """Each has its type, how much was cleared, and `cleared_input_tokens`."""
+
+
+class OriginalCount(Described):
+    original_input_tokens: int
 
 
 class AnthropicReply(Described):
@@ -108,6 +135,8 @@ class AnthropicReply(Described):
     """Null only in `message_start`."""
     stop_sequence: str | None
     usage: AnthropicUsage
+    context_management: AppliedEdits | None = None
+    """What was cleared of the conversation, if the request asks for edits."""
     parley: dict[str, Any] | None = None
     """Warnings, and what Anthropic's format has no place for."""
 
@@ -143,10 +172,17 @@ class InputJsonDelta(Described):
     partial_json: str
 
 
+class CompactionDelta(Described):
+    type: Literal["compaction_delta"]
+    content: str
+
+
 class ContentBlockDeltaEvent(Described):
     type: Literal["content_block_delta"]
     index: int
-    delta: Annotated[ThinkingDelta | SignatureDelta | TextBlockDelta | InputJsonDelta, Field(discriminator="type")]
+    delta: Annotated[
+        ThinkingDelta | SignatureDelta | TextBlockDelta | InputJsonDelta | CompactionDelta, Field(discriminator="type")
+    ]
 
 
 class ContentBlockStopEvent(Described):
@@ -164,6 +200,8 @@ class AnthropicMessageDeltaEvent(Described):
     type: Literal["message_delta"]
     delta: MessageDeltaFields
     usage: AnthropicUsage
+    context_management: AppliedEdits | None = None
+    """What was cleared of the conversation, if the request asks for edits."""
     parley: dict[str, Any] | None = None
     """Warnings, and what Anthropic's format has no place for."""
 
@@ -184,6 +222,8 @@ class CountedTokens(Described):
     model_config = give_examples({"input_tokens": 11})
 
     input_tokens: int
+    context_management: OriginalCount | None = None
+    """The number before the edits that the request asks for; `input_tokens` is the one after them."""
 
 
 class AnthropicErrorDetail(Described):
