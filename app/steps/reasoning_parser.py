@@ -10,7 +10,8 @@ rest, `_at` says what is read, so that no text is copied again and again when on
 
 Once a server sends reasoning in a field of its own, tags in the content are content. Only a block with the same text
 with which the content begins, and a closing tag with which it begins, are none: the server has parsed the reasoning,
-and left that tag of the template behind.
+and left that tag of the template behind. The block may also come first, a piece of it before the same piece of the
+field: as long as both say the same, each is told once.
 
 Some models forget the closing tag before a tool call: `interrupt` at the start of a line also ends the reasoning, and
 is part of the text after it.
@@ -25,6 +26,7 @@ from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from app.chat.events import Event, Extra, ReasoningDelta, TextDelta, ToolCallDelta
+from app.steps.doubled_text import UnrepeatedText
 from app.steps.partial_tag import partial_tag_length
 
 ThinkMode: TypeAlias = Literal["leading", "forced_open", "auto_close", "interleaved", "off"]
@@ -73,6 +75,16 @@ class ReasoningStage:
         """The block behind the field begins as that does."""
         self._has_blank_field = False
         """The server has sent white space in a field of reasoning."""
+        self._is_compared = True
+        """The block with which the content begins may still be repeated in a field."""
+        self._is_repeating = False
+        """The field has begun to say something beside that block."""
+        self._block_ahead = UnrepeatedText()
+        """What that block has said and the field has not."""
+        self._field_ahead = UnrepeatedText()
+        """What the field has said and that block has not."""
+        self._left_out: list[str] = []
+        """Texts of the field that are the beginning of what the block has said."""
         self._end_tag = self._close
         """The closing tag of the open block."""
         self._in_answer = False
@@ -107,10 +119,37 @@ class ReasoningStage:
                     pass
                 self._drop_read()
             else:
+                if type(event) is ReasoningDelta and self._is_compared and self._take_repeated(event.text, out):
+                    continue
                 if type(event) is not Extra and not self._passing:
                     self._end_search(event, out)
                 out.append(event)
         return out
+
+    def _take_repeated(self, text: str, out: list[Event]) -> bool:
+        """Take reasoning of a field beside a block that says the same. False: it says something else, or there is no
+        such block."""
+        state = self._state
+        is_beside = state is ReasoningStage._after or (state is ReasoningStage._block and self._has_block_text)
+        if self._passing or self._in_answer or not is_beside:
+            return False
+        if not self._is_repeating:
+            text = text.lstrip(_BLANKS)
+            self._is_repeating = bool(text)
+        size = self._block_ahead.take(text)
+        if size < 0:
+            self._is_compared = False
+            self._end_search(ReasoningDelta(text), out)
+            out.append(ReasoningDelta("".join((*self._left_out, text))))
+            return True
+        self._left_out.append(text)
+        if self._block_ahead:
+            return True
+        self._left_out.clear()
+        if size < len(text):
+            self._field_ahead.add(text[size:])
+            out.append(ReasoningDelta(text[size:]))
+        return True
 
     def _holds_nothing(self) -> bool:
         return not self._held and not self._kept
@@ -349,10 +388,24 @@ class ReasoningStage:
         return partial_tag_length(self._held, ("\n" + self._interrupt,))
 
     def _add_block_text(self, text: str, out: list[Event]) -> None:
+        if not text:
+            return
+        self._has_block_text = True
+        text = self._take_kept(text)
+        if self._in_answer:
+            out.append(TextDelta(text))
+            return
+        if self._is_compared:
+            size = self._field_ahead.take(text) if self._field_ahead else 0
+            if size < 0:  # what follows the reasoning of the field is none: the closing tag is missing
+                self._is_compared = False
+                self._state = ReasoningStage._text
+                out.append(TextDelta(text))
+                return
+            text = text[size:]
+            self._block_ahead.add(text)
         if text:
-            self._has_block_text = True
-            text = self._take_kept(text)
-            out.append(TextDelta(text) if self._in_answer else ReasoningDelta(text))
+            out.append(ReasoningDelta(text))
 
     def _after(self, out: list[Event]) -> bool:
         self._skip_breaks()
@@ -366,10 +419,14 @@ class ReasoningStage:
                 return False
         if self._at < len(self._held):
             self._state = ReasoningStage._text
+            self._is_compared = False
+            self._block_ahead.clear()
             return True
         return False
 
     def _text(self, out: list[Event]) -> bool:
+        if self._kept:
+            self._held, self._at = self._take_kept(self._held[self._at :]), 0
         if self._mode != "interleaved" or self._has_field:
             self._passing = True
             out.append(TextDelta(self._held[self._at :]))

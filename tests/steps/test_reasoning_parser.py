@@ -93,6 +93,40 @@ def test_a_field_and_a_block_can_grow_together() -> None:
     ]
 
 
+BESIDE_CASES: list[tuple[str, list[tuple[str, str]]]] = [
+    ("C:<think>Hmm|R:Hmm|C: well</think>|R: well|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>\nHmm|R:\nHmm|C:\n well\n</think>\n\n|R:\n well|C:Hi", [("R", "Hmm\n well"), ("C", "Hi")]),
+    ("C:<think>Hmm well</think>|R:Hmm|R: well|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>Hmm well</think>|R:Hmm|C:Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>H|R:Hm|C:mm|R:m well|C: well</think>Hi", [("R", "Hmm well"), ("C", "Hi")]),
+    ("C:<think>Hmm well</think>|R:Hmm|R: so|C:Hi", [("R", "Hmm wellHmm so"), ("C", "Hi")]),
+    ("C:<think>Hmm|R:Other|C: well</think>", [("R", "HmmOther"), ("C", " well</think>")]),
+    ("C:<think>Hmm|R:Hmm well|C:\nHi|C:\n<b>\n", [("R", "Hmm well"), ("C", "\nHi\n<b>\n")]),
+    ("C:<think>|R:Hmm|C:Hi", [("R", "Hmm"), ("C", "Hi")]),
+    ("C:<think>Hmm</think>Hi|R:Hmm|C:!", [("R", "Hmm"), ("C", "Hi"), ("R", "Hmm"), ("C", "!")]),
+]
+
+
+@each_case(("said", "told"), BESIDE_CASES)
+@each_case("mode", ["leading", "interleaved", "forced_open"])
+def test_a_field_that_says_what_the_block_before_it_says_is_left_out(
+    mode: ThinkMode, said: str, told: list[tuple[str, str]]
+) -> None:
+    stage = ReasoningStage(mode, ("<think>", "</think>"))
+    parts = [part.partition(":") for part in said.split("|")]
+    reads: list[list[Event]] = [[TextDelta(text) if kind == "C" else ReasoningDelta(text)] for kind, _, text in parts]
+    assert run([stage], reads).short() == told
+
+
+def thinking_twice(times: int) -> None:
+    stage = ReasoningStage("leading", ("<think>", "</think>"))
+    stage.feed([TextDelta("<think>a"), ReasoningDelta("a")])
+    for piece in (PIECE, "y" * 40) * times:
+        stage.feed([TextDelta(piece)])
+    for piece in (PIECE, "y" * 40) * times:
+        assert stage.feed([ReasoningDelta(piece)]) == []
+
+
 def repeating(times: int) -> None:
     stage = ReasoningStage("leading", ("<think>", "</think>"))
     stage.feed([ReasoningDelta(PIECE * times)])
@@ -132,6 +166,7 @@ FLOODS: dict[str, Callable[[int], object]] = {
     "text between thoughts": thinking("interleaved", "a", PIECE),
     "blank content": blank,
     "a thought that is repeated": repeating,
+    "a thought that is repeated in a field": thinking_twice,
     "empty thoughts in one event": in_one_event("interleaved", "<think></think>"),
     "thoughts with line breaks in one event": in_one_event("interleaved", "<think>\n\n\nx\n\n</think>\n\n\nx"),
     "thoughts that calls end in one event": in_one_event("interleaved", "<think>x\n<tool_call>"),
