@@ -1,7 +1,8 @@
 """The APIs of model servers. Each has a package here with a body writer and a reply reader around the same
 conversation and the same events, so that nothing else depends on which API a server speaks."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
@@ -18,7 +19,7 @@ from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
 from app.upstream.reply.reader import ReplyReader
 
-ApiName: TypeAlias = Literal["chat_completions", "responses", "messages"]
+ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
 """Each is also the name of its package, whose module `api` has its `API`."""
 
 BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any], list[str]]]
@@ -26,18 +27,36 @@ BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any
 each option that is not sent as given. Raises InvalidInput with every violation."""
 
 
+class Repair(Struct, frozen=True):
+    """A change of bodies for those servers and models of an API that refuse what others take."""
+
+    refused: re.Pattern[str]
+    """In the message of the refusal."""
+    change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    """Returns the changed body; None if there is nothing to change."""
+    warning: str
+
+
 class Api(Struct, frozen=True):
     """What differs between the APIs."""
 
     path: str
-    """Below the `base_url`, which ends with `/v1` at most servers."""
+    """Below the `base_url`, which ends with `/v1` at most servers. With `make_path`, one that shows that the server has
+    the API."""
     build: BuildBody
     make_reader: Callable[[str], ReplyReader]
     """Makes the reader of one reply from the reply's id."""
+    make_path: Callable[[str, bool], str] | None = None
+    """Makes the path of a request for a reply, from the server's own name of the model and whether the reply is
+    streamed; None: it is `path`, and the body says both."""
+    list_path: str = "/models"
+    """Of the list of the server's models."""
     fields: frozenset[str] = frozenset()
     """The fields that a body is known to have, at the makers of the API."""
     conversation: str = "messages"
     """The field of the body with the messages."""
+    options: str | None = None
+    """The field of the body with the options of sampling, if they have a field of their own."""
     system: str | None = None
     """The field of the body with the system's text, if it has a field of its own."""
     compact_path: str | None = None
@@ -49,6 +68,9 @@ class Api(Struct, frozen=True):
     counted: frozenset[str] | None = None
     """The fields of a body that such a request may have; None: all but those that are in `not_counted`."""
     not_counted: frozenset[str] = frozenset()
+    make_count: "Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
+    """Makes the path and the body of such a request from the server's own name of the model and the body for a reply,
+    instead of the three above."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""
@@ -71,6 +93,8 @@ class Api(Struct, frozen=True):
     """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
+    repairs: Mapping[str, Repair] = {}
+    """Changes that are made once a server has refused a body, and then of all bodies for that model, by name."""
     switches: tuple[str, ...] = ()
     """Fields by which thinking is switched at many servers, while others refuse a request with an unknown field."""
     needs_max_tokens: bool = False
@@ -79,10 +103,32 @@ class Api(Struct, frozen=True):
     """Writes the beginning of a conversation. `build` then takes requests with such a beginning."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
+    default_path: str = ""
+    """The path of a `base_url` that has none."""
 
     def complete_base_url(self, base_url: str) -> str:
         """Return the URL to which the paths of the API are appended."""
+        if self.default_path and not base_url.partition("://")[2].partition("/")[2]:
+            return base_url.rstrip("/") + self.default_path
         return f"{base_url}/v1" if self.needs_v1 and not base_url.endswith("/v1") else base_url
+
+    def find_path(self, model: str, *, streams: bool) -> str:
+        """Return the path of a request for a reply."""
+        return self.path if self.make_path is None else self.make_path(model, streams)
+
+    def make_count_request(self, model: str, body: bytes) -> tuple[str, bytes] | None:
+        """Return the path and the body of a request for the number of input tokens of a body for a reply; None if the
+        API has none."""
+        if self.make_count is None and self.count_path is None:
+            return None
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        if self.make_count is not None:
+            path, made = self.make_count(model, fields)
+            return path, msgspec.json.encode(made)
+        assert self.count_path is not None
+        counted = fields.keys() - self.not_counted if self.counted is None else self.counted
+        kept = {name: value for name, value in fields.items() if name in counted}
+        return self.count_path, msgspec.json.encode(kept)
 
     def make_headers(self, api_key: str | None, auth: Literal["bearer"] | None = None) -> dict[str, str]:
         """Return the headers with the key; `auth` says where the key is, if that is not the API's own place."""
@@ -107,15 +153,32 @@ class RepairedBody(Struct, frozen=True):
 
     data: bytes
     warning: str
+    name: str = ""
+    """That of the repair, if further bodies for the model need it, too."""
+
+
+def apply_repairs(api: Api, body: bytes, names: Iterable[str]) -> tuple[bytes, list[str]]:
+    """Return a body with the repairs that its model is known to need, and their warnings."""
+    changed, warnings = msgspec.json.decode(body), []
+    for name in names:
+        repaired = api.repairs[name].change(changed)
+        if repaired is not None:
+            changed = repaired
+            warnings.append(api.repairs[name].warning)
+    return (msgspec.json.encode(changed) if warnings else body), warnings
 
 
 def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
     """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
-    that of another account, another model or another prefix, or without a switch of thinking that it does not know.
-    None if that is not why it was refused."""
+    that of another account, another model or another prefix, without a switch of thinking that it does not know, or
+    with one of the API's repairs. None if that is not why it was refused."""
     if fault.cause == REASONING_REFUSED.word:
         stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
         return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
+    for name, repair in api.repairs.items() if fault.code == "invalid_request" else ():
+        changed = repair.change(msgspec.json.decode(body)) if repair.refused.search(fault.message) else None
+        if changed is not None:
+            return RepairedBody(msgspec.json.encode(changed), repair.warning, name)
     if fault.code != "invalid_request" or not any(name in fault.message for name in api.switches):
         return None
     given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
@@ -172,8 +235,10 @@ def should_stream(request: ChatRequest, profile: Profile) -> bool:
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
-def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
+def is_deterministic(body: Mapping[str, Any], profile: Profile, api: Api | None = None) -> bool:
     """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
+    if api is not None and api.options is not None:
+        body = body.get(api.options) or NOTHING
     temperature = body.get(profile.renamed.get("temperature", "temperature"))
     seed = body.get(profile.renamed.get("seed", "seed"))
     return seed is not None or (temperature is not None and temperature is not False and temperature == 0)
