@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from app.access.jwks import JwksSources
 from app.access.stored_keys import StoredKeys
+from app.api.masking_key import MaskingKey
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -33,6 +34,7 @@ class RetryRules(Struct, frozen=True):
 class Resources(Struct, frozen=True):
     demo_url: Callable[[], str] | None
     """Returns the address of the demo model, which is known once its server listens; None: it is not configured."""
+    transport: UpstreamTransport
     client: UpstreamClient
     fetcher: Fetcher
     document_workers: DocumentWorkers
@@ -49,6 +51,7 @@ class Resources(Struct, frozen=True):
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     retries: RetryRules
+    masking_key: MaskingKey
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
@@ -82,6 +85,7 @@ def make_resources(
     database = open_state(settings.state)
     return Resources(
         demo_url,
+        transport,
         client,
         fetcher,
         document_workers,
@@ -95,6 +99,7 @@ def make_resources(
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
+        MaskingKey(),
     )
 
 

@@ -115,6 +115,7 @@ def make_context(
         context.ended.observers.append(watcher.observe)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    _observe_guards(context)
     return context
 
 
@@ -123,6 +124,13 @@ def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None
     from app.observe.tracing import SpanWriter, make_otlp_exporter
 
     return SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
+
+
+async def load_masking_key(context: AppContext, resources: Resources) -> None:
+    """Let guards use the key of placeholders that the state has."""
+    await resources.masking_key.load(resources.storage.state, context.settings)
+    if context.live.guards is not None and context.settings.masking.key is None:
+        context.live.guards.set_key(resources.masking_key.value)
 
 
 async def read_past_spending(context: AppContext) -> None:
@@ -151,6 +159,7 @@ def _make_request_memory(server: Server, metrics: Metrics | None) -> RequestMemo
 
 async def _apply(settings: Settings, context: AppContext, resources: Resources, spans: "SpanWriter | None") -> None:
     limiter = context.limiter or make_limiter(settings, resources.storage.redis, resources.database)
+    await resources.masking_key.load(resources.storage.state, settings)
     # In a thread, because a tokenizer file may be large.
     live = await asyncio.to_thread(make_live_configuration, settings, resources, limiter, context.live)
     before, after = list_spending_rules(context.settings), list_spending_rules(settings)
@@ -162,6 +171,7 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
         await limiter.set_spent(spent)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    _observe_guards(context)
     if context.tools is not None:
         context.tools.start_required()
     logs.set_level(settings.server.log_level)
@@ -188,6 +198,11 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     resources.upstreams.set_targets(live.registry.targets())
     resources.jwks.keep(list_jwks_locations(live.settings))
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def _observe_guards(context: AppContext) -> None:
+    if context.live.guards is not None and context.metrics is not None:
+        context.live.guards.observer = context.metrics
 
 
 def set_tool_servers(context: AppContext, settings: Settings) -> None:
