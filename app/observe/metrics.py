@@ -159,6 +159,12 @@ class _Requests:
         self.frames = registry.add_counter(
             "parley_websocket_frames_total", "Frames of WebSockets, by direction (in, out).", ("direction",)
         )
+        self.log_entries = registry.add_counter(
+            "parley_request_log_entries_total",
+            "Entries of the request log, by outcome: written, dropped because too many waited, or failed because the "
+            "file could not be written.",
+            ("outcome",),
+        )
         self.memory_failures = registry.add_counter(
             "parley_request_memory_failures_total",
             "Request bodies that were read as a whole because what was remembered for them could not be used.",
@@ -427,6 +433,10 @@ class Metrics:
 
     def count_placeholders(self, outcome: str, count: int) -> None:
         self._guards.placeholders[outcome,].inc(count)
+
+    def count_log_entries(self, outcome: str, entries: int) -> None:
+        """Count entries of the request log. It may be called in any thread."""
+        self._requests.log_entries[outcome,].inc(entries)
 
     def count_tool_server_start(self, server: str) -> None:
         self._tools.server_starts[server,].inc()

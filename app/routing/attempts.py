@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import Event, Finish
-from app.chat.stream import AttemptLog, Reply
+from app.chat.stream import AttemptLog, CallRecorder, Reply
 from app.chat.token_record import TokenRecord
 from app.endpoints.answer import make_answer_reader
 from app.endpoints.meter import AnswerMeter
@@ -416,7 +416,8 @@ class UpstreamCaller:
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
         streams = prepared.request.stream if passed else should_stream(prepared.request, profile)
         path = api.find_path(prepared.route.deployments[index].model, streams=streams)
-        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers)
+        recorder = exchange.attempts.recorder
+        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers, recorder)
         stages += map(WarningStage, changes)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
@@ -465,7 +466,13 @@ class UpstreamCaller:
         )
 
     async def _open_body(
-        self, target: Target, api: Api, path: str, data: bytes, headers: Sequence[tuple[bytes, bytes]]
+        self,
+        target: Target,
+        api: Api,
+        path: str,
+        data: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        recorder: CallRecorder | None = None,
     ) -> tuple[ResponseBody, list[str]]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
@@ -475,7 +482,7 @@ class UpstreamCaller:
             data, warnings = apply_repairs(api, data, known)
         for _ in range(_MAX_REPAIRS):
             try:
-                return await self._client.open(target, data, headers, path), warnings
+                return await self._client.open(target, data, headers, path, recorder), warnings
             except UpstreamFailed as failure:
                 repaired = repair_refused(api, data, failure.fault)
                 if repaired is None:
@@ -483,7 +490,7 @@ class UpstreamCaller:
             data, warnings = repaired.data, [*warnings, repaired.warning]
             if repaired.name and repaired.name not in known and len(self._repairs) < _MAX_LOGGED:
                 known = self._repairs[key] = (*known, repaired.name)
-        return await self._client.open(target, data, headers, path), warnings
+        return await self._client.open(target, data, headers, path, recorder), warnings
 
 
 class WarningStage:

@@ -35,6 +35,7 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     metrics.observe_check("house", "request", 0.1)
     metrics.count_masked("EMAIL", 1)
     metrics.count_placeholders("restored", 1)
+    metrics.count_log_entries("written", 1)
     metrics.observe_plain_request("/healthz", 200, None)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (
