@@ -15,7 +15,7 @@ from app.api.live_configuration import LiveConfiguration
 from app.api.open_replies import OpenReplies, wait_for_disconnect
 from app.cache import Cache, InFlightCall
 from app.chat.stream import AttemptLog
-from app.chat.token_usage import CallUsage
+from app.chat.token_usage import CallUsage, UsageOwner
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import Settings
@@ -177,14 +177,14 @@ class AppContext:
         if self.limiter is not None and record.reservation is not None:
             call.on_late_end = partial(self.limiter.settle_late, record.take_reservation(), attempts)
 
-    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+    def count_late_usage(self, owner: UsageOwner, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request, which was counted without it. `model` is the one
         that was requested."""
         model = usage.fallback_model or model
         if self.usage_ledger is not None:
-            self.usage_ledger.add(caller, model, Totals.from_call(usage))
+            self.usage_ledger.add(owner, model, Totals.from_call(usage))
         if self.metrics is not None:
-            self.metrics.count_late_usage(caller, model, usage)
+            self.metrics.count_late_usage(owner.key, model, usage)
 
     async def aclose(self) -> None:
         """End the replies that are still sent, and close the stores."""

@@ -90,7 +90,7 @@ def make_live_configuration(
     )
     rules = RequestRules(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
-        make_key_ring(settings, resources.stored_keys, resources.jwks),
+        make_key_ring(settings, resources.stored_keys, resources.jwks, resources.user_hasher),
         TrustedProxies(server.trusted_proxies),
         server.base_path or "",
         ERROR_WRITERS,

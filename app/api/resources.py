@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from app.access.jwks import JwksSources
 from app.access.stored_keys import StoredKeys
+from app.access.user_hashes import UserHasher
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -49,11 +50,14 @@ class Resources(Struct, frozen=True):
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     retries: RetryRules
+    user_hasher: UserHasher
+    """Names end users by a hash, where the settings want that."""
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
         await self.health_checks.aclose()
         await self.jwks.aclose()
+        await self.user_hasher.aclose()
         if self.storage.redis is not None:
             await self.storage.redis.aclose()
         await self.base_urls.aclose()
@@ -95,6 +99,7 @@ def make_resources(
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
+        UserHasher(database),
     )
 
 

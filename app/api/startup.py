@@ -125,8 +125,10 @@ def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None
     return SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
 
 
-async def read_past_spending(context: AppContext) -> None:
-    """Set what has been spent of the limits before the process began."""
+async def read_state(context: AppContext, resources: Resources) -> None:
+    """Read what the first requests need: what was spent of the limits, and the key with which users are hashed."""
+    if context.settings.hashes_users:
+        await resources.user_hasher.prepare()
     if context.limiter is not None:
         await context.limiter.set_spent(
             await _read_spending(context, [*list_spending_rules(context.settings).values()])

@@ -21,6 +21,7 @@ from app.api.asgi import (
 )
 from app.api.chat import FindStored, apply_rights, find_route, read_passed_headers
 from app.api.context import AppContext
+from app.api.end_users import name_user
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
 from app.errors import ParleyError
@@ -71,6 +72,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                     parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                     if isinstance(parsed, UnresolvedRequest):
                         assert self._find_stored is not None
+                        name_user(scope, parsed.user, parsed.metadata)
                         stored = await self._find_stored(scope, lease, parsed)
                         large = large or stored.size > LARGE_BYTES
                         parsed = await _call(large, parsed.resolve, stored)

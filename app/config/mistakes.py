@@ -9,6 +9,7 @@ from app.config.references import find_dangling
 from app.config.settings import Settings
 from app.config.tables.server import Server
 from app.config.unpriced import check_prices
+from app.state.urls import NoUrl, parse_state_url
 from app.upstream.http.options import make_ssl_context
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path
@@ -27,6 +28,7 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_request_memory(settings.server)
     yield from _check_keys(settings)
     yield from _check_issuers(settings)
+    yield from _check_users(settings)
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
     yield from _check_certificates(settings)
@@ -67,6 +69,15 @@ def _check_keys(settings: Settings) -> Iterator[str]:
             "create keys with POST /v1/keys, or serve everyone who can reach this address with "
             "server.allow_anonymous = true (PARLEY_SERVER__ALLOW_ANONYMOUS=true)"
         )
+
+
+def _check_users(settings: Settings) -> Iterator[str]:
+    if settings.state.url is not None and isinstance(parse_state_url(settings.state.url), NoUrl):
+        for table, rows in (("keys", settings.keys), ("jwt", settings.jwt)):
+            for name, row in rows.items():
+                if row.hash_users:
+                    path = json_path([table, name, "hash_users"])
+                    yield f"{path}: needs a state database, which has the key of the hash, and state.url is null:"
 
 
 def _check_issuers(settings: Settings) -> Iterator[str]:

@@ -77,6 +77,11 @@ class Settings(Table):
         return bool(self.keys or self.jwt)
 
     @property
+    def hashes_users(self) -> bool:
+        """Whether some callers' end users are known by a hash only."""
+        return any(row.hash_users for row in (*self.keys.values(), *self.jwt.values()))
+
+    @property
     def has_admin(self) -> bool:
         """Whether someone may manage keys."""
         of_tokens = any(row.admin_claim is not None for row in self.jwt.values())

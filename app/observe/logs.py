@@ -29,6 +29,8 @@ class _RequestLine(Struct, omit_defaults=True):
     request_id: str
     endpoint: str
     key: str = ""
+    user: str = ""
+    tags: tuple[str, ...] = ()
     model: str = ""
     fallback_model: str | None = None
     stream: bool | UnsetType = UNSET
@@ -64,6 +66,8 @@ def log_request(record: RequestRecord) -> None:
         record.request_id,
         record.endpoint,
         record.caller,
+        record.user,
+        record.tags,
         shorten_text(model, MAX_TEXT),
         record.fallback_model,
         record.stream if model else UNSET,

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from app.errors import QuotaExceeded, RateLimited, StoreDown
-from app.limits import Limiter, Limits
+from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import (
     Exhausted,
     ReservedMoney,
@@ -249,7 +249,8 @@ def test_workers_that_are_killed_do_not_spend_more(workers: int, tmp_path: Path)
 
 class Owner:
     name = "a"
-    team = None
+    team = user = None
+    user_limits = NO_LIMITS
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
