@@ -129,6 +129,7 @@ async def _run(
     context.cache.on_cancel(context.replies.cancel)
     resources.health_checks.start()
     resources.jwks.start()
+    resources.credentials.start()
     if context.tools is not None:
         context.tools.start_required()
     if context.key_watcher is not None:

@@ -33,6 +33,7 @@ from app.runtime.memory_budget import MemoryBudget
 from app.runtime.shared_reading import SharedReading
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
+from app.upstream.credentials import CredentialStore, RenewingCredential
 from app.upstream.http.client import UpstreamClient
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
@@ -80,6 +81,8 @@ class AppContext:
     """None if the settings are not from a file and the environment."""
     jwks: JwksSources
     """The keys of issuers of JWTs."""
+    credentials: CredentialStore
+    """The keys for model servers that are renewed."""
     agent_lists: AgentLists
     """What lists of models say to agents."""
     tools: "McpServers | None" = None
@@ -114,6 +117,16 @@ class AppContext:
     @property
     def catalog(self) -> Catalog | None:
         return self.live.catalog
+
+    def list_credentials(self) -> list[tuple[str, RenewingCredential]]:
+        """Return the keys that are renewed, with the names of their upstreams."""
+        return [(one.name, one.credential) for one in self.registry.targets() if one.credential is not None]
+
+    def on_hangup(self) -> None:
+        """Read the configuration and the credentials of model servers again."""
+        if self.reloader is not None:
+            self.reloader.request()
+        self.credentials.renew_all()
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""

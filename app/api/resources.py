@@ -18,6 +18,7 @@ from app.routing import HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.ticker import Ticker
 from app.state import Database
 from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.credentials import CredentialStore
 from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import PushTransport, UpstreamTransport
 
@@ -50,6 +51,8 @@ class Resources(Struct, frozen=True):
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     retries: RetryRules
+    credentials: CredentialStore
+    """The keys for model servers that are renewed."""
     user_hasher: UserHasher
     """Names end users by a hash, where the settings want that."""
 
@@ -58,6 +61,7 @@ class Resources(Struct, frozen=True):
         await self.health_checks.aclose()
         await self.jwks.aclose()
         await self.user_hasher.aclose()
+        await self.credentials.aclose()
         if self.storage.redis is not None:
             await self.storage.redis.aclose()
         await self.base_urls.aclose()
@@ -99,6 +103,7 @@ def make_resources(
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
+        CredentialStore(),
         UserHasher(database),
     )
 

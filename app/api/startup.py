@@ -28,6 +28,7 @@ from app.config.access import (
     make_limits,
     make_model_limits,
 )
+from app.config.credentials import list_credential_sources
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
@@ -108,6 +109,7 @@ def make_context(
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
         resources.jwks,
+        resources.credentials,
         AgentLists(resources.client),
     )
     if resources.stored_keys is not None:
@@ -164,6 +166,7 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
         await limiter.set_spent(spent)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    resources.credentials.start()
     if context.tools is not None:
         context.tools.start_required()
     logs.set_level(settings.server.log_level)
@@ -189,6 +192,7 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     """Set the upstreams whose states are kept and whose health is checked, and the issuers whose keys are fetched."""
     resources.upstreams.set_targets(live.registry.targets())
     resources.jwks.keep(list_jwks_locations(live.settings))
+    resources.credentials.keep(list_credential_sources(live.settings).values())
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from app.config.default_files import with_default_files
-from app.config.mistakes import check_tool_variables, find_conflicts
+from app.config.mistakes import check_key_commands, check_tool_variables, find_conflicts
 from app.config.prices import read_prices
 from app.config.references import find_dangling
 from app.config.settings import Settings, SettingsError
@@ -46,6 +46,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             for item in to_violations(error, tree, schema=Settings)
         )
     mistakes += [*find_dangling(tree), *find_conflicts(settings), *check_tool_variables(settings, environ)]
+    mistakes += check_key_commands(settings, environ)
     if mistakes:
         raise SettingsError(mistakes)
     return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)

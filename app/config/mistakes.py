@@ -1,9 +1,11 @@
 """Settings that are valid each, but not together or not on this machine."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 
 from app.access.addresses import is_loopback
 from app.config.codex_instructions import read_codex_instructions
+from app.config.credentials import list_credential_sources
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
 from app.config.settings import Settings
@@ -78,6 +80,14 @@ def _check_users(settings: Settings) -> Iterator[str]:
                 if row.hash_users:
                     path = json_path([table, name, "hash_users"])
                     yield f"{path}: needs a state database, which has the key of the hash, and state.url is null:"
+
+
+def check_key_commands(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Find commands that print a key and cannot be run."""
+    for name, source in list_credential_sources(settings, environ).items():
+        path = json_path(["upstreams", name, "api_key_command", 0])
+        if source.command and shutil.which(source.command[0], path=dict(source.environ).get("PATH")) is None:
+            yield f"{path}: there is no program {source.command[0]!r} in PATH that can be run"
 
 
 def _check_issuers(settings: Settings) -> Iterator[str]:
