@@ -21,7 +21,7 @@ from app.api.passing import list_passing_routes
 from app.api.resources import Resources, RetryRules, make_resources
 from app.api.router import raise_route_error
 from app.api.routes import list_chat_routes, list_other_routes
-from app.api.startup import make_context, make_span_writer, read_state
+from app.api.startup import make_context, make_span_writer, read_state, start_tasks
 from app.attachments.fetch import Resolver
 from app.cache import Apply
 from app.config.load import load
@@ -130,8 +130,7 @@ async def _run(
     resources.health_checks.start()
     resources.jwks.start()
     resources.credentials.start()
-    if context.tools is not None:
-        context.tools.start_required()
+    start_tasks(context)
     if context.key_watcher is not None:
         await context.key_watcher.start()
     await read_state(context, resources)

@@ -39,6 +39,7 @@ from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
 if TYPE_CHECKING:
+    from app.api.alerting import Alerting
     from app.api.key_watcher import KeyWatcher
     from app.tools import McpServers
 
@@ -87,6 +88,8 @@ class AppContext:
     """What lists of models say to agents."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
+    alerting: "Alerting | None" = None
+    """Sends alerts; None if there are no receivers."""
     key_watcher: "KeyWatcher | None" = None
     """Applies the API keys of the state database; None if there are none."""
     draining: bool = False
@@ -201,6 +204,8 @@ class AppContext:
 
     async def aclose(self) -> None:
         """End the replies that are still sent, and close the stores."""
+        if self.alerting is not None:
+            await self.alerting.aclose()
         await self.replies.aclose()
         await self.cache.aclose()
         await self.state.aclose()

@@ -88,6 +88,12 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
     _add_service_gauges(metrics, context)
     _add_reload_gauges(metrics, context)
     _add_credential_figures(metrics, context)
+    metrics.add_read_counter(
+        "parley_alerts",
+        "Alerts that were sent to receivers, by their name and what became of them.",
+        ("alert", "outcome"),
+        partial(_read_alert_counts, context),
+    )
 
 
 def _add_request_gauges(metrics: Metrics, context: AppContext) -> None:
@@ -217,6 +223,10 @@ def _add_credential_figures(metrics: Metrics, context: AppContext) -> None:
             for outcome, count in (("renewed", credential.renewals), ("failed", credential.failures))
         ],
     )
+
+
+def _read_alert_counts(context: AppContext) -> Readings:
+    return [] if context.alerting is None else [(one, float(n)) for one, n in context.alerting.counts.items()]
 
 
 def add_background_gauge(metrics: Metrics, background: Sized) -> None:

@@ -36,6 +36,7 @@ class Resources(Struct, frozen=True):
     demo_url: Callable[[], str] | None
     """Returns the address of the demo model, which is known once its server listens; None: it is not configured."""
     client: UpstreamClient
+    transport: UpstreamTransport
     fetcher: Fetcher
     document_workers: DocumentWorkers
     loader: AttachmentLoader
@@ -91,6 +92,7 @@ def make_resources(
     return Resources(
         demo_url,
         client,
+        transport,
         fetcher,
         document_workers,
         AttachmentLoader(fetcher, document_workers, AttachmentLimits(fetch.max_media, fetch.max_total_bytes)),

@@ -117,6 +117,7 @@ def make_context(
         context.ended.observers.append(watcher.observe)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    set_alert_receivers(context, resources, settings)
     return context
 
 
@@ -125,6 +126,14 @@ def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None
     from app.observe.tracing import SpanWriter, make_otlp_exporter
 
     return SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
+
+
+def start_tasks(context: AppContext) -> None:
+    """Start what runs beside the requests, as far as it is configured."""
+    if context.tools is not None:
+        context.tools.start_required()
+    if context.alerting is not None:
+        context.alerting.start()
 
 
 async def read_state(context: AppContext, resources: Resources) -> None:
@@ -167,8 +176,8 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
     _set_servers(resources, live)
     set_tool_servers(context, settings)
     resources.credentials.start()
-    if context.tools is not None:
-        context.tools.start_required()
+    set_alert_receivers(context, resources, settings)
+    start_tasks(context)
     logs.set_level(settings.server.log_level)
     if context.metrics is not None:
         context.metrics.set_names(live.registry.models(), _list_upstream_names(settings))
@@ -194,6 +203,18 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     resources.jwks.keep(list_jwks_locations(live.settings))
     resources.credentials.keep(list_credential_sources(live.settings).values())
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def set_alert_receivers(context: AppContext, resources: Resources, settings: Settings) -> None:
+    """Send alerts to the receivers of the settings. Without any, nothing of it is imported."""
+    if not settings.alerts and context.alerting is None:
+        return
+    from app.api.alerting import Alerting
+
+    if context.alerting is None:
+        context.alerting = Alerting(context, resources.database, resources.transport)
+        context.ended.observers.append(context.alerting.rates.observe)
+    context.alerting.configure(settings)
 
 
 def set_tool_servers(context: AppContext, settings: Settings) -> None:

@@ -43,6 +43,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
     _add_route(commands.add_parser("route", help="say which model a request for a virtual model would get"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
+    _add_alerts(commands.add_parser("alerts", help="test a receiver of alerts"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team, user, model and tag"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_keys(commands.add_parser("keys", help="create, list, rotate and revoke the API keys of callers"))
@@ -184,6 +185,12 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", help="only replies of this model")
     parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
     parser.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
+
+
+def _add_alerts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["test"])
+    parser.add_argument("name", metavar="NAME", help="the name of the receiver in the configuration")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 
 def _add_usage(parser: argparse.ArgumentParser) -> None:

@@ -57,8 +57,8 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
 
 
 def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Return the settings in which each upstream, and each issuer of JWTs, without a proxy has the one that the
-    environment names. Raises SettingsError if that is not a proxy's URL."""
+    """Return the settings in which each upstream, issuer of JWTs and receiver of alerts without a proxy has the
+    one that the environment names. Raises SettingsError if that is not a proxy's URL."""
     upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
 
     def find(path: str, url: str) -> SecretStr | None:
@@ -79,9 +79,14 @@ def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
         if not issuer.proxy and not issuer.jwks_file:
             proxy = find(json_path(["jwt", name]), issuer.jwks_url or issuer.issuer)
             issuers[name] = issuer.model_copy(update={"proxy": proxy})
+    receivers = dict(settings.alerts)
+    for name, receiver in receivers.items():
+        if not receiver.proxy:
+            proxy = find(json_path(["alerts", name]), receiver.url.get_secret_value())
+            receivers[name] = receiver.model_copy(update={"proxy": proxy})
     if mistakes:
         raise SettingsError(mistakes)
-    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers})
+    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers, "alerts": receivers})
 
 
 def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:

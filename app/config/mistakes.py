@@ -128,6 +128,7 @@ def _check_tracing(settings: Settings) -> Iterator[str]:
 def _check_certificates(settings: Settings) -> Iterator[str]:
     options = {json_path(["upstreams", name]): row.connections for name, row in settings.upstreams.items()}
     options |= {json_path(["jwt", name]): row.connections for name, row in settings.jwt.items()}
+    options |= {json_path(["alerts", name]): row.connections for name, row in settings.alerts.items()}
     for path, row in options.items():
         if row.client_key and not row.client_certificate:
             yield f"{path}.client_key: is the key of client_certificate, which is not set"

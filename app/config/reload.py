@@ -33,6 +33,7 @@ LIVE_SETTINGS = frozenset(
         "jwt",
         "teams",
         "limits",
+        "alerts",
         "mcp_servers",
         "tools",
         "agents",

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from app.access.addresses import is_loopback
 from app.config.tables.agents import AgentSettings
+from app.config.tables.alerts import AlertReceiver
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
@@ -54,6 +55,8 @@ class Settings(Table):
     """Servers of tools that the gateway runs."""
     tools: ToolsSettings = ToolsSettings()
     agents: AgentSettings = AgentSettings()
+    alerts: dict[KeyName, AlertReceiver] = Field(default_factory=dict)
+    """Webhooks to which alerts are sent."""
     metrics: MetricsSettings = MetricsSettings()
     tracing: Tracing = Tracing()
     passthrough: str | None = None

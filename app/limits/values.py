@@ -107,6 +107,12 @@ def describe_user(caller: str, user: str) -> str:
     return f"the user {user!r} of {of_caller}" if user else f"the requests without a user of {of_caller}"
 
 
+def describe_owner(rule: Rule) -> tuple[str, str]:
+    """Return the kind of a rule's owner and its name: `key` and `alice`; the gateway has none."""
+    scope, _, rest = rule.counter.removesuffix(f":{rule.kind}").partition(":")
+    return scope, rest
+
+
 def make_user_rules(caller: str, user: str, limits: Limits) -> Iterator[Rule]:
     """Return the rules of an end user of a caller; with an empty name, those of its requests that name none."""
     return make_rules(describe_user(caller, user), name_user_counters(caller, user), limits)

@@ -141,6 +141,15 @@ MIGRATIONS: Sequence[Migration] = (
         ("DROP TABLE secrets",),
         ("secrets",),
     ),
+    Migration(
+        "leases",
+        (
+            "CREATE TABLE leases (name {text} PRIMARY KEY, holder {text} NOT NULL, until {real} NOT NULL, "
+            "value {text} NOT NULL)",
+        ),
+        ("DROP TABLE leases",),
+        ("leases",),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (

@@ -12,6 +12,7 @@ SETTINGS = {
     "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key_command": ["echo", "key"]}},
     "cache": {"url": "redis://127.0.0.1:1"},
     "mcp_servers": {"wx": {"command": "wx"}},
+    "alerts": {"ops": {"url": "http://hooks.test/x"}},
     "jwt": {"corp": {"issuer": "https://idp.test", "audience": "parley"}},
 }
 
@@ -21,6 +22,8 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     context: AppContext = create_app(Settings.model_validate({**SETTINGS, **more})).state.context
     metrics = context.metrics
     assert metrics is not None
+    assert context.alerting is not None
+    context.alerting.counts["ParleyTest", "sent"] += 1
     for credential in context.credentials:
         await credential.get()
     record = RequestRecord("r", "chat", model="demo", status=200, cache="miss")

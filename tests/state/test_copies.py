@@ -40,6 +40,7 @@ def test_a_backup_has_everything_and_replaces_what_was_there(database: Database,
             "api_key_changes": 0,
             "revoked_api_keys": 0,
             "secrets": 0,
+            "leases": 0,
         }
     )
     assert file.stat().st_mode & 0o777 == 0o600

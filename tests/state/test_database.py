@@ -149,6 +149,7 @@ ROWS = (
         | {"revoked_at": 2.0, "revoked_by": "b"},
     ),
     (9, "secrets", {"name": "users", "value": b"\0\xff"}),
+    (10, "leases", {"name": "alerts", "holder": "h", "until": 1.5, "value": "null"}),
 )
 """The first version that has a table, the table, and a row of it as that version wrote it."""
 

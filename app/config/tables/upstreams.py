@@ -60,7 +60,7 @@ class Upstream(Table):
     """Without it, `anthropic_compatible` for the API `messages`."""
     auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
-    api_key_command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    api_key_command: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(split_list)] | None = None
     api_key_file: str | None = Field(default=None, min_length=1)
     api_key_seconds: Seconds = Field(default=300.0, ge=10)
     """How long the output of the command is valid, if it does not say it."""
