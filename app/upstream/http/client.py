@@ -6,6 +6,7 @@ cookies of all callers in one jar; a gateway must do neither.
 
 import asyncio
 import codecs
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ from app.upstream.http.transport import (
 )
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 from app.upstream.reply.odd_json import clean, load
+
+log = logging.getLogger("parley.credentials")
 
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
@@ -381,9 +384,10 @@ async def _get_credential(target: Target, credential: RenewingCredential) -> Cre
     try:
         return await credential.get()
     except CredentialUnavailable as error:
-        text = f"the gateway has no valid credential for the model server: {error}"
+        log.debug("upstream %s: %s", target.name, error)
+        text = "the gateway has no valid credential for the model server"  # the log says why: that is not for callers
         fault = faults.make_fault("authentication", text, upstream=target.name, cause=causes.CREDENTIAL.word)
-        raise UpstreamFailed(target.annotate_fault(fault)) from None
+        raise UpstreamFailed(fault) from None
 
 
 def _check_encoding(body: ResponseBody, target: Target) -> None:
