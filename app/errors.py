@@ -560,16 +560,19 @@ class RateLimited(ParleyError):
 
     code = "rate_limit"
 
-    def __init__(self, message: str, wait_seconds: float | None, headers: Mapping[str, str]) -> None:
-        """`wait_seconds` is when the request may be sent again; None: never, it is larger than the limit."""
+    def __init__(self, message: str, wait_seconds: float | None, headers: Mapping[str, str], scope: str = "") -> None:
+        """`wait_seconds` is when the request may be sent again; None: never, it is larger than the limit. `scope` says
+        whose limit it is, if it is one of `limits`."""
         super().__init__(message)
         self.retryable = type(self).retryable and wait_seconds is not None
         self._wait_seconds = wait_seconds
         self._headers = headers
+        self._scope = scope
 
     def to_dict(self, request_id: str) -> dict[str, Any]:
         wait = {} if self._wait_seconds is None else {"retry_after_seconds": round(self._wait_seconds, 3)}
-        return super().to_dict(request_id) | wait
+        scope = {"scope": self._scope} if self._scope else {}
+        return super().to_dict(request_id) | wait | scope
 
     @property
     def headers(self) -> dict[str, str]:

@@ -22,7 +22,7 @@ from app.api.passing import list_passing_routes
 from app.api.resources import Resources, RetryRules, make_resources
 from app.api.router import raise_route_error
 from app.api.routes import list_chat_routes, list_other_routes
-from app.api.startup import load_masking_key, make_context, make_span_writer, read_past_spending
+from app.api.startup import make_context, make_span_writer, read_state, start_tasks
 from app.attachments.fetch import Resolver
 from app.cache import Apply
 from app.config.load import load
@@ -131,12 +131,11 @@ async def _run(
     context.cache.on_cancel(context.replies.cancel)
     resources.health_checks.start()
     resources.jwks.start()
-    if context.tools is not None:
-        context.tools.start_required()
+    resources.credentials.start()
+    start_tasks(context)
     if context.key_watcher is not None:
         await context.key_watcher.start()
-    await load_masking_key(context, resources)
-    await read_past_spending(context)
+    await read_state(context, resources)
     if service is not None:
         await service.start()
     if context.reloader is not None and context.server.watch_config:

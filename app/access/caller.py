@@ -1,13 +1,16 @@
 """`Caller`: who sent a request, and what this caller may do."""
 
+import hashlib
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from app.chat.messages import CallerRights
+from app.access.users import MAX_NAME, UserRules
+from app.chat.messages import IDENTITY_SEPARATOR, CallerRights
 from app.endpoints.kinds import ModelEndpoint, describe_served
-from app.errors import Forbidden
+from app.errors import BadRequest, Forbidden
 from app.limits.values import NO_LIMITS, Limits, Team, describe_caller
 from app.observe.request_record import ISSUER_SEPARATOR
 
@@ -52,10 +55,43 @@ class Caller(Struct, frozen=True):
     """Fallbacks that it could not ask for itself do not answer it."""
     endpoints: tuple[ModelEndpoint, ...] | None = None
     """The endpoints that it may use; None: all."""
+    users: UserRules | None = None
+    """None: it names no end users."""
+    user: str | None = None
+    """The end user; empty if the request names none, None if the caller names none."""
 
     @property
     def identity(self) -> str:
         return self.owner or self.name
+
+    @property
+    def user_limits(self) -> Limits:
+        """Those of its end user."""
+        return NO_LIMITS if self.users is None else self.users.limits
+
+    def with_user(self, name: str) -> "Caller":
+        """Return this caller with its end user, who gets nothing that is stored for another one. An empty name is that
+        of all requests that name no user. Raises StoreDown if names are hashed, and cannot be now."""
+        rules = self.users
+        assert rules is not None
+        if not name:
+            return replace(self, user="")
+        if rules.hash_name is not None:
+            name = rules.hash_name(self.name, name)
+        # Hex digits, because names may have any characters, and what is stored for a caller is found by its beginning.
+        digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+        owner = f"{self.identity}{IDENTITY_SEPARATOR}{digest}"
+        return replace(self, user=name, owner=owner, scope=self.scope if rules.share_replies else owner)
+
+    def check_user(self) -> None:
+        """Raises BadRequest if a request for a reply must name an end user, and does not."""
+        if self.users is not None and self.users.required and not self.user:
+            source = self.users.source
+            raise BadRequest(
+                f"requests with {describe_caller(self.name)} must name their end user in {source}, with 1 to "
+                f"{MAX_NAME} characters and no control characters among them",
+                str(source) if source.is_in_body else None,
+            )
 
     def check_model(self, *names: str) -> None:
         """Check that this caller may use the model that has these names. Raises Forbidden."""

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from app.access.caller import Caller, ModelGlobs
+from app.access.users import UserRules, clean_user
 from app.errors import Forbidden, InvalidToken
 from app.limits.values import Limits, Team
 from app.observe.request_record import ISSUER_SEPARATOR
@@ -54,6 +55,8 @@ class Issuer(Struct, frozen=True):
     """Of each caller."""
     own_fallbacks: bool = False
     """Fallbacks that a caller could not ask for itself do not answer it."""
+    users: UserRules | None = None
+    """What it says of end users behind its callers."""
 
 
 def make_caller(claims: Mapping[str, Any], issuer: Issuer) -> Caller:
@@ -66,7 +69,12 @@ def make_caller(claims: Mapping[str, Any], issuer: Issuer) -> Caller:
     models = _find_models(claims, issuer, None if rights is None else rights.models)
     team = None if rights is None else rights.team
     admin = _is_admin(claims, issuer)
-    return Caller(name, name, admin, models, issuer.limits, team, own_fallbacks=issuer.own_fallbacks)
+    caller = Caller(
+        name, name, admin, models, issuer.limits, team, own_fallbacks=issuer.own_fallbacks, users=issuer.users
+    )
+    if issuer.users is None or issuer.users.source.place != "claim":
+        return caller
+    return caller.with_user(clean_user(find_claim(claims, issuer.users.source.name)))
 
 
 def find_claim(claims: Mapping[str, Any], name: str) -> Any:

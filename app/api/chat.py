@@ -6,7 +6,7 @@ It is a plain ASGI callable: FastAPI's work around an endpoint costs more than e
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -29,6 +29,7 @@ from app.api.asgi import (
     wait_for_parse_memory,
 )
 from app.api.context import AppContext
+from app.api.end_users import name_user
 from app.api.guarding import admit, admit_unguarded, begin_guarding
 from app.api.open_replies import PendingReply
 from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
@@ -55,6 +56,7 @@ from app.formats import FORMATS
 from app.formats.agent_models import CLAUDE_ID
 from app.formats.base import ReplyInfo, WriteError, choose_status
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.request_limits import limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.sessions import find_session, hash_session
 from app.gateway import Gateway, ReplyOptions, new_reply_id, refuse_foreign, with_own_urls
@@ -74,6 +76,7 @@ from app.steps.pipeline import has_media, passes_reply
 from app.upstream.api import find_api
 from app.upstream.body_rights import make_body_check
 from app.upstream.causes import describe_fault
+from app.usage.tags import TAGS_HEADER, read_tags
 
 if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
@@ -157,6 +160,24 @@ class RequestInProgress:
         from app.api.recorded_response import RecordedWriter
 
         return RecordedWriter(writer, capture.reply)
+
+    def name_user(self, user: Any, metadata: Any) -> None:
+        """Set the end user whom the body names, if the caller names its users there: by its field `user`, or its
+        metadata."""
+        rules = self.caller.users
+        if rules is None:
+            return
+        self.caller = name_user(self.scope, user, metadata)
+        self.record.record_user(self.caller.user or "")
+        if rules.hash_name is not None and rules.source.place == "metadata":
+            self.record.replace_metadata(rules.source.name, self.caller.user or "")
+
+    def read_tags(self, metadata: Mapping[str, str] | None) -> tuple[str, ...]:
+        """Record the tags of the request. Returns warnings about those that do not count."""
+        tags, warnings = read_tags(self.scope["state"]["headers"].get(TAGS_HEADER), metadata)
+        if tags:
+            self.record.record_tags(tags)
+        return tuple(warnings)
 
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
@@ -444,6 +465,10 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         )
         record.record_settings(settings.stream, settings.metadata)
         try:
+            request.name_user(settings.user, settings.metadata)
+            request.caller.check_user()
+            if warnings := request.read_tags(settings.metadata):
+                parsed = replace(parsed, warnings=limit_warnings([*parsed.warnings, *warnings]))
             model = settings.model or await gateway.resolve_model(None)
             record.record_model(model)
             route = find_route(gateway, model, request.caller)
@@ -480,6 +505,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     ) -> Parsed | RejectedRequest:
         """Look up what a request refers to, and parse it. Raises ParleyError."""
         assert self._find_stored is not None
+        request.name_user(unresolved.user, unresolved.metadata)
         stored = await self._find_stored(request.scope, request.lease, unresolved)
         request.is_large = request.is_large or stored.size > LARGE_BYTES
         if request.is_large:
@@ -495,7 +521,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             await context.replies.run(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
-            attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
+            attempts.on_late_usage = partial(context.count_late_usage, record.owner, record.model)
             if response.call is not None and not response.call.ended:
                 context.settle_at_end(response.call, record, attempts)
         if record.capture is not None:

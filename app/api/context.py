@@ -15,7 +15,7 @@ from app.api.live_configuration import LiveConfiguration
 from app.api.open_replies import OpenReplies, wait_for_disconnect
 from app.cache import Cache, InFlightCall
 from app.chat.stream import AttemptLog
-from app.chat.token_usage import CallUsage
+from app.chat.token_usage import CallUsage, UsageOwner
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import Settings
@@ -33,11 +33,13 @@ from app.runtime.memory_budget import MemoryBudget
 from app.runtime.shared_reading import SharedReading
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
+from app.upstream.credentials import CredentialStore, RenewingCredential
 from app.upstream.http.client import UpstreamClient
 from app.usage.ledger import UsageLedger
 from app.usage.totals import Totals
 
 if TYPE_CHECKING:
+    from app.api.alerting import Alerting
     from app.api.key_watcher import KeyWatcher
     from app.observe.request_log.log import RequestLog
     from app.tools import McpServers
@@ -81,12 +83,16 @@ class AppContext:
     """None if the settings are not from a file and the environment."""
     jwks: JwksSources
     """The keys of issuers of JWTs."""
+    credentials: CredentialStore
+    """The keys for model servers that are renewed."""
     agent_lists: AgentLists
     """What lists of models say to agents."""
     request_log: "RequestLog | None" = None
     """Keeps the bodies of requests; None if that is off."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
+    alerting: "Alerting | None" = None
+    """Sends alerts; None if there are no receivers."""
     key_watcher: "KeyWatcher | None" = None
     """Applies the API keys of the state database; None if there are none."""
     websockets: int = 0
@@ -119,6 +125,16 @@ class AppContext:
     @property
     def catalog(self) -> Catalog | None:
         return self.live.catalog
+
+    def list_credentials(self) -> list[tuple[str, RenewingCredential]]:
+        """Return the keys that are renewed, with the names of their upstreams."""
+        return [(one.name, one.credential) for one in self.registry.targets() if one.credential is not None]
+
+    def on_hangup(self) -> None:
+        """Read the configuration and the credentials of model servers again."""
+        if self.reloader is not None:
+            self.reloader.request()
+        self.credentials.renew_all()
 
     def cache_scope(self, scope: Scope) -> str:
         """Return the scope in which the reply to this request is cached; "" if all callers share their replies."""
@@ -187,17 +203,19 @@ class AppContext:
         if self.limiter is not None and record.reservation is not None:
             call.on_late_end = partial(self.limiter.settle_late, record.take_reservation(), attempts)
 
-    def count_late_usage(self, caller: str, model: str, usage: CallUsage) -> None:
+    def count_late_usage(self, owner: UsageOwner, model: str, usage: CallUsage) -> None:
         """Count the usage of a call that ended after its request, which was counted without it. `model` is the one
         that was requested."""
         model = usage.fallback_model or model
         if self.usage_ledger is not None:
-            self.usage_ledger.add(caller, model, Totals.from_call(usage))
+            self.usage_ledger.add(owner, model, Totals.from_call(usage))
         if self.metrics is not None:
-            self.metrics.count_late_usage(caller, model, usage)
+            self.metrics.count_late_usage(owner.key, model, usage)
 
     async def aclose(self) -> None:
         """End the replies that are still sent, and close the stores."""
+        if self.alerting is not None:
+            await self.alerting.aclose()
         await self.replies.aclose()
         await self.cache.aclose()
         await self.state.aclose()

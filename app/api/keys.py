@@ -19,7 +19,7 @@ from app.api.audit import log_admin_action, name_admin
 from app.api.context import AppContext
 from app.api.key_watcher import KeyWatcher
 from app.config.mistakes import find_mistakes
-from app.config.tables.callers import Fallbacks, Key, KeyName
+from app.config.tables.callers import Fallbacks, Key, KeyName, UserSettings
 from app.config.tables.limits import LimitSettings
 from app.errors import Forbidden, InvalidInput, NotFound, StoreDown, Violation
 from app.formats.json_object import parse_object
@@ -31,7 +31,7 @@ T = TypeVar("T")
 router = APIRouter(tags=["keys"], responses=describe(401, 403, 503))
 MAX_OVERLAP_SECONDS = 90 * 86400.0
 _MAX_NOTE = 1000
-_REMOVABLE = frozenset(("expires", "team", "cache_scope"))
+_REMOVABLE = frozenset(("expires", "team", "cache_scope", "users"))
 """The fields of a key that `null` removes."""
 _NULL_LIMIT = "is null: give a number, or leave it out to remove it with the change"
 _ROW: dict[str, Any] = {
@@ -44,6 +44,10 @@ _ROW: dict[str, Any] = {
     "team": "research",
     "cache_scope": "alice",
     "limits": {"requests_per_minute": 60},
+    "users": "header:x-user",
+    "users_required": True,
+    "hash_users": False,
+    "limits_per_user": {"requests_per_minute": 6},
     "expires": "2027-01-01T00:00:00Z",
     "note": "laptop",
     "created": "2026-11-26T12:00:00Z",
@@ -69,14 +73,21 @@ class NewKey(BaseModel):
     cache_scope: str | None = None
     """Keys with the same scope share stored replies. Without it, the key shares them with none."""
     limits: LimitSettings = LimitSettings()
+    users: str | None = None
+    """Where requests name their end user: `header:NAME`, `user`, `metadata.user_id` or `metadata.NAME`."""
+    users_required: StrictBool = False
+    """Requests for a reply must name a user."""
+    hash_users: StrictBool = False
+    """Users are known by a keyed hash of their name only."""
+    limits_per_user: LimitSettings = LimitSettings()
     expires: str | None = None
     """A date, or a date and time, from which on it is refused."""
     note: str = Field(default="", max_length=_MAX_NOTE)
 
 
 class ChangedKey(BaseModel):
-    """The fields to change; others stay. `null` changes nothing, but in `expires`, `team` and `cache_scope`, which it
-    removes."""
+    """The fields to change; others stay. `null` changes nothing, but in `expires`, `team`, `cache_scope` and `users`,
+    which it removes."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -89,6 +100,12 @@ class ChangedKey(BaseModel):
     """`null`: it shares stored replies with no other key."""
     limits: LimitSettings | None = None
     """All limits: those that are not named are removed. None of them can be `null`."""
+    users: str | None = None
+    """`null`: requests name no end users; what the key says of them is removed, too."""
+    users_required: StrictBool | None = None
+    hash_users: StrictBool | None = None
+    limits_per_user: LimitSettings | None = None
+    """All limits, as `limits`."""
     expires: str | None = None
     """`null`: it never expires."""
     note: str | None = Field(default=None, max_length=_MAX_NOTE)
@@ -114,6 +131,10 @@ class KeyInfo(Described):
     team: str | None
     cache_scope: str
     limits: LimitSettings
+    users: str | None
+    users_required: bool
+    hash_users: bool
+    limits_per_user: LimitSettings
     expires: datetime | None
     note: str
     created: datetime | None
@@ -227,9 +248,9 @@ async def change_key(name: str, request: Request) -> KeyInfo:
     def change(row: KeyRow) -> KeyRow:
         note = changes.get("note", row.note) or ""
         _check_note(note)
-        fields, expires = _check_fields(
-            context, name, {**row.settings, **{k: v for k, v in changes.items() if k != "note"}}
-        )
+        without_users = "users" in changes and changes["users"] is None
+        before = {k: v for k, v in row.settings.items() if not (without_users and k in UserSettings.model_fields)}
+        fields, expires = _check_fields(context, name, {**before, **{k: v for k, v in changes.items() if k != "note"}})
         return replace(row, settings=fields, note=note, expires_at=expires if "expires" in changes else row.expires_at)
 
     row = await _do(watcher.keys.change, name, change)
@@ -243,8 +264,8 @@ async def change_key(name: str, request: Request) -> KeyInfo:
 def _is_change(name: str, value: Any) -> bool:
     """Whether a field of a change changes anything. Raises InvalidInput for a limit that is null: it is not clear
     whether it should be removed."""
-    if name == "limits" and value is not None:
-        mistakes = [Violation(f"limits.{limit}", _NULL_LIMIT) for limit, most in value.items() if most is None]
+    if name in ("limits", "limits_per_user") and value is not None:
+        mistakes = [Violation(f"{name}.{limit}", _NULL_LIMIT) for limit, most in value.items() if most is None]
         if mistakes:
             raise InvalidInput(mistakes)
     return value is not None or name in _REMOVABLE
@@ -340,7 +361,10 @@ def _check_fields(context: AppContext, name: str, given: dict[str, Any]) -> tupl
     together = find_mistakes(settings.model_copy(update={"keys": {**others, name: key}}))
     if mistakes := [mistake for mistake in together if mistake not in before]:
         raise InvalidInput([Violation("", mistake) for mistake in mistakes])
-    row = key.model_dump(mode="json", exclude={"sha256", "expires", "previous_sha256", "previous_until"})
+    left_out = {"sha256", "expires", "previous_sha256", "previous_until"}
+    if key.users is None:
+        left_out |= UserSettings.model_fields.keys()
+    row = key.model_dump(mode="json", exclude=left_out)
     return row, None if key.expires is None else key.expires.timestamp()
 
 
@@ -403,6 +427,10 @@ def _describe(
         team=key.team,
         cache_scope=scope,
         limits=key.limits,
+        users=key.users,
+        users_required=key.users_required,
+        hash_users=key.hash_users,
+        limits_per_user=key.limits_per_user,
         expires=expires,
         revoked=revoked,
         revoked_by=revoked_by,

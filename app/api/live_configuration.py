@@ -75,7 +75,7 @@ def make_live_configuration(
     """Raises SettingsError for files that the settings name."""
     server, retries = settings.server, resources.retries
     counters = None if previous is None else previous.registry.counters
-    registry = ModelRegistry(settings, resources.demo_url, retries.grace_seconds, counters)
+    registry = ModelRegistry(settings, resources.demo_url, retries.grace_seconds, counters, resources.credentials)
     catalog = None if previous is None else previous.catalog
     if catalog is None or catalog.target != registry.passthrough:
         catalog = None if registry.passthrough is None else Catalog(registry.passthrough, resources.client)
@@ -97,7 +97,7 @@ def make_live_configuration(
     )
     rules = RequestRules(
         OriginRules(server.host, server.allowed_hosts, server.allowed_origins),
-        make_key_ring(settings, resources.stored_keys, resources.jwks),
+        make_key_ring(settings, resources.stored_keys, resources.jwks, resources.user_hasher),
         TrustedProxies(server.trusted_proxies),
         server.base_path or "",
         ERROR_WRITERS,

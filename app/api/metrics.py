@@ -87,6 +87,13 @@ def add_gauges(metrics: Metrics, context: AppContext) -> None:
     _add_upstream_gauges(metrics, context)
     _add_service_gauges(metrics, context)
     _add_reload_gauges(metrics, context)
+    _add_credential_figures(metrics, context)
+    metrics.add_read_counter(
+        "parley_alerts",
+        "Alerts that were sent to receivers, by their name and what became of them.",
+        ("alert", "outcome"),
+        partial(_read_alert_counts, context),
+    )
 
 
 def _add_request_gauges(metrics: Metrics, context: AppContext) -> None:
@@ -188,6 +195,39 @@ def _add_reload_gauges(metrics: Metrics, context: AppContext) -> None:
         (),
         partial(_read_reload, context, lambda reloader: reloader.last_at or 0.0),
     )
+
+
+def _add_credential_figures(metrics: Metrics, context: AppContext) -> None:
+    metrics.add_gauge(
+        "parley_credential_expiry_timestamp_seconds",
+        "When the credential for the upstream ends, in Unix seconds.",
+        ("upstream",),
+        lambda: [
+            ((name,), credential.expires_at)
+            for name, credential in context.list_credentials()
+            if credential.expires_at is not None
+        ],
+    )
+    metrics.add_gauge(
+        "parley_credential_last_renewal_successful",
+        "1 if the last renewal of the credential for the upstream succeeded; 0 if it failed.",
+        ("upstream",),
+        lambda: [((name,), float(not credential.error)) for name, credential in context.list_credentials()],
+    )
+    metrics.add_read_counter(
+        "parley_credential_renewals",
+        "Renewals of the credential for the upstream, by whether they succeeded.",
+        ("upstream", "outcome"),
+        lambda: [
+            ((name, outcome), float(count))
+            for name, credential in context.list_credentials()
+            for outcome, count in (("renewed", credential.renewals), ("failed", credential.failures))
+        ],
+    )
+
+
+def _read_alert_counts(context: AppContext) -> Readings:
+    return [] if context.alerting is None else [(one, float(n)) for one, n in context.alerting.counts.items()]
 
 
 def add_background_gauge(metrics: Metrics, background: Sized) -> None:

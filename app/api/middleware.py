@@ -16,6 +16,7 @@ from starlette.routing import Match, Route, WebSocketRoute
 from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
 from app.access.key_ring import KEY_HEADERS, KeysOutdated
+from app.access.users import find_header_user
 from app.api.asgi import ClientDisconnected, Scope, send_error
 from app.api.origins import OriginRules, check_content_type, cors_headers, is_form, preflight_headers
 from app.api.response_writer import find_offered_writer
@@ -283,6 +284,8 @@ async def authenticate(scope: Scope, keys: KeyRing | None) -> None:
         caller = keys.authenticate(headers)
     except KeysOutdated as error:
         caller = await _authenticate_again(headers, keys, error)
+    if caller.users is not None and caller.users.source.place == "header":
+        caller = caller.with_user(find_header_user(scope["state"]["headers"], caller.users.source))
     scope["state"]["caller"] = caller
     if path in _ADMIN_PATHS and not caller.admin:
         raise Forbidden(f"{path} needs an API key with admin = true")

@@ -26,7 +26,7 @@ from app.endpoints.completions import find_most_tokens
 from app.endpoints.kinds import ENDPOINTS, Endpoint
 from app.errors import BadRequest, Unsupported
 from app.formats.base import ReplyInfo
-from app.formats.body import RejectedRequest
+from app.formats.body import RejectedRequest, find_user
 from app.formats.openai import OPENAI
 from app.gateway import Gateway, new_reply_id
 from app.observe.logs import log_late_failure
@@ -95,6 +95,9 @@ class PassingEndpoint(RecordedEndpoint):
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
         path = self._find_path(request)
         record.record_settings(body.stream, None)
+        request.name_user(find_user({"user": body.read("user")}), None)
+        request.caller.check_user()
+        request.read_tags(None)
         model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
         record.record_model(model)
         route = find_route(gateway, model, request.caller, endpoint.serves)
@@ -172,7 +175,7 @@ class PassingEndpoint(RecordedEndpoint):
             await context.replies.run(response, opening, request.receive, request.lease)
         finally:
             attempts.on_late_failure = partial(log_late_failure, record.request_id, self._name, response.info.model)
-            attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
+            attempts.on_late_usage = partial(context.count_late_usage, record.owner, record.model)
         failure = self._find_failure(attempts.attempts, response.error)
         record.record_response(response, response.info.origin, attempts, failure)
         record.finish_reason = None  # there is none

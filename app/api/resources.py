@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from app.access.jwks import JwksSources
 from app.access.stored_keys import StoredKeys
+from app.access.user_hashes import UserHasher
 from app.api.masking_key import MaskingKey
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
@@ -18,6 +19,7 @@ from app.routing import HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.ticker import Ticker
 from app.state import Database
 from app.upstream.base_urls import BaseUrlCheck
+from app.upstream.credentials import CredentialStore
 from app.upstream.http.client import UpstreamClient
 from app.upstream.http.transport import PushTransport, UpstreamTransport
 
@@ -52,11 +54,17 @@ class Resources(Struct, frozen=True):
     """The keys of issuers of JWTs."""
     retries: RetryRules
     masking_key: MaskingKey
+    credentials: CredentialStore
+    """The keys for model servers that are renewed."""
+    user_hasher: UserHasher
+    """Names end users by a hash, where the settings want that."""
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
         await self.health_checks.aclose()
         await self.jwks.aclose()
+        await self.user_hasher.aclose()
+        await self.credentials.aclose()
         if self.storage.redis is not None:
             await self.storage.redis.aclose()
         await self.base_urls.aclose()
@@ -100,6 +108,8 @@ def make_resources(
         JwksSources(transport),
         retries,
         MaskingKey(),
+        CredentialStore(),
+        UserHasher(database),
     )
 
 

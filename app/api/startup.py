@@ -28,6 +28,7 @@ from app.config.access import (
     make_limits,
     make_model_limits,
 )
+from app.config.credentials import list_credential_sources
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
@@ -109,6 +110,7 @@ def make_context(
         tracing.enabled and tracing.capture_content,
         None if load_settings is None else Reloader(settings, load_settings, reload),
         resources.jwks,
+        resources.credentials,
         AgentLists(resources.client),
     )
     if resources.stored_keys is not None:
@@ -119,6 +121,7 @@ def make_context(
     _observe_guards(context)
     if settings.request_log.keep != "off":
         open_request_log(context, settings)
+    set_alert_receivers(context, resources, settings)
     return context
 
 
@@ -136,8 +139,20 @@ async def load_masking_key(context: AppContext, resources: Resources) -> None:
         context.live.guards.set_key(resources.masking_key.value)
 
 
-async def read_past_spending(context: AppContext) -> None:
-    """Set what has been spent of the limits before the process began."""
+def start_tasks(context: AppContext) -> None:
+    """Start what runs beside the requests, as far as it is configured."""
+    if context.tools is not None:
+        context.tools.start_required()
+    if context.alerting is not None:
+        context.alerting.start()
+
+
+async def read_state(context: AppContext, resources: Resources) -> None:
+    """Read what the first requests need: the key of placeholders, what was spent of the limits, and the key with which
+    users are hashed."""
+    await load_masking_key(context, resources)
+    if context.settings.hashes_users:
+        await resources.user_hasher.prepare()
     if context.limiter is not None:
         await context.limiter.set_spent(
             await _read_spending(context, [*list_spending_rules(context.settings).values()])
@@ -176,8 +191,9 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
     _set_servers(resources, live)
     set_tool_servers(context, settings)
     _observe_guards(context)
-    if context.tools is not None:
-        context.tools.start_required()
+    resources.credentials.start()
+    set_alert_receivers(context, resources, settings)
+    start_tasks(context)
     logs.set_level(settings.server.log_level)
     if context.metrics is not None:
         context.metrics.set_names(live.registry.models(), _list_upstream_names(settings))
@@ -201,6 +217,7 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     """Set the upstreams whose states are kept and whose health is checked, and the issuers whose keys are fetched."""
     resources.upstreams.set_targets(live.registry.targets())
     resources.jwks.keep(list_jwks_locations(live.settings))
+    resources.credentials.keep(list_credential_sources(live.settings).values())
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
 
 
@@ -240,6 +257,18 @@ def _make_log_finder(settings: Settings) -> "Find":
     from app.config.request_log import make_log_finder
 
     return make_log_finder(settings)
+
+
+def set_alert_receivers(context: AppContext, resources: Resources, settings: Settings) -> None:
+    """Send alerts to the receivers of the settings. Without any, nothing of it is imported."""
+    if not settings.alerts and context.alerting is None:
+        return
+    from app.api.alerting import Alerting
+
+    if context.alerting is None:
+        context.alerting = Alerting(context, resources.database, resources.transport)
+        context.ended.observers.append(context.alerting.rates.observe)
+    context.alerting.configure(settings)
 
 
 def set_tool_servers(context: AppContext, settings: Settings) -> None:

@@ -21,6 +21,7 @@ from app.api.asgi import (
 )
 from app.api.chat import FindStored, apply_rights, edit_context, edits_itself, find_route, read_passed_headers
 from app.api.context import AppContext
+from app.api.end_users import name_user
 from app.api.guarding import admit_locally, admit_unguarded, begin_counting
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
@@ -74,6 +75,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                     parsed = await _call(large, self._parse, raw, live.request_limits, memory)
                     if isinstance(parsed, UnresolvedRequest):
                         assert self._find_stored is not None
+                        name_user(scope, parsed.user, parsed.metadata)
                         stored = await self._find_stored(scope, lease, parsed)
                         large = large or stored.size > LARGE_BYTES
                         parsed = await _call(large, parsed.resolve, stored)

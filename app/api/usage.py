@@ -1,4 +1,5 @@
-"""`GET /v1/usage`: totals of usage and cost by day, key, team and model, and the observer that counts requests."""
+"""`GET /v1/usage`: totals of usage and cost by day, key, team, user, model and tag, and the observer that counts
+requests."""
 
 import asyncio
 import time
@@ -64,8 +65,12 @@ class UsageEntry(UsageNumbers):
     """The name of the API key; empty for requests without one."""
     team: str | None = None
     """The team of the key; empty without one."""
+    user: str | None = None
+    """The end user that the request named; empty without one."""
     model: str | None = None
     """Empty for requests that were refused before their model was known."""
+    tag: str | None = None
+    """Empty for requests without tags. A request with two counts for both."""
 
 
 class UsageReport(Described):
@@ -90,7 +95,7 @@ class UsageReport(Described):
     "/v1/usage",
     tags=["usage"],
     operation_id="get_usage",
-    summary="Total the usage and cost by day, key, team and model",
+    summary="Total the usage and cost by day, key, team, user, model and tag",
     responses=describe(400, 403, 404, 422, 503) | {200: {"content": {"text/csv": {"schema": _CSV}}}},
     response_model=UsageReport,
     response_model_exclude_unset=True,
@@ -104,9 +109,11 @@ async def usage(
     key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
     model: Annotated[str | None, Query(description="Only requests for this model")] = None,
     team: Annotated[str | None, Query(description="Only requests of keys of this team")] = None,
+    user: Annotated[str | None, Query(description="Only requests of this end user")] = None,
+    tag: Annotated[str | None, Query(description="Only requests with this tag")] = None,
     group_by: Annotated[
         str | None,
-        Query(description="`day`, `key`, `team`, `model`, or several with commas; default: `day,key,model`"),
+        Query(description="Names of `data`, such as `user`, or several with commas; default: `day,key,model`"),
     ] = None,
     format_: Annotated[
         str | None,
@@ -126,6 +133,8 @@ async def usage(
         key=chosen,
         model=model,
         team=team,
+        user=user,
+        tag=tag,
     )
     if ledger is None:
         raise NotFound("usage is not counted: usage.url is null:")
@@ -165,7 +174,7 @@ def observe_usage(ledger: UsageLedger) -> RequestObserver:
     """Return the observer that counts each request in the ledger."""
 
     def observe(record: RequestRecord) -> None:
-        ledger.add(record.caller, record.answering_model, count_request(record), record.team)
+        ledger.add(record.owner, record.answering_model, count_request(record))
 
     return observe
 

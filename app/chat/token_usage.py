@@ -13,6 +13,21 @@ MAX_COST = 1_000_000
 """No reply costs more. A server that reports more is wrong: the cost is unknown then."""
 
 
+OTHER_USERS = "(other users)"
+"""The name under which users count that are too many to count each."""
+
+
+class UsageOwner(Struct, frozen=True):
+    """Whose a request is, and for what: its usage is grouped by this. Texts are empty where there is none."""
+
+    key: str = ""
+    """The name of the API key, or `issuer:name` with a JWT."""
+    team: str = ""
+    user: str = ""
+    """The end user behind the key."""
+    tags: tuple[str, ...] = ()
+
+
 class TokenUsage(Struct, frozen=True):
     input: int = 0
     """All tokens of the prompt, with those that the server read from its cache or wrote to it."""

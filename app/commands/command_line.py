@@ -44,7 +44,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_convert(commands.add_parser("convert", help="convert a conversation from one format to another"))
     _add_route(commands.add_parser("route", help="say which model a request for a virtual model would get"))
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
-    _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
+    _add_alerts(commands.add_parser("alerts", help="test a receiver of alerts"))
+    _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team, user, model and tag"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_requests(commands.add_parser("requests", help="list, export and delete logged requests"))
     _add_replay(commands.add_parser("replay", help="play a report of a request back, and compare the response"))
@@ -189,14 +190,22 @@ def _add_cache(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", action="store_true", help="purge without asking for confirmation")
 
 
+def _add_alerts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["test"])
+    parser.add_argument("name", metavar="NAME", help="the name of the receiver in the configuration")
+    parser.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
 def _add_usage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="first", metavar="DAY", help="the first day, in UTC (default: the last 30 days)")
     parser.add_argument("--to", dest="last", metavar="DAY", help="the last day (default: today)")
     parser.add_argument("--key", help="only requests with the API key of this name")
     parser.add_argument("--model", help="only requests for this model")
     parser.add_argument("--team", help="only requests of this team's keys")
+    parser.add_argument("--user", help="only requests of this end user")
+    parser.add_argument("--tag", help="only requests with this tag")
     parser.add_argument(
-        "--group-by", help="day, key, team, model, or several with commas (default: day, key and model)"
+        "--group-by", help="day, key, team, user, model, tag, or several with commas (default: day, key and model)"
     )
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--json", action="store_true", help="print JSON instead of a table")

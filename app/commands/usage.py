@@ -1,4 +1,4 @@
-"""`parley usage`: total the usage and cost by day, key, team and model."""
+"""`parley usage`: total the usage and cost by day, key, team, user, model and tag."""
 
 import argparse
 import json
@@ -33,6 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
             key=arguments.key,
             model=arguments.model,
             team=arguments.team,
+            user=arguments.user,
+            tag=arguments.tag,
             names=("--from", "--to", "--group-by"),
         )
     except InvalidInput as error:

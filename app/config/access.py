@@ -9,16 +9,19 @@ from app.access import Caller, KeyRing, ModelGlobs, hash_key
 from app.access.issuer import Issuer, TeamRights
 from app.access.key_ring import StoredKey
 from app.access.stored_keys import KeyRow, StoredKeys
+from app.access.user_hashes import UserHasher
+from app.access.users import UserRules, parse_user_source
 from app.chat.messages import IDENTITY_SEPARATOR
 from app.config.references import find_answering
 from app.config.settings import Settings
-from app.config.tables.callers import JwtIssuer, Key
+from app.config.tables.callers import JwtIssuer, Key, UserSettings
 from app.config.tables.limits import LimitSettings
 from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
 from app.limits.values import (
     Rule,
     Team,
+    make_any_user_rules,
     make_caller_rules,
     make_gateway_rules,
     make_model_rules,
@@ -38,12 +41,16 @@ ADMIN_KEY_NAME, NO_KEY_NAME = "(server.admin_key)", "(anonymous)"
 
 
 def make_key_ring(
-    settings: Settings, stored: StoredKeys | None = None, jwks: "JwksSources | None" = None
+    settings: Settings,
+    stored: StoredKeys | None = None,
+    jwks: "JwksSources | None" = None,
+    hasher: UserHasher | None = None,
 ) -> KeyRing | None:
     """Return the API keys and the issuers of JWTs of the settings; None if there are none and everyone may call.
     `server.admin_key` is then one of them that may use no model. `stored` may have further keys: until they were read,
     it is not known whether requests need one.
-    `jwks` has the keys of issuers."""
+    `jwks` has the keys of issuers. `hasher` hashes the names of end users."""
+    hasher = hasher or UserHasher(None)
     # After the last stored key was revoked, one is still required.
     required = settings.requires_keys or (stored is not None and stored.were_there)
     if not required and (stored is None or stored.was_read or not stored.has_admin):
@@ -51,7 +58,7 @@ def make_key_ring(
     server = settings.server
     keys: list[StoredKey] = []
     for name, row in settings.keys.items():
-        caller = _make_caller(name, row, settings)
+        caller = _make_caller(name, row, settings, hasher)
         keys.append(StoredKey(row.sha256, caller, row.expires))
         if row.previous_sha256 is not None:
             until = [time for time in (row.previous_until, row.expires) if time is not None]
@@ -60,13 +67,13 @@ def make_key_ring(
         admin = Caller(ADMIN_KEY_NAME, ADMIN_KEY_NAME, admin=True, models=ModelGlobs(()))
         keys.append(StoredKey(hash_key(server.admin_key.get_secret_value()), admin))
     anonymous = Caller(NO_KEY_NAME, NO_KEY_NAME) if server.allow_anonymous else None
-    tokens = _make_token_verifier(settings, jwks) if settings.jwt and jwks is not None else None
+    tokens = _make_token_verifier(settings, jwks, hasher) if settings.jwt and jwks is not None else None
     if stored is None:
         return KeyRing(keys, anonymous, tokens=tokens)
     return KeyRing(keys, anonymous, is_complete=lambda: stored.was_read, tokens=tokens, required=required)
 
 
-def _make_token_verifier(settings: Settings, jwks: "JwksSources") -> "TokenVerifier":
+def _make_token_verifier(settings: Settings, jwks: "JwksSources", hasher: UserHasher) -> "TokenVerifier":
     from app.access.tokens import TokenVerifier  # the package jwt takes time to import
 
     teams = {
@@ -74,10 +81,10 @@ def _make_token_verifier(settings: Settings, jwks: "JwksSources") -> "TokenVerif
         for name, row in settings.teams.items()
     }
     rows = zip(settings.jwt.items(), list_jwks_locations(settings), strict=True)
-    return TokenVerifier((_make_issuer(name, row, teams), jwks.get(location)) for (name, row), location in rows)
+    return TokenVerifier((_make_issuer(name, row, teams, hasher), jwks.get(location)) for (name, row), location in rows)
 
 
-def _make_issuer(name: str, row: JwtIssuer, teams: Mapping[str, TeamRights]) -> Issuer:
+def _make_issuer(name: str, row: JwtIssuer, teams: Mapping[str, TeamRights], hasher: UserHasher) -> Issuer:
     return Issuer(
         name,
         row.issuer,
@@ -94,6 +101,7 @@ def _make_issuer(name: str, row: JwtIssuer, teams: Mapping[str, TeamRights]) -> 
         teams,
         make_limits(row.limits),
         own_fallbacks=row.fallbacks == "own",
+        users=make_user_rules(row, hasher),
     )
 
 
@@ -137,7 +145,7 @@ def _read_time(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
 
 
-def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
+def _make_caller(name: str, key: Key, settings: Settings, hasher: UserHasher) -> Caller:
     models, team = _make_globs(key.models), _find_team(key, settings)
     if team is not None:
         of_team = _make_globs(settings.teams[team.name].models, _name_team(team.name))
@@ -147,7 +155,27 @@ def _make_caller(name: str, key: Key, settings: Settings) -> Caller:
     owner = f"{name}{IDENTITY_SEPARATOR}{key.identity}" if key.identity else name
     scope = key.cache_scope or owner
     own_fallbacks = key.fallbacks == "own"
-    return Caller(name, scope, key.admin, models, make_limits(key.limits), team, owner, own_fallbacks, key.endpoints)
+    return Caller(
+        name,
+        scope,
+        key.admin,
+        models,
+        make_limits(key.limits),
+        team,
+        owner,
+        own_fallbacks,
+        key.endpoints,
+        make_user_rules(key, hasher, share_replies=key.cache_scope is not None),
+    )
+
+
+def make_user_rules(row: UserSettings, hasher: UserHasher, *, share_replies: bool = False) -> UserRules | None:
+    """Return what a key or an issuer says of its end users; None if it names none."""
+    if row.users is None:
+        return None
+    limits = make_limits(row.limits_per_user)
+    hash_name = hasher.hash if row.hash_users else None
+    return UserRules(parse_user_source(row.users), limits, row.users_required, hash_name, share_replies)
 
 
 def _find_team(key: Key, settings: Settings) -> Team | None:
@@ -167,6 +195,7 @@ def make_limiter(settings: Settings, redis: "RedisConnection | None", database: 
     callers = [make_limits(row.limits) for row in settings.keys.values()]
     callers += [make_limits(row.limits) for row in settings.teams.values()]
     callers += [make_limits(row.limits) for row in settings.jwt.values()]
+    callers += [make_limits(row.limits_per_user) for row in (*settings.keys.values(), *settings.jwt.values())]
     if all(one == NO_LIMITS for one in (limits, *models.values(), *callers)):
         return None
     spending = None if database is None else Spending(database, settings.usage.zone)
@@ -215,8 +244,10 @@ def list_spending_rules(settings: Settings) -> dict[str, Rule]:
         rules += make_model_rules(name, limits)
     for name, row in settings.keys.items():
         rules += make_caller_rules(name, make_limits(row.limits), _find_team(row, settings))
+        rules += make_any_user_rules(name, make_limits(row.limits_per_user))
     for name, issuer in settings.jwt.items():
         rules += make_caller_rules(name_any_caller(name), make_limits(issuer.limits))
+        rules += make_any_user_rules(name_any_caller(name), make_limits(issuer.limits_per_user))
     if settings.jwt:  # their callers may be of any team
         rules += itertools.chain.from_iterable(
             make_team_rules(Team(name, make_limits(row.limits))) for name, row in settings.teams.items()
@@ -228,7 +259,7 @@ def describe_foreign_fallbacks(settings: Settings) -> Iterator[str]:
     """Yield a sentence for each key of the configuration whose requests fallbacks may answer, or may not, that it could
     not ask for itself."""
     for name, row in settings.keys.items():
-        caller = _make_caller(name, row, settings)
+        caller = _make_caller(name, row, settings, UserHasher(None))
         found = [
             fallback
             for model, each in settings.models.items()

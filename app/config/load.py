@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import SecretStr, ValidationError
 
 from app.config.default_files import with_default_files
-from app.config.mistakes import check_tool_variables, find_conflicts
+from app.config.mistakes import check_key_commands, check_tool_variables, find_conflicts
 from app.config.prices import read_prices
 from app.config.references import find_dangling
 from app.config.settings import Settings, SettingsError
@@ -46,6 +46,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
             for item in to_violations(error, tree, schema=Settings)
         )
     mistakes += [*find_dangling(tree), *find_conflicts(settings), *check_tool_variables(settings, environ)]
+    mistakes += check_key_commands(settings, environ)
     if mistakes:
         raise SettingsError(mistakes)
     return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)
@@ -56,8 +57,8 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
 
 
 def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Return the settings in which each upstream, guard and issuer of JWTs without a proxy has the one that the
-    environment names. Raises SettingsError if that is not a proxy's URL."""
+    """Return the settings in which each upstream, guard, issuer of JWTs and receiver of alerts without a proxy has the
+    one that the environment names. Raises SettingsError if that is not a proxy's URL."""
     upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
     guards = dict(settings.guards)
 
@@ -83,9 +84,16 @@ def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
         if not guard.proxy and guard.url is not None:
             proxy = find(json_path(["guards", name]), guard.url)
             guards[name] = guard.model_copy(update={"proxy": proxy})
+    receivers = dict(settings.alerts)
+    for name, receiver in receivers.items():
+        if not receiver.proxy:
+            proxy = find(json_path(["alerts", name]), receiver.url.get_secret_value())
+            receivers[name] = receiver.model_copy(update={"proxy": proxy})
     if mistakes:
         raise SettingsError(mistakes)
-    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers, "guards": guards})
+    return settings.model_copy(
+        update={"upstreams": upstreams, "jwt": issuers, "guards": guards, "alerts": receivers}
+    )
 
 
 def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:

@@ -1,15 +1,18 @@
 """Settings that are valid each, but not together or not on this machine."""
 
+import shutil
 from collections.abc import Iterator, Mapping
 
 from app.access.addresses import is_loopback
 from app.config.codex_instructions import read_codex_instructions
+from app.config.credentials import list_credential_sources
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
 from app.config.settings import Settings
 from app.config.tables.guards import find_guard_mistakes
 from app.config.tables.server import Server
 from app.config.unpriced import check_prices
+from app.state.urls import NoUrl, parse_state_url
 from app.upstream.http.options import make_ssl_context
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path
@@ -28,6 +31,7 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_request_memory(settings.server)
     yield from _check_keys(settings)
     yield from _check_issuers(settings)
+    yield from _check_users(settings)
     yield from _check_metrics_port(settings)
     yield from _check_tracing(settings)
     yield from _check_certificates(settings)
@@ -90,6 +94,23 @@ def _check_keys(settings: Settings) -> Iterator[str]:
         )
 
 
+def _check_users(settings: Settings) -> Iterator[str]:
+    if settings.state.url is not None and isinstance(parse_state_url(settings.state.url), NoUrl):
+        for table, rows in (("keys", settings.keys), ("jwt", settings.jwt)):
+            for name, row in rows.items():
+                if row.hash_users:
+                    path = json_path([table, name, "hash_users"])
+                    yield f"{path}: needs a state database, which has the key of the hash, and state.url is null:"
+
+
+def check_key_commands(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:
+    """Find commands that print a key and cannot be run."""
+    for name, source in list_credential_sources(settings, environ).items():
+        path = json_path(["upstreams", name, "api_key_command", 0])
+        if source.command and shutil.which(source.command[0], path=dict(source.environ).get("PATH")) is None:
+            yield f"{path}: there is no program {source.command[0]!r} in PATH that can be run"
+
+
 def _check_issuers(settings: Settings) -> Iterator[str]:
     """Find issuers of JWTs that are the same, and what they name that is not there."""
     names: dict[str, str] = {}
@@ -128,6 +149,7 @@ def _check_tracing(settings: Settings) -> Iterator[str]:
 def _check_certificates(settings: Settings) -> Iterator[str]:
     options = {json_path(["upstreams", name]): row.connections for name, row in settings.upstreams.items()}
     options |= {json_path(["jwt", name]): row.connections for name, row in settings.jwt.items()}
+    options |= {json_path(["alerts", name]): row.connections for name, row in settings.alerts.items()}
     for path, row in options.items():
         if row.client_key and not row.client_certificate:
             yield f"{path}.client_key: is the key of client_certificate, which is not set"

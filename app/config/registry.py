@@ -1,6 +1,6 @@
 """Turn settings into routes: the model names that callers may use, and the deployments of each."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Literal
 from urllib.parse import parse_qsl
@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.messages import MediaKind
+from app.config.credentials import list_credential_sources
 from app.config.settings import DEMO, Settings, SettingsError
 from app.config.tables.models import Model
 from app.config.tables.upstreams import Upstream
@@ -20,6 +21,7 @@ from app.routing.rules import RouteRules, Rule, TargetLimits
 from app.routing.strategies import Strategy
 from app.runtime.token_counting import TokenCounters, TokenizersError
 from app.upstream.api import find_api
+from app.upstream.credentials import CredentialStore, RenewingCredential
 from app.upstream.http.client import GRACE_SECONDS, Target, request_headers
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 from app.validation.violations import json_path
@@ -61,13 +63,14 @@ class ModelRegistry:
         demo_url: Callable[[], str] | None,
         grace_seconds: float = GRACE_SECONDS,
         counters: TokenCounters | None = None,
+        credentials: CredentialStore | None = None,
     ) -> None:
         """`demo_url` returns the address of the demo model, which is known once its server listens. `counters` are
-        those of an earlier configuration: tokenizer files that have not changed are not read again. Raises
-        SettingsError if one cannot be used."""
+        those of an earlier configuration: tokenizer files that have not changed are not read again. `credentials` has
+        those that are renewed. Raises SettingsError if one cannot be used."""
         self._settings = settings
         self._cache_seconds = None if settings.cache.url == "null:" else settings.cache.ttl_seconds
-        self._targets = targets(settings, grace_seconds)
+        self._targets = targets(settings, grace_seconds, credentials)
         routes: dict[str, ModelRoute] = {}
         for name, row in settings.models.items():
             if row.use is not None:
@@ -357,27 +360,44 @@ def list_served_models(settings: Settings, upstream: str) -> dict[str, str]:
     }
 
 
-def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[str, Target]:
-    """Return the targets of the configured upstreams by name. They share a redactor that knows all keys."""
-    redactor = _redactor(settings.upstreams.values())
-    return {name: _make_target(name, row, redactor, grace_seconds) for name, row in settings.upstreams.items()}
+def targets(
+    settings: Settings, grace_seconds: float = GRACE_SECONDS, credentials: CredentialStore | None = None
+) -> dict[str, Target]:
+    """Return the targets of the configured upstreams by name. They share a redactor that knows all keys. Those that are
+    renewed come from `credentials`, which renews them; without it, they are fetched when they are first needed."""
+    store = credentials or CredentialStore()
+    renewed = {name: store.get(source) for name, source in list_credential_sources(settings).items()}
+    redactor = _redactor(settings.upstreams.values(), [*renewed.values()])
+    return {
+        name: _make_target(name, row, redactor, grace_seconds, renewed.get(name))
+        for name, row in settings.upstreams.items()
+    }
 
 
 def list_secrets(settings: Settings) -> list[str]:
     """Return the keys and other secrets of all upstreams, in each form that a text may have them."""
-    return _redactor(settings.upstreams.values()).forms
+    return _redactor(settings.upstreams.values(), ()).forms
 
 
-def _redactor(rows: Collection[Upstream]) -> Redactor:
+def _redactor(rows: Collection[Upstream], renewed: Sequence[RenewingCredential]) -> Redactor:
     secrets = [row.api_key for row in rows if row.api_key]
     secrets += [value for row in rows for value in row.headers.values()]
     secrets += [row.proxy for row in rows if row.proxy]
     values = [value for row in rows for _, value in parse_qsl(row.query)]
-    return Redactor([*(secret.get_secret_value() for secret in secrets), *values], (row.url for row in rows))
+
+    def list_renewed() -> list[str]:
+        return [value for credential in renewed for value in credential.secrets]
+
+    known = [*(secret.get_secret_value() for secret in secrets), *values]
+    return Redactor(known, (row.url for row in rows), list_renewed if renewed else None)
 
 
 def _make_target(
-    name: str, row: Upstream, redactor: Redactor = EMPTY_REDACTOR, grace_seconds: float = GRACE_SECONDS
+    name: str,
+    row: Upstream,
+    redactor: Redactor = EMPTY_REDACTOR,
+    grace_seconds: float = GRACE_SECONDS,
+    credential: RenewingCredential | None = None,
 ) -> Target:
     api = find_api(row.api)
     key = row.api_key.get_secret_value() if row.api_key else None
@@ -399,5 +419,7 @@ def _make_target(
         connections=row.connections,
         api=row.api,
         query=row.query,
+        auth=row.auth,
+        credential=credential,
         paths=dict[str, str](row.paths.items()),
     )

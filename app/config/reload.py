@@ -34,6 +34,7 @@ LIVE_SETTINGS = frozenset(
         "jwt",
         "teams",
         "limits",
+        "alerts",
         "mcp_servers",
         "tools",
         "agents",

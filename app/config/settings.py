@@ -7,6 +7,7 @@ from pydantic import Field
 
 from app.access.addresses import is_loopback
 from app.config.tables.agents import AgentSettings
+from app.config.tables.alerts import AlertReceiver
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
@@ -66,6 +67,8 @@ class Settings(Table):
     guards: dict[GuardName, Guard] = Field(default_factory=dict)
     """What looks at requests and replies, in the order of the file."""
     masking: MaskingSettings = MaskingSettings()
+    alerts: dict[KeyName, AlertReceiver] = Field(default_factory=dict)
+    """Webhooks to which alerts are sent."""
     metrics: MetricsSettings = MetricsSettings()
     tracing: Tracing = Tracing()
     passthrough: str | None = None
@@ -87,6 +90,11 @@ class Settings(Table):
     def names_callers(self) -> bool:
         """Whether callers have names: there are API keys, or issuers of JWTs."""
         return bool(self.keys or self.jwt)
+
+    @property
+    def hashes_users(self) -> bool:
+        """Whether some callers' end users are known by a hash only."""
+        return any(row.hash_users for row in (*self.keys.values(), *self.jwt.values()))
 
     @property
     def has_admin(self) -> bool:

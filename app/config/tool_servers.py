@@ -5,12 +5,11 @@ from collections.abc import Mapping
 
 from app.access import ModelGlobs
 from app.chat.tool_asks import ALL_TOOLS, ServerAsk, ToolFilter
+from app.config.child_environment import make_child_environment
 from app.config.settings import Settings
 from app.config.tables.tools import McpServer
 from app.tools import ConfiguredServer, ServerSpec
 
-_INHERITED = ("PATH", "HOME", "LANG", "TERM", "USER", "LOGNAME", "SHELL")
-"""What a child gets of the gateway's environment, beside LC_* and the variables that the settings name."""
 _MESSAGE_FACTOR = 8
 """How much longer than the text of a result a whole message of a server may be, beside its media: JSON escapes."""
 
@@ -46,7 +45,7 @@ def _make_server(name: str, row: McpServer, settings: Settings, environ: Mapping
         settings.server.max_functions,
         row.command,
         row.args,
-        {**_list_inherited(environ), **handed, **given},
+        {**make_child_environment(environ, handed), **given},
         row.cwd,
         row.url,
         headers,
@@ -66,10 +65,6 @@ def _make_server(name: str, row: McpServer, settings: Settings, environ: Mapping
         row.session == "shared",
         (*given.values(), *handed.values(), *headers.values()),
     )
-
-
-def _list_inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environ.items() if name in _INHERITED or name.startswith("LC_")}
 
 
 def _make_headers(row: McpServer, environ: Mapping[str, str]) -> dict[str, str]:

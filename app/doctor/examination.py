@@ -86,7 +86,7 @@ def _list_servers(settings: Settings, how: Examination) -> list[ModelServer]:
             ProbedModel(model, served, settings.profile(model, name), name, True)
             for model, served in list_served_models(settings, name).items()
         ]
-        kind, has_key = settings.upstreams[name].kind, settings.upstreams[name].api_key is not None
+        kind, has_key = settings.upstreams[name].kind, settings.upstreams[name].has_key
         servers.append(ModelServer(target, kind, deployments, has_key, how.seconds))
     return servers
 

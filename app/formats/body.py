@@ -13,6 +13,9 @@ from app.formats.request_limits import RequestLimits
 from app.formats.request_memory import CallerMemory
 from app.params import MAX_SECONDS
 
+MAX_METADATA_CHARACTERS = 512
+"""The most characters of a value of `metadata`, as OpenAI has it."""
+_TAGS = "tags"
 CacheMode: TypeAlias = Literal["on", "off", "refresh", "only"]
 
 
@@ -71,6 +74,8 @@ class ReplySettings(Struct, frozen=True):
     metadata: Mapping[str, str] | None = None
     session: str | None = None
     """What a Responses body calls the conversation: `prompt_cache_key`, else `user`."""
+    user: str | None = None
+    """What the body calls its user."""
 
 
 class ParsedRequest(Struct, frozen=True):
@@ -117,6 +122,34 @@ class UnresolvedRequest(Struct, Generic[Parsed], frozen=True):
     """In the order of the request."""
     resolve: Callable[[StoredItems], Parsed | RejectedRequest]
     conversation_id: str | None = None
+    user: str | None = None
+    """What the body calls its user."""
+    metadata: Any = None
+    """As the body has them, which is not checked yet."""
+
+
+def join_tags(metadata: Any) -> Any:
+    """Write a list of texts in `metadata.tags` as one text, with commas. OpenAI's metadata are texts; clients of other
+    gateways send tags as a list."""
+    tags = metadata.get(_TAGS) if isinstance(metadata, dict) else None
+    if isinstance(tags, list) and all(isinstance(tag, str) for tag in tags):
+        return {**metadata, _TAGS: ",".join(tags)}
+    return metadata
+
+
+def keep_texts(metadata: Any) -> dict[str, str]:
+    """Return those values of metadata that are texts, as far as they may be long."""
+    if not isinstance(metadata, dict):
+        return {}
+    texts = join_tags(metadata).items()
+    return {name: value[:MAX_METADATA_CHARACTERS] for name, value in texts if isinstance(value, str)}
+
+
+def find_user(fields: Mapping[str, Any]) -> str | None:
+    """Return what the fields of a body call its user; None if they do not. OpenAI has replaced `user` by
+    `safety_identifier` (platform.openai.com/docs/guides/safety-best-practices)."""
+    found = (fields.get(name) for name in ("user", "safety_identifier"))
+    return next((name for name in found if isinstance(name, str) and name), None)
 
 
 _Parsed_co = TypeVar("_Parsed_co", bound=ParsedRequest, covariant=True)

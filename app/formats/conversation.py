@@ -6,13 +6,13 @@ from itertools import islice
 from typing import Annotated, Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from app.chat.messages import ChatRequest, RequestPaths, Tool
 from app.chat.tool_asks import ServerAsk, ServerTools
 from app.errors import InvalidInput, Violation
 from app.formats.base import Format, Options, ParsedMessages
-from app.formats.body import CacheChoice, ParsedRequest, ReplySettings
+from app.formats.body import MAX_METADATA_CHARACTERS, CacheChoice, ParsedRequest, ReplySettings, join_tags
 from app.formats.functions import choose_tools, find_unknown_tool_keys, list_paths, parse_tools
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import find_misspelt
@@ -32,7 +32,14 @@ from app.validation.violations import MAX_SUGGESTED, json_path
 MAX_METADATA = 16
 """The maximum number of entries of `metadata`. OpenAI has the same limit, and the same lengths of keys and values."""
 MetadataKey: TypeAlias = Annotated[str, Field(max_length=64)]
-MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
+MetadataValue: TypeAlias = Annotated[str, Field(max_length=MAX_METADATA_CHARACTERS)]
+_GivenMetadata: TypeAlias = dict[MetadataKey, MetadataValue | list[str]] | None
+Metadata: TypeAlias = Annotated[
+    dict[MetadataKey, MetadataValue] | None,
+    max_entries(MAX_METADATA),
+    BeforeValidator(join_tags, json_schema_input_type=_GivenMetadata),
+]
+"""The values are texts; `tags` may be a list of them."""
 
 
 class SharedFields(BaseModel):
@@ -57,8 +64,9 @@ class SharedFields(BaseModel):
         "once. False: it goes on to its end. A number: it is cancelled after so many seconds, unless the client has "
         "resumed the reply.",
     )
-    metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = Field(
-        default=None, description="Written to the log line of the request; never sent to a model server."
+    metadata: Metadata = Field(
+        default=None,
+        description="Written to the log line of the request; never sent to a model server. Usage is grouped by `tags`.",
     )
 
     @model_validator(mode="after")

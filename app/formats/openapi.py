@@ -161,6 +161,8 @@ class ErrorDetail(Described):
     """Only if a model server failed."""
     retry_after_seconds: float | None = None
     """How long to wait; also in the header `Retry-After`."""
+    scope: str | None = None
+    """Whose limit is reached: `all`, `model`, `team`, `key` or `user`."""
     usage: dict[str, Any] | None = None
     """What the reply had used before it failed, if the model server has reported it."""
     input_tokens: int | None = None

@@ -15,6 +15,7 @@ from app.chat.stream import AttemptLog
 from app.errors import QuotaExceeded, RateLimited, StoreDown
 from app.limits.spending import Exhausted, ReservedMoney, Spending, SpendingUnavailable, find_period_end
 from app.limits.stores import MemoryLimitStore, RuleWindows, StoreUnavailable, Taken
+from app.limits.users import CountedUsers
 from app.limits.values import (
     UNITS_OF_MONEY,
     Kind,
@@ -24,6 +25,7 @@ from app.limits.values import (
     make_caller_rules,
     make_gateway_rules,
     make_model_rules,
+    make_user_rules,
 )
 from app.limits.windows import (
     BUSY_SECONDS,
@@ -78,6 +80,12 @@ class Owner(Protocol):
     @property
     def team(self) -> Team | None: ...
 
+    @property
+    def user(self) -> str | None: ...
+
+    @property
+    def user_limits(self) -> Limits: ...
+
 
 class Reservation(Struct, eq=False, gc=False):
     """What a request has taken from its limits. `Limiter.settle` gives back what it did not use."""
@@ -123,6 +131,8 @@ class _RuleSet(Struct, frozen=True):
 
     limits: Limits
     """Those of the caller; a reload of the configuration replaces them."""
+    user_limits: Limits
+    """Those of its end user."""
     team: Team | None
     """That of the caller; also the token of a caller may name another one than the token before."""
     rules: tuple[Rule, ...]
@@ -133,6 +143,14 @@ class _RuleSet(Struct, frozen=True):
     """The rules that the state database counts; the other ones are `rules`."""
     tokens_limit: int | None
     """The lowest limit of tokens; None if there is none."""
+
+    def is_outdated(self, caller: Owner) -> bool:
+        """Whether the caller has got other limits, or another team."""
+        return (
+            self.limits is not caller.limits
+            or self.team is not caller.team
+            or self.user_limits is not caller.user_limits
+        )
 
 
 class Limiter:
@@ -158,6 +176,7 @@ class Limiter:
         self._spending = spending
         self._down = False
         self._throttled_log = ThrottledLog(log)
+        self._users = CountedUsers()
         self.set_limits(limits, models, prices, free)
         self._leases = itertools.count()
         self._lease_prefix = os.urandom(8).hex()
@@ -176,8 +195,9 @@ class Limiter:
         self._models = {name: tuple(make_model_rules(name, row)) for name, row in models.items()}
         self._has_spending_limits = any(rule.is_spending for rules in self._models.values() for rule in rules)
         """Whether the cost of a fallback can count for a limit of its own."""
-        self._rule_sets: dict[tuple[str, str], _RuleSet] = {}
-        """By the names of the caller and the model. All models without limits have the same."""
+        self._rule_sets: dict[tuple[str, ...], _RuleSet] = {}
+        """By the names of the caller, the model and the end user, if the caller names some. All models without limits
+        have the same."""
 
     @property
     def is_redis_connected(self) -> bool | None:
@@ -201,11 +221,14 @@ class Limiter:
         most, for limits of spending; it is called only if there are some.
         """
         name = model if model in self._models or model in self._free else ""
-        rule_set = self._rule_sets.get((caller.name, name))
-        if rule_set is None or rule_set.limits is not caller.limits or rule_set.team is not caller.team:
+        user = None if caller.user is None else self._users.choose_counted(caller.name, caller.user)
+        key = (caller.name, name) if user is None else (caller.name, name, user)
+        rule_set = self._rule_sets.get(key)
+        if rule_set is None or rule_set.is_outdated(caller):
             if len(self._rule_sets) >= MAX_RULE_SETS:
                 self._rule_sets.clear()
-            rule_set = self._rule_sets[caller.name, name] = self._make_rule_set(caller, name)
+                self._memory.forget_idle()
+            rule_set = self._rule_sets[key] = self._make_rule_set(caller, name, user)
         rules = rule_set.rules
         if not rules and not rule_set.spending:
             return Reservation(self._store, model, rule_set, "", 0, 0, []) if self._has_spending_limits else None
@@ -252,8 +275,9 @@ class Limiter:
             return result
         raise _refuse_spending(result, spending, headers)
 
-    def _make_rule_set(self, caller: Owner, model: str) -> _RuleSet:
-        own = make_caller_rules(caller.name, caller.limits, caller.team)
+    def _make_rule_set(self, caller: Owner, model: str, user: str | None) -> _RuleSet:
+        of_user = () if user is None else make_user_rules(caller.name, user, caller.user_limits)
+        own = [*of_user, *make_caller_rules(caller.name, caller.limits, caller.team)]
         every = [*self._global, *self._models.get(model, ()), *own]
         if model in self._free:
             every = [rule for rule in every if not rule.is_spending]
@@ -261,6 +285,7 @@ class Limiter:
         rules = tuple(rule for rule in every if rule not in spending)
         return _RuleSet(
             caller.limits,
+            caller.user_limits,
             caller.team,
             rules,
             self._memory.find_windows(rules),
@@ -313,6 +338,19 @@ class Limiter:
         read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         elapsed = elapsed_part(read.now)
         return [*(_describe_use(rule, count, elapsed) for rule, count in read.counts), *money]
+
+    async def read_spent(self, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
+        """Return what is spent of these limits of money, in parts of the currency, without what is reserved; nothing
+        while it cannot be read."""
+        if not rules:
+            return []
+        if self._spending is not None:
+            try:
+                return [(rule, row.spent) for rule, row in await self._spending.read(rules)]
+            except SpendingUnavailable:
+                return []
+        read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
+        return [(rule, count.current) for rule, count in read.counts]
 
     async def _read_store(self, rules: Sequence[Rule]) -> Taken | None:
         """Return what several processes have used; None if the counters in memory count."""
@@ -436,11 +474,12 @@ def _refuse_spending(exhausted: Exhausted, spending: Spending, headers: Headers)
             f"{_WORDS[rule.kind]}, and requests in progress may cost the rest. Try again in {BUSY_SECONDS:g} s",
             BUSY_SECONDS,
             lines,
+            rule.scope,
         )
     ends = [(find_period_end(rule.kind, now, spending.zone), rule) for rule in spent]
     end, rule = max(ends, key=lambda row: math.inf if row[1].limit == 0 else row[0])
     wait = None if rule.limit == 0 else end - now
-    return QuotaExceeded(_describe_spending(rule, end), wait, lines)
+    return QuotaExceeded(_describe_spending(rule, end), wait, lines, rule.scope)
 
 
 def _describe_use(rule: Rule, count: Counted, elapsed: float) -> LimitUse:
@@ -508,18 +547,19 @@ def _refuse(tokens: int, taken: Taken, lines: Headers) -> RateLimited:
     ]
     wait, rule, amount, left = max(refused, key=lambda row: float("inf") if row[0] is None else row[0])
     if rule.is_spending:
-        return QuotaExceeded(_describe_spending(rule, period_end(rule.kind, taken.now)), wait, headers)
+        return QuotaExceeded(_describe_spending(rule, period_end(rule.kind, taken.now)), wait, headers, rule.scope)
     words = f"{rule.limit} {_WORDS[rule.kind]} of {rule.owner}"
     if wait is None:
         text = (
             f"the request needs about {amount} tokens for the prompt and the reply, more than the limit of {words}: "
             "shorten it or lower max_tokens"
         )
-        return RateLimited(text, None, headers)
+        return RateLimited(text, None, headers, rule.scope)
     needs = (
         f"; the request needs about {amount} tokens, and {left} are left" if rule.kind == "tokens_per_minute" else ""
     )
-    return RateLimited(f"the limit of {words} is reached{needs}. Try again in {max(1, round(wait))} s", wait, headers)
+    text = f"the limit of {words} is reached{needs}. Try again in {max(1, round(wait))} s"
+    return RateLimited(text, wait, headers, rule.scope)
 
 
 def _describe_spending(rule: Rule, period_end: float) -> str:

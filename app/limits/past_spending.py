@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import tzinfo
 
-from app.limits.values import Kind, Rule, describe_caller, make_rule, name_any_caller
+from app.limits.values import Kind, Rule, describe_caller, describe_user, make_rule, name_any_caller, name_user_counters
 from app.observe.request_record import ISSUER_SEPARATOR
 from app.state import StateError
 from app.usage.ledger import TooManyRows, UsageLedger, name_day
@@ -48,10 +48,25 @@ def _read_spending(
                 spent[owner] += cost
         for row in ledger.read(UsageQuery(first_day, today, ("model",)), _MAX_ROWS):
             spent[f"model:{row.key.model}"] += row.totals.cost
+        yield from _read_user_spending(ledger, rules, UsageQuery(first_day, today, ("key", "user")), kind)
         for owner, cost in spent.items():
             rule = _find_rule(rules, owner, kind)
             if rule is not None:
                 yield rule, cost
+
+
+def _read_user_spending(
+    ledger: UsageLedger, rules: Mapping[str, Rule], query: UsageQuery, kind: Kind
+) -> Iterator[tuple[Rule, float]]:
+    if not any(rule.scope == "user" and rule.kind == kind for rule in rules.values()):
+        return
+    for row in ledger.read(query, _MAX_ROWS):
+        caller, user = row.key.key, row.key.user
+        named = name_any_caller(caller.partition(ISSUER_SEPARATOR)[0]) if ISSUER_SEPARATOR in caller else caller
+        of_each = rules.get(f"{name_user_counters(named)}:{kind}")
+        if of_each is not None:
+            owner, counters = describe_user(caller, user), name_user_counters(caller, user)
+            yield make_rule(owner, counters, kind, of_each.limit), row.totals.cost
 
 
 def _find_rule(rules: Mapping[str, Rule], owner: str, kind: Kind) -> Rule | None:

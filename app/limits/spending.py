@@ -83,6 +83,8 @@ class Spending:
         self._ended: dict[_Key, Sum] = {}
         """What requests that have ended add to the rows, and is not written."""
         self._closed = False
+        self._oldest = ""
+        """The first month of which the spending of end users was kept when old rows were deleted last."""
         self._retry: asyncio.TimerHandle | None = None
         self._throttled_log = ThrottledLog(log)
 
@@ -210,6 +212,7 @@ class Spending:
     def _run(self, changes: Sequence[_Change]) -> list[object]:
         # In the order of their names, so that two processes cannot lock each other out.
         keys = sorted({key for change in changes for key in change.keys})
+        self._delete_old()
         with self._database.transaction() as statements:
             statements.execute_many(_INSERT, keys)
             before: dict[_Key, Sum] = {}
@@ -222,6 +225,20 @@ class Spending:
             if changed:
                 statements.execute_many(_UPDATE, changed)
         return results
+
+    def _delete_old(self) -> None:
+        """Delete what end users have spent before the last month, once for each month: they may be many."""
+        oldest = _name_oldest_kept(self.clock(), self.zone)
+        if oldest > self._oldest:
+            with self._database.transaction() as statements:
+                statements.execute("DELETE FROM spending WHERE counter LIKE ? AND period < ?", ("user:%", oldest))
+            self._oldest = oldest
+
+
+def _name_oldest_kept(now: float, zone: tzinfo) -> str:
+    """Return the month before the present one: names of days and months before it are smaller."""
+    first = datetime.fromtimestamp(now, zone).date().replace(day=1)
+    return (first - timedelta(days=1)).strftime("%Y-%m")
 
 
 def release_reserved(database: Database) -> list[tuple[str, str, int]]:

@@ -12,6 +12,10 @@ MAX_STEP_SECONDS = 120.0
 """Clocks are set back by less than this while they are kept in step with others."""
 
 
+_IDLE_MINUTES = 120
+"""A reply that began before that does not correct what it has taken any more."""
+
+
 class StoreUnavailable(Exception):
     """A store cannot be reached."""
 
@@ -104,6 +108,15 @@ class MemoryLimitStore:
             window = self._windows[counter] = Window()
         return window
 
+    def forget_idle(self) -> None:
+        """Forget the counters that count nothing now. No rules may hold them."""
+        now = self._now()
+        self._windows = {counter: one for counter, one in self._windows.items() if not _is_idle(counter, one, now)}
+
+    def list_counters(self) -> list[str]:
+        """Return the names of all counters."""
+        return [*self._windows]
+
     def _now(self) -> float:
         now, latest = self._clock(), self._latest
         if latest - MAX_STEP_SECONDS < now < latest:
@@ -158,6 +171,17 @@ class MemoryLimitStore:
             for rule, window in windows.spending:
                 _move_spending_window(rule, window, now)
                 window.current += cost
+
+
+def _is_idle(counter: str, window: Window, now: float) -> bool:
+    """Whether a counter counts nothing of the present minute, day or month."""
+    match counter.rpartition(":")[2]:
+        case "concurrent_streams":
+            return window.current == 0
+        case "spend_per_day" | "spend_per_month" as kind:
+            return window.minute < period(kind, now)
+        case _:
+            return window.minute < int(now // WINDOW_SECONDS) - _IDLE_MINUTES
 
 
 def _move_spending_window(rule: Rule, window: Window, now: float) -> None:

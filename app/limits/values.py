@@ -10,6 +10,8 @@ from app.observe.request_record import ISSUER_SEPARATOR
 Kind: TypeAlias = Literal[
     "requests_per_minute", "tokens_per_minute", "concurrent_streams", "spend_per_day", "spend_per_month"
 ]
+_USER_SEPARATOR = "\x1f"
+"""In the name of a counter, between a caller and its user: a control character, which neither has."""
 UNITS_OF_MONEY = 1_000_000_000
 """Money is counted in integers of this part, so that sums are exact: a reply may cost a millionth."""
 
@@ -56,12 +58,17 @@ class Rule(Struct, frozen=True):
     limit: int
     """Money in parts, see UNITS_OF_MONEY."""
     counter: str
-    """The name of the counter in a store."""
+    """The name of the counter in a store. It begins with the word for the kind of owner, such as `key:`."""
     is_spending: bool
     is_window: bool
     """Requests or tokens per minute."""
     amount: int | None
     """What each request takes of the limit; None: its tokens. Money is not taken: it is counted when it was spent."""
+
+    @property
+    def scope(self) -> str:
+        """The kind of owner: `all`, `model`, `team`, `key` or `user`."""
+        return self.counter.partition(":")[0]
 
     def amount_of(self, tokens: int) -> int:
         """Return what a request of so many tokens takes of the limit."""
@@ -82,6 +89,33 @@ def make_caller_rules(caller: str, limits: Limits, team: Team | None = None) -> 
     yield from make_rules(describe_caller(caller), f"key:{caller}", limits)
     if team is not None:
         yield from make_team_rules(team)
+
+
+def name_user_counters(caller: str, user: str = _USER_SEPARATOR) -> str:
+    """Return the name of the counters of a user; without one, of the limits that each user of the caller has."""
+    return f"user:{caller}{_USER_SEPARATOR}{user}"
+
+
+def make_any_user_rules(caller: str, limits: Limits) -> Iterator[Rule]:
+    """Return the rules that each user of a caller has."""
+    return make_rules("", name_user_counters(caller), limits)
+
+
+def describe_user(caller: str, user: str) -> str:
+    """Return the name of a user as errors have it; with an empty name, of the requests that name none."""
+    of_caller = describe_caller(caller)
+    return f"the user {user!r} of {of_caller}" if user else f"the requests without a user of {of_caller}"
+
+
+def describe_owner(rule: Rule) -> tuple[str, str]:
+    """Return the kind of a rule's owner and its name: `key` and `alice`; the gateway has none."""
+    scope, _, rest = rule.counter.removesuffix(f":{rule.kind}").partition(":")
+    return scope, rest
+
+
+def make_user_rules(caller: str, user: str, limits: Limits) -> Iterator[Rule]:
+    """Return the rules of an end user of a caller; with an empty name, those of its requests that name none."""
+    return make_rules(describe_user(caller, user), name_user_counters(caller, user), limits)
 
 
 def make_team_rules(team: Team) -> Iterator[Rule]:

@@ -30,6 +30,8 @@ class _RequestLine(Struct, omit_defaults=True):
     endpoint: str
     transport: str = ""
     key: str = ""
+    user: str = ""
+    tags: tuple[str, ...] = ()
     model: str = ""
     fallback_model: str | None = None
     stream: bool | UnsetType = UNSET
@@ -67,6 +69,8 @@ def log_request(record: RequestRecord) -> None:
         record.endpoint,
         record.transport,
         record.caller,
+        record.user,
+        record.tags,
         shorten_text(model, MAX_TEXT),
         record.fallback_model,
         record.stream if model else UNSET,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app import __version__
@@ -87,17 +87,25 @@ class _Children(dict[LabelValues, _Labelled]):
         return child
 
 
-class _ReadGauge(Collector):
+class _ReadFigures(Collector):
     """Figures that are read when the metrics are."""
 
-    def __init__(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
+    def __init__(
+        self,
+        make_family: type[GaugeMetricFamily | CounterMetricFamily],
+        name: str,
+        help_text: str,
+        labels: Sequence[str],
+        read: ReadGauge,
+    ) -> None:
+        self._make_family = make_family
         self._name = name
         self._help_text = help_text
         self._labels = labels
         self._read = read
 
     def collect(self) -> Iterable[Metric]:
-        family = GaugeMetricFamily(self._name, self._help_text, labels=self._labels)
+        family = self._make_family(self._name, self._help_text, labels=self._labels)
         for values, value in self._read():
             family.add_metric(values, value)
         return [family]
@@ -340,7 +348,11 @@ class Metrics:
 
     def add_gauge(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
         """Add a metric whose figures `read` returns, as label values and number. It is called in the event loop."""
-        self._registry.register(_ReadGauge(name, help_text, labels, read))
+        self._registry.register(_ReadFigures(GaugeMetricFamily, name, help_text, labels, read))
+
+    def add_read_counter(self, name: str, help_text: str, labels: Sequence[str], read: ReadGauge) -> None:
+        """Add a counter that `read` reads, as `add_gauge` does."""
+        self._registry.register(_ReadFigures(CounterMetricFamily, name, help_text, labels, read))
 
     def observe_request(self, record: RequestRecord) -> None:
         endpoint, model, caller = record.endpoint, self._label_model(record.model), self._label_caller(record.caller)

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from app.chat.events import Finish
 from app.chat.messages import Message
 from app.chat.stream import Attempt, AttemptLog, Origin
-from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
+from app.chat.token_usage import CallUsage, TokenUsage, UsageOwner, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
 from app.observe.content import CapturedContent
 from app.observe.trace_context import PassedTrace, RequestTrace
@@ -50,6 +50,9 @@ class RequestRecord(Struct, eq=False):
     """The name of the API key, or `issuer:name` with a JWT; empty without either."""
     team: str = ""
     """The team of the caller; empty without one."""
+    user: str = ""
+    """The end user that the request names, if its caller may name some; else empty."""
+    tags: tuple[str, ...] = ()
     started_at: float = field(default_factory=time.perf_counter)
     model: str = ""
     """The configured name of the model, even if the caller used an alias; empty if the request was refused before its
@@ -118,6 +121,10 @@ class RequestRecord(Struct, eq=False):
     call that goes on."""
 
     @property
+    def owner(self) -> UsageOwner:
+        return UsageOwner(self.caller, self.team, self.user, self.tags)
+
+    @property
     def answering_model(self) -> str:
         """The model that tokens and cost are counted for."""
         return self.fallback_model or self.model
@@ -140,6 +147,17 @@ class RequestRecord(Struct, eq=False):
 
     def record_settings(self, stream: bool, metadata: Mapping[str, str] | None) -> None:
         self.stream, self.metadata = stream, metadata
+
+    def record_user(self, user: str) -> None:
+        self.user = user
+
+    def replace_metadata(self, name: str, value: str) -> None:
+        """Replace a value that may not be known as it was sent."""
+        if self.metadata is not None and name in self.metadata:
+            self.metadata = {**self.metadata, name: value}
+
+    def record_tags(self, tags: tuple[str, ...]) -> None:
+        self.tags = tags
 
     def record_model(self, requested: str, model: str = "") -> None:
         """Record the model as the caller named it, and its configured name once that is known."""

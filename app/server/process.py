@@ -140,8 +140,8 @@ class ParleyServer(uvicorn.Server):
         context = self._get_context()
         if context is None or not self.started or is_terminal_gone(self._terminal):
             self.handle_exit(sig, frame)
-        elif context.reloader is not None:
-            asyncio.get_running_loop().call_soon_threadsafe(context.reloader.request)
+        else:
+            asyncio.get_running_loop().call_soon_threadsafe(context.on_hangup)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen. The garbage collector then ignores all objects that exist so far, because they are never

@@ -23,6 +23,8 @@ one."""
 
 _ISSUER_SEPARATOR = ":"
 """The identity of a caller with a JWT has it."""
+_USER_HASH = "_" * 32 + ":%"
+"""What follows the separator in a key of an end user's value (`Caller.with_user`)."""
 
 
 class KeptValue(NamedTuple):
@@ -107,14 +109,14 @@ def read_values(database: Database, caller: str) -> Iterator[KeptValue]:
 
 
 def read_usage(database: Database, key: str) -> list[dict[str, Any]]:
-    """Return the totals of an API key, by day and model. Raises StateError."""
+    """Return the totals of an API key, by day, model, user and tags. Raises StateError."""
     with database.snapshot() as statements:
         rows = statements.execute(
-            'SELECT "day", "model", requests, input_tokens, output_tokens, cost FROM usage_totals WHERE "key" = ? '
-            'ORDER BY "day", "model"',
+            'SELECT "day", "model", "user", "tag", requests, input_tokens, output_tokens, cost FROM usage_totals '
+            'WHERE "key" = ? ORDER BY "day", "model", "user", "tag"',
             (key,),
         )
-    names = ("day", "model", "requests", "input_tokens", "output_tokens", "cost")
+    names = ("day", "model", "user", "tag", "requests", "input_tokens", "output_tokens", "cost")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -127,9 +129,16 @@ def delete_values(database: Database, caller: str) -> int:
 
 
 def _select(statements: Statements, what: str, caller: str) -> list[Row]:
-    # The name of a key of the state database is followed by an identity; that of no other caller is.
-    ends = ((":", "%:%"), (IDENTITY_SEPARATOR, "%:%:%")) if _ISSUER_SEPARATOR not in caller else ((":", "%:%"),)
-    prefixes = [(f"{kind}:{caller}{end}", longer) for kind in KINDS for end, longer in ends]
-    where = " OR ".join('(substr("key", 1, ?) = ? AND substr("key", ?) NOT LIKE ?)' for _ in prefixes)
-    values = [one for prefix, longer in prefixes for one in (len(prefix), prefix, len(prefix) + 1, longer)]
+    # The name of a key may be followed by the identity of a stored key, and by the hash of a user. The name of a caller
+    # with a JWT may have `#` itself, so there only what is as long as a hash is a user's.
+    of_others = (IDENTITY_SEPARATOR, "%:%:%", "%" if _ISSUER_SEPARATOR not in caller else _USER_HASH)
+    ends = ((":", "%:%", "%"), of_others)
+    prefixes = [(f"{kind}:{caller}{end}", longer, form) for kind in KINDS for end, longer, form in ends]
+    condition = '(substr("key", 1, ?) = ? AND substr("key", ?) NOT LIKE ? AND substr("key", ?) LIKE ?)'
+    where = " OR ".join(condition for _ in prefixes)
+    values = [
+        one
+        for prefix, longer, form in prefixes
+        for one in (len(prefix), prefix, len(prefix) + 1, longer, len(prefix) + 1, form)
+    ]
     return statements.execute(f'{what} FROM kept_values WHERE {where} ORDER BY "key"', values)

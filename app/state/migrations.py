@@ -35,6 +35,27 @@ _COUNTS = (
     "saved_tokens",
 )
 
+_ROW_OF_USAGE = ("day", "key", "model", *_COUNTS, "cost", "team")
+
+
+def _quote(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _remake_usage(key: Sequence[str], more: Sequence[str], select: str) -> tuple[str, ...]:
+    """Return the statements that give `usage_totals` another primary key, which neither database can change in place.
+    `more` are columns beside those of version 5, and `select` what their rows are."""
+    texts = "".join(f", \"{name}\" {{text}} NOT NULL DEFAULT ''" for name in ("team", *more))
+    counts = ", ".join(f"{name} BIGINT NOT NULL" for name in _COUNTS)
+    return (
+        "ALTER TABLE usage_totals RENAME TO former_usage_totals",
+        'CREATE TABLE usage_totals ("day" TEXT NOT NULL, "key" TEXT NOT NULL, "model" TEXT NOT NULL, '
+        f"{counts}, cost {{real}} NOT NULL{texts}, PRIMARY KEY ({_quote(key)}))",
+        f"INSERT INTO usage_totals ({_quote((*_ROW_OF_USAGE, *more))}) {select}",
+        "DROP TABLE former_usage_totals",
+    )
+
+
 MIGRATIONS: Sequence[Migration] = (
     Migration(
         "usage",
@@ -98,6 +119,37 @@ MIGRATIONS: Sequence[Migration] = (
         ("ALTER TABLE api_keys DROP COLUMN identity",),
         (),
     ),
+    Migration(
+        "usage by user and tag",
+        _remake_usage(
+            ("day", "key", "model", "user", "tag"),
+            ("user", "tag"),
+            f"SELECT {_quote(_ROW_OF_USAGE)}, '', '' FROM former_usage_totals",
+        ),
+        _remake_usage(
+            ("day", "key", "model"),
+            (),
+            'SELECT "day", "key", "model", '
+            + ", ".join(f'SUM("{name}")' for name in (*_COUNTS, "cost"))
+            + ', MAX(team) FROM former_usage_totals GROUP BY "day", "key", "model"',
+        ),
+        (),
+    ),
+    Migration(
+        "secrets",
+        ("CREATE TABLE secrets (name {text} PRIMARY KEY, value {bytes} NOT NULL)",),
+        ("DROP TABLE secrets",),
+        ("secrets",),
+    ),
+    Migration(
+        "leases",
+        (
+            "CREATE TABLE leases (name {text} PRIMARY KEY, holder {text} NOT NULL, until {real} NOT NULL, "
+            "value {text} NOT NULL)",
+        ),
+        ("DROP TABLE leases",),
+        ("leases",),
+    ),
 )
 VERSION = len(MIGRATIONS)
 VERSIONS_TABLE = (
@@ -126,7 +178,7 @@ def migrate(statements: Statements, kind: str, now: float, to: int | None) -> li
     for number in range(found, wanted, -1):
         migration = MIGRATIONS[number - 1]
         for text in migration.down:
-            statements.execute(text)
+            statements.execute(text.format_map(TYPES[kind]))
         statements.execute("DELETE FROM state_versions WHERE version = ?", (number,))
         done.append(f"{number} {migration.name} was taken back")
     return done

@@ -122,6 +122,11 @@ REASONING_REFUSED = _cause(
     "the server cannot verify the reasoning of earlier turns",
     "send requests of one conversation to one account; for Claude, set thinking_binding in the model's profile",
 )
+CREDENTIAL = _cause(
+    "credential",
+    "the gateway has no valid credential for the server",
+    "read the log lines of parley.credentials; run api_key_command as the gateway's user, or look at api_key_file",
+)
 REPLY_TOO_LARGE = _cause(
     "reply_too_large", "the reply is larger than the gateway accepts", "raise max_reply_bytes, or limit max_tokens"
 )
@@ -167,6 +172,7 @@ LASTING_WORDS = frozenset(
         TLS_CLIENT_REFUSED,
         TLS_ALERT,
         PROXY_REFUSED,
+        CREDENTIAL,
     )
 )
 """The causes that a second request to the same server would meet again."""

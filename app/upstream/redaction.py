@@ -9,7 +9,7 @@ import binascii
 import ipaddress
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote, quote_plus, urlsplit
 
@@ -55,9 +55,17 @@ _OF_AN_API = re.compile(r"v\d+\w*|api|openai|chat|messages|tools|functions|respo
 class Redactor:
     """Redacts the keys, header values and addresses of every configured upstream, and what looks like such."""
 
-    def __init__(self, secrets: Iterable[str] = (), base_urls: Iterable[str] = ()) -> None:
-        forms = {form for secret in secrets for value in _values(secret) for form in _forms(value)} - {SECRET}
-        self._forms = sorted(forms, key=len, reverse=True)
+    def __init__(
+        self,
+        secrets: Iterable[str] = (),
+        base_urls: Iterable[str] = (),
+        list_renewed: Callable[[], Sequence[str]] | None = None,
+    ) -> None:
+        """`list_renewed` returns those secrets that change while the gateway runs."""
+        self._forms = _list_forms(secrets)
+        self._list_renewed = list_renewed
+        self._renewed: Sequence[str] = ()
+        self._renewed_forms: list[str] = []
         self._addresses = _addresses([*base_urls])
 
     @property
@@ -93,22 +101,38 @@ class Redactor:
 
     def remove_secrets(self, text: str) -> str:
         """Replace only the values that the configuration names."""
-        for form in self._forms:
+        forms = self._find_forms()
+        for form in forms:
             if form in text:
                 text = _replace_secret(form, text)
-        return self._remove_cut_secret(text) if text.endswith("…") else text
+        return _remove_cut_secret(text, forms) if text.endswith("…") else text
 
-    def _remove_cut_secret(self, text: str) -> str:
-        """Remove the beginning of a secret from the end of a text that was cut."""
-        body = text.removesuffix("…")
-        for form in self._forms:
-            tail = body[-len(form) :]
-            at = tail.find(form[:MIN_PART])
-            while at >= 0:
-                if form.startswith(tail[at:]):
-                    return f"{body[: at - len(tail)]}{SECRET}…"
-                at = tail.find(form[:MIN_PART], at + 1)
-        return text
+    def _find_forms(self) -> Sequence[str]:
+        if self._list_renewed is None:
+            return self._forms
+        renewed = self._list_renewed()
+        if renewed != self._renewed:
+            self._renewed, self._renewed_forms = renewed, _list_forms(renewed)
+        return [*self._renewed_forms, *self._forms]
+
+
+def _remove_cut_secret(text: str, forms: Sequence[str]) -> str:
+    """Remove the beginning of a secret from the end of a text that was cut."""
+    body = text.removesuffix("…")
+    for form in forms:
+        tail = body[-len(form) :]
+        at = tail.find(form[:MIN_PART])
+        while at >= 0:
+            if form.startswith(tail[at:]):
+                return f"{body[: at - len(tail)]}{SECRET}…"
+            at = tail.find(form[:MIN_PART], at + 1)
+    return text
+
+
+def _list_forms(secrets: Iterable[str]) -> list[str]:
+    """Return all ways in which these secrets may be quoted, the longest first."""
+    forms = {form for secret in secrets for value in _values(secret) for form in _forms(value)} - {SECRET}
+    return sorted(forms, key=len, reverse=True)
 
 
 def _replace_secret(form: str, text: str) -> str:

@@ -10,21 +10,30 @@ first of each day have rows of their own.
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from itertools import chain
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from app.chat.token_usage import OTHER_USERS, UsageOwner
 from app.runtime.background_thread import start_background_thread
 from app.state import StateError, ValueRefused
 from app.usage.store import UsageStore
+from app.usage.tags import join_tags
 from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, add_totals
 
 log = logging.getLogger("parley.usage")
 
 OTHER_MODELS = "(other models)"
 """The model of the row that takes what exceeds `max_rows` and `max_unconfigured`."""
+OTHER_TAGS = "(other tags)"
+"""The tag of the row that takes what exceeds `max_tags`."""
+_SHARED_NAMES = frozenset(("", OTHER_USERS, OTHER_TAGS))
+_MAX_KNOWN_NAMES = 1_000_000
+"""How many users and tags of a day are read at most."""
 MAX_NAME = 200
 """Longer names of models are cut, in characters."""
 _MAX_RESULT_ROWS = 10_000
@@ -40,6 +49,10 @@ class LedgerRules(Struct, frozen=True):
     """While the store cannot be used, the wait between two attempts doubles up to this time."""
     max_rows: int = 10_000
     """Rows that wait to be written."""
+    max_users: int = 10_000
+    """Users of a key which have rows of their own, for each day."""
+    max_tags: int = 1000
+    """Sets of tags of a key which have rows of their own, for each day."""
     max_unconfigured: int = 100
     """Pairs of a key and a model that is not configured which have a row of their own, for each day."""
     zone: tzinfo = UTC
@@ -81,6 +94,8 @@ class UsageLedger:
         """The names of the configured models; None: every name has rows of its own."""
         self._unconfigured: dict[str, set[tuple[str, str]]] = {}
         """For each day, the keys and models that are not configured and have rows of their own."""
+        self._names: dict[str, _NamesOfDay] = {}
+        """The users and tags that have rows of their own, by the day; only used while some are counted."""
         self._deleted_before = ""
         """The first day that was kept when old days were deleted last."""
         self._day_begin, self._day_end, self._day = 0.0, 0.0, ""
@@ -90,9 +105,9 @@ class UsageLedger:
         """Set the names of the configured models, whose rows are never joined with others."""
         self._models = frozenset(name[:MAX_NAME] for name in names)
 
-    def add(self, caller: str, model: str, totals: Totals, team: str = "") -> None:
-        """Add the numbers of one request to the row of today, its caller and its model."""
-        key = RowKey(self._today(), caller, model[:MAX_NAME], team)
+    def add(self, owner: UsageOwner, model: str, totals: Totals) -> None:
+        """Add the numbers of one request to the row of today, its owner and its model."""
+        key = RowKey(self._today(), owner.key, model[:MAX_NAME], owner.team, owner.user, join_tags(owner.tags))
         with self._lock:
             self._add_row(key, totals)
             if self._thread is None:
@@ -101,7 +116,7 @@ class UsageLedger:
     def _add_row(self, key: RowKey, totals: Totals) -> None:
         found = self._waiting.get(key)
         if found is None and len(self._waiting) >= self._rules.max_rows:
-            key = RowKey(key.day, key.key, OTHER_MODELS, key.team)
+            key = _join_names(replace(key, model=OTHER_MODELS), users=True, tags=True)
             found = self._waiting.get(key)
         if found is None:
             self._waiting[key] = [totals]
@@ -171,7 +186,7 @@ class UsageLedger:
             while batches:
                 batch = batches.pop()
                 try:
-                    self._store.add(self._join_unconfigured(batch))
+                    self._store.add(self._join_unconfigured(self._join_many_names(batch)))
                 except ValueRefused as error:
                     batches += _split_batch(batch, error)
                 except BaseException:
@@ -206,9 +221,38 @@ class UsageLedger:
         for row in rows:
             key = row.key
             if not (self._is_named(key.model) or (key.key, key.model) in self._unconfigured[key.day]):
-                key = RowKey(key.day, key.key, OTHER_MODELS, key.team)
+                key = replace(key, model=OTHER_MODELS)
             joined.setdefault(key, []).append(row.totals)
         return [UsageRow(key, add_totals(counted)) for key, counted in joined.items()]
+
+    def _join_many_names(self, rows: Sequence[UsageRow]) -> Sequence[UsageRow]:
+        """Return the rows, with one for all users, and one for all sets of tags, beyond those that have rows of their
+        own. Raises StateError."""
+        joined: dict[RowKey, list[Totals]] = {}
+        for row in rows:
+            key = row.key
+            if key.user or key.tag:
+                names = self._read_names(key.day)
+                key = _join_names(
+                    key,
+                    users=not names.users.admit(key.key, key.user, self._rules.max_users),
+                    tags=not names.tags.admit(key.key, key.tag, self._rules.max_tags),
+                )
+            joined.setdefault(key, []).append(row.totals)
+        return [UsageRow(key, add_totals(counted)) for key, counted in joined.items()]
+
+    def _read_names(self, day: str) -> "_NamesOfDay":
+        """Return the users and tags of a day that have rows of their own. Those that other processes have written until
+        now, or this one before a restart, count. Raises StateError."""
+        names = self._names.get(day)
+        if names is None:
+            names = _NamesOfDay()
+            for row in self._store.read(UsageQuery(day, day, ("key", "user", "tag")), _MAX_KNOWN_NAMES):
+                names.users.admit(row.key.key, row.key.user, self._rules.max_users)
+                names.tags.admit(row.key.key, row.key.tag, self._rules.max_tags)
+            kept = sorted({*self._names, day})[-_KNOWN_DAYS:]
+            self._names = {one: names if one == day else self._names[one] for one in {*kept, day}}
+        return names
 
     def _give_own_rows(self, day: str, pairs: Collection[tuple[str, str]]) -> None:
         """Give rows of their own to these keys and models, as long as the day has too few of them. Those that other
@@ -223,6 +267,33 @@ class UsageLedger:
 
     def _is_named(self, model: str) -> bool:
         return not model or model == OTHER_MODELS or (self._models is not None and model in self._models)
+
+
+class _OwnNames:
+    """The names of each key that have rows of their own."""
+
+    def __init__(self) -> None:
+        self._names: defaultdict[str, set[str]] = defaultdict(set)
+
+    def admit(self, key: str, name: str, most: int) -> bool:
+        """Whether the name has rows of its own, which it gets while there are fewer than `most`."""
+        if name in _SHARED_NAMES:
+            return True
+        names = self._names[key]
+        if name not in names and len(names) < most:
+            names.add(name)
+        return name in names
+
+
+class _NamesOfDay:
+    def __init__(self) -> None:
+        self.users, self.tags = _OwnNames(), _OwnNames()
+
+
+def _join_names(key: RowKey, *, users: bool, tags: bool) -> RowKey:
+    """Return the key of the row for all users, or all tags, that have none of their own."""
+    user = OTHER_USERS if users and key.user else key.user
+    return replace(key, user=user, tag=OTHER_TAGS if tags and key.tag else key.tag)
 
 
 def _split_batch(batch: Sequence[UsageRow], error: ValueRefused) -> list[Sequence[UsageRow]]:

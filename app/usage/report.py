@@ -10,7 +10,17 @@ from typing import Any
 from msgspec.structs import asdict
 
 from app.errors import InvalidInput, Violation
-from app.usage.totals import DEFAULT_GROUPS, GROUPS, NUMBERS, GroupBy, Totals, UsageQuery, UsageRow, sum_totals
+from app.usage.totals import (
+    DEFAULT_GROUPS,
+    GROUPS,
+    NUMBERS,
+    GroupBy,
+    Totals,
+    UsageQuery,
+    UsageRow,
+    split_by_tag,
+    sum_totals,
+)
 from app.validation.nearest import suggest_name
 
 DEFAULT_DAYS = 30
@@ -37,6 +47,8 @@ def parse_query(
     key: str | None = None,
     model: str | None = None,
     team: str | None = None,
+    user: str | None = None,
+    tag: str | None = None,
     names: tuple[str, str, str] = ("from", "to", "group_by"),
 ) -> UsageQuery:
     """Return a query. Without days, it is about the last 30; `group_by` is a list with commas, by default of day, key
@@ -60,7 +72,7 @@ def parse_query(
             groups.append(found)
     if violations:
         raise InvalidInput(violations)
-    return UsageQuery(str(first_day), str(last_day), tuple(groups), key, model, team)
+    return UsageQuery(str(first_day), str(last_day), tuple(groups), key, model, team, user, tag)
 
 
 def _parse_day(text: str | None, name: str, violations: list[Violation]) -> date | None:
@@ -81,7 +93,7 @@ def report_usage(query: UsageQuery, rows: Sequence[UsageRow]) -> dict[str, Any]:
         "from": query.first_day,
         "to": query.last_day,
         "group_by": [name for name in GROUPS if name in query.group_by],
-        "data": [_write_names(query, row) | _write_numbers(row.totals) for row in rows],
+        "data": [_write_names(query, row) | _write_numbers(row.totals) for row in split_by_tag(query, rows)],
         "total": _write_numbers(sum_totals(rows)),
     }
 
@@ -105,7 +117,7 @@ def write_csv(query: UsageQuery, rows: Sequence[UsageRow]) -> str:
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*groups, *NUMBERS])
-    for row in rows:
+    for row in split_by_tag(query, rows):
         names = _write_names(query, row).values()
         writer.writerow([*map(_escape_formula, names), *_write_numbers(row.totals).values()])
     return text.getvalue()
@@ -123,7 +135,8 @@ def format_table(query: UsageQuery, rows: Sequence[UsageRow]) -> str:
     """Return the result of a query as a table, with the sum of all rows as its last line."""
     groups = [name for name in GROUPS if name in query.group_by]
     lines = [[*groups, *_COLUMNS.values()]]
-    lines += [[*(getattr(row.key, name) or "-" for name in groups), *_write_cells(row.totals)] for row in rows]
+    split = split_by_tag(query, rows)
+    lines += [[*(getattr(row.key, name) or "-" for name in groups), *_write_cells(row.totals)] for row in split]
     lines.append(["total", *[""] * (len(groups) - 1), *_write_cells(sum_totals(rows))])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

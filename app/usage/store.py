@@ -7,10 +7,11 @@ from msgspec.structs import astuple
 
 from app.state import Database
 from app.state.base import Row
+from app.usage.tags import join_tags
 from app.usage.totals import GROUPS, NUMBERS, GroupBy, RowKey, Totals, UsageQuery, UsageRow
 
 _COLUMNS = (*GROUPS, *NUMBERS)
-_KEY: Sequence[GroupBy] = ("day", "key", "model")
+_KEY: Sequence[GroupBy] = ("day", "key", "model", "user", "tag")
 """What makes a row another one."""
 
 
@@ -42,7 +43,7 @@ class UsageStore:
             statements.execute_many(_ADD, values)
 
     def read(self, query: UsageQuery, most: int) -> list[UsageRow]:
-        """Return the totals in the order of day, key, team and model, at most `most` rows. Raises StateError."""
+        """Return the totals in the order of `GROUPS`, at most `most` rows. Raises StateError."""
         text, values = _read_sql(query, most)
         with self._database.transaction() as statements:
             return [_to_row(found) for found in statements.execute(text, values)]
@@ -60,10 +61,15 @@ def _read_sql(query: UsageQuery, most: int) -> tuple[str, list[str | int]]:
     """Return the statement that reads the totals, and its values."""
     values: list[str | int] = [query.first_day, query.last_day]
     where = ['"day" >= ?', '"day" <= ?']
-    for name, wanted in (("key", query.key), ("team", query.team), ("model", query.model)):
+    named = (("key", query.key), ("team", query.team), ("user", query.user), ("model", query.model))
+    for name, wanted in named:
         if wanted is not None:
             where.append(f'"{name}" = ?')
             values.append(wanted)
+    if query.tag is not None:  # whole tags, by their bytes: LIKE ignores the case in SQLite
+        where.append('replace(? || "tag" || ?, ?, \'\') <> ? || "tag" || ?')
+        comma, tags = join_tags(("", "")), join_tags(("", query.tag, ""))
+        values += [comma, comma, tags, comma, comma]
     groups = [f'"{name}"' if name in query.group_by else "''" for name in GROUPS]
     # The sum of integers can overflow; the one of floats is exact up to 2**53.
     sums = ", ".join(f"SUM(CAST({name} AS DOUBLE PRECISION))" for name in NUMBERS)

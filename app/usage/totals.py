@@ -1,14 +1,16 @@
-"""Totals of usage: `UsageRow`, the numbers of one day, key and model, and what they are added up by. Pure."""
+"""Totals of usage: `UsageRow`, the numbers of one day, key, user, model and set of tags, and what they are added up
+by. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from app.chat.token_usage import CallUsage
+from app.usage.tags import split_tags
 
-GroupBy: TypeAlias = Literal["day", "key", "team", "model"]
+GroupBy: TypeAlias = Literal["day", "key", "team", "user", "model", "tag"]
 GROUPS: tuple[GroupBy, ...] = get_args(GroupBy)
 DEFAULT_GROUPS: tuple[GroupBy, ...] = ("day", "key", "model")
 
@@ -60,6 +62,11 @@ class RowKey(Struct, frozen=True, order=True):
     team: str = ""
     """The team of the key; empty without one. A row has one team: of a key that changes its team, the later one of the
     day."""
+    user: str = ""
+    """The end user that the request named; empty without one."""
+    tag: str = ""
+    """All tags of the request, as `join_tags` returns them; empty without any. A request counts in one row, whatever
+    its tags are."""
 
 
 class UsageRow(Struct, frozen=True):
@@ -76,6 +83,8 @@ class UsageQuery(Struct, frozen=True):
     key: str | None = None
     model: str | None = None
     team: str | None = None
+    user: str | None = None
+    tag: str | None = None
 
 
 def add_totals(counted: Iterable[Totals]) -> Totals:
@@ -85,3 +94,19 @@ def add_totals(counted: Iterable[Totals]) -> Totals:
 
 def sum_totals(rows: Iterable[UsageRow]) -> Totals:
     return add_totals([row.totals for row in rows])
+
+
+def split_by_tag(query: UsageQuery, rows: Sequence[UsageRow]) -> Sequence[UsageRow]:
+    """Return the rows with one tag each, if the query groups by tags: a request with two counts for both, so their sum
+    may be more than that of the rows."""
+    if "tag" not in query.group_by:
+        return rows
+    split: dict[RowKey, list[Totals]] = {}
+    for row in rows:
+        for tag in split_tags(row.key.tag):
+            split.setdefault(replace(row.key, tag=tag), []).append(row.totals)
+    return [UsageRow(key, add_totals(split[key])) for key in sorted(split, key=_order)]
+
+
+def _order(key: RowKey) -> tuple[str, ...]:
+    return tuple(getattr(key, name) for name in GROUPS)

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from app.chat.token_usage import UsageOwner
 from app.config.settings import Settings
 from app.formats.base import USAGE_ESTIMATED
 from app.observe.request_record import RequestRecord
@@ -295,7 +296,7 @@ def test_a_reload_counts_nothing_twice_for_the_limits_that_stay() -> None:
     with Running(day, load_settings=lambda: Settings.model_validate(both)) as gateway:
         context = gateway.context
         assert context.reloader is not None and context.usage_ledger is not None
-        context.usage_ledger.add("", "m", Totals(cost=2.0))  # of another worker
+        context.usage_ledger.add(UsageOwner(""), "m", Totals(cost=2.0))  # of another worker
         assert gateway.loop.run_until_complete(context.reloader.reload())
         limits = gateway.get("/v1/status").json["limits"]
     assert {row["kind"]: (row["limit"], row["used"]) for row in limits} == {

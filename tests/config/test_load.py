@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from app.config.credentials import list_credential_sources
 from app.config.load import DEMO_TOOLS, load
 from app.config.settings import Settings
 from app.upstream.http.options import Proxy
 
 from tests.config.written_settings import mistakes, written
+from tests.each_case import each_case
 
 
 def test_without_a_file_and_variables_the_demo_model_serves() -> None:
@@ -86,3 +88,30 @@ def test_secrets_are_kept_and_never_shown() -> None:
 )
 def test_a_mistake_beside_a_secret_does_not_show_it(wrong: str) -> None:
     assert "s3cret" not in "\n".join(mistakes(wrong, **SECRETS))
+
+
+@each_case(
+    ("lines", "words"),
+    [
+        ('api_key = "abcd"\napi_key_file = "x"', "has api_key and api_key_file: leave one of them"),
+        ('api_key_command = ["a"]\napi_key_file = "x"', "has api_key_command and api_key_file"),
+        ('api_key_env_vars = ["A"]', "which only an api_key_command gets"),
+        ("api_key_command = []", "must not be empty"),
+        (
+            'api_key_command = ["parley-has-no-such-program", "x"]',
+            "there is no program 'parley-has-no-such-program' in PATH",
+        ),
+    ],
+)
+def test_a_key_that_renews_comes_from_one_place_that_is_there(lines: str, words: str) -> None:
+    (mistake,) = mistakes(f'passthrough = "a"\n[upstreams.a]\nbase_url = "http://a/v1"\n{lines}')
+    assert mistake.startswith("upstreams.a") and words in mistake
+
+
+def test_a_command_gets_what_every_program_needs_and_what_the_settings_name() -> None:
+    settings = written(
+        'passthrough = "a"\n[upstreams.a]\nbase_url = "http://a/v1"\napi_key_command = ["sh"]\napi_key_env_vars = ["B"]'
+    )
+    environ = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "A": "1", "B": "2"}
+    (source,) = list_credential_sources(settings, environ).values()
+    assert dict(source.environ) == {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "B": "2"}

@@ -10,6 +10,7 @@ import pytest
 from app.config.load import load
 from app.config.settings import Settings
 from app.config.tables.agents import AgentSettings
+from app.config.tables.alerts import AlertReceiver
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.callers import JwtIssuer, Key, Team
 from app.config.tables.guards import Guard, MaskingSettings
@@ -53,6 +54,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "fetch.": Fetch,
     "documents.": Documents,
     "limits.": GatewayLimits,
+    "alerts.<name>.": AlertReceiver,
     "metrics.": MetricsSettings,
     "tracing.": Tracing,
     "keys.<name>.": Key,
@@ -72,6 +74,7 @@ TABLES = {
     "prices",
     "fetch",
     "documents",
+    "alerts",
     "metrics",
     "tracing",
     "upstreams",
@@ -133,6 +136,7 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
         else:
             assert name in (
                 "fetch.allow",
+                "alerts.<name>.headers",
                 "upstreams.<name>.headers",
                 "models.<name>.upstreams",
                 "models.<name>.aliases",

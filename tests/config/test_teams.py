@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from app.access import hash_key
 from app.chat.messages import CallerRights
+from app.chat.token_usage import UsageOwner
 from app.config.access import list_spending_rules, make_key_ring
 from app.config.mistakes import find_mistakes
 from app.config.settings import Settings
@@ -17,6 +18,9 @@ from app.state.sqlite import SqliteDatabase
 from app.usage.ledger import LedgerRules, UsageLedger
 from app.usage.store import UsageStore
 from app.usage.totals import Totals
+from pydantic import ValidationError
+
+from tests.each_case import each_case
 
 PRICE = {"input": 1, "output": 1}
 
@@ -85,7 +89,7 @@ def test_what_its_keys_spent_before_counts_for_the_team() -> None:
     settings = make_settings()
     ledger = UsageLedger(UsageStore(SqliteDatabase("")), LedgerRules(clock=lambda: 1_795_305_600.0))
     for key in ("a", "b", "c"):
-        ledger.add(key, "qwen", Totals(requests=1, cost=0.5))
+        ledger.add(UsageOwner(key), "qwen", Totals(requests=1, cost=0.5))
     teams = {name: row.team for name, row in settings.keys.items() if row.team}
     rules = [*list_spending_rules(settings).values()]
     spent = read_spending(ledger, rules, 1_795_305_600.0, settings.usage.zone, teams)
@@ -100,7 +104,7 @@ def test_what_callers_with_tokens_spent_before_counts_for_them_and_for_their_tea
     settings = make_settings(jwt={"corp": corp, "free": free})
     ledger = UsageLedger(UsageStore(SqliteDatabase("")), LedgerRules(clock=lambda: 1_795_305_600.0))
     for name, team in (("corp:a", "search"), ("corp:a", "search"), ("corp:b", "gone"), ("free:c", "search"), ("a", "")):
-        ledger.add(name, "qwen", Totals(requests=1, cost=0.5), team)
+        ledger.add(UsageOwner(name, team), "qwen", Totals(requests=1, cost=0.5))
     rules = [*list_spending_rules(settings).values()]
     spent = read_spending(ledger, rules, 1_795_305_600.0, settings.usage.zone, {"a": "search"})
     found = {(rule.owner, rule.counter, rule.limit): money for rule, money in spent}
@@ -110,6 +114,45 @@ def test_what_callers_with_tokens_spent_before_counts_for_them_and_for_their_tea
         ("the team 'search'", "team:search:spend_per_day", 2_000_000_000): 2.0,
     }
     ledger.close()
+
+
+def test_what_end_users_spent_before_counts_for_each_of_them() -> None:
+    users = {"users": "user", "limits_per_user": {"spend_per_day": 2}}
+    keys = {"app": {"sha256": "a" * 64, **users}, "a": {"sha256": "b" * 64}}
+    issuer = {"issuer": "https://idp.test", "audience": "x", **users}
+    settings = make_settings(keys=keys, teams={}, jwt={"corp": issuer})
+    ledger = UsageLedger(UsageStore(SqliteDatabase("")), LedgerRules(clock=lambda: 1_795_305_600.0))
+    for key, user in (("app", "ann"), ("app", "bob"), ("app", "ann"), ("app", ""), ("a", "ann"), ("corp:x", "ann")):
+        ledger.add(UsageOwner(key, "", user), "qwen", Totals(requests=1, cost=0.5))
+    rules = [*list_spending_rules(settings).values()]
+    spent = read_spending(ledger, rules, 1_795_305_600.0, settings.usage.zone, {})
+    assert {rule.counter: (rule.owner, rule.limit, money) for rule, money in spent} == {
+        "user:app\x1f:spend_per_day": ("the requests without a user of the API key 'app'", 2_000_000_000, 0.5),
+        "user:app\x1fann:spend_per_day": ("the user 'ann' of the API key 'app'", 2_000_000_000, 1.0),
+        "user:app\x1fbob:spend_per_day": ("the user 'bob' of the API key 'app'", 2_000_000_000, 0.5),
+        "user:corp:x\x1fann:spend_per_day": ("the user 'ann' of the JWT caller 'corp:x'", 2_000_000_000, 0.5),
+    }
+    ledger.close()
+
+
+@each_case(
+    ("tree", "words"),
+    [
+        ({"keys": {"a": {"sha256": "a" * 64, "users_required": True}}}, "has users_required, which needs `users`"),
+        ({"keys": {"a": {"sha256": "a" * 64, "limits_per_user": {"spend_per_day": 1}}}}, "has limits_per_user"),
+        ({"keys": {"a": {"sha256": "a" * 64, "users": "claim:email"}}}, "which only JWTs have"),
+        ({"keys": {"a": {"sha256": "a" * 64, "users": "x-user"}}}, "must be header:NAME, user, "),
+    ],
+)
+def test_settings_of_users_need_a_place_where_requests_name_them(tree: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        make_settings(**tree)
+
+
+def test_a_hash_of_users_needs_a_state_database() -> None:
+    keys = {"a": {"sha256": "a" * 64, "users": "user", "hash_users": True}}
+    (mistake,) = find_mistakes(make_settings(keys=keys, teams={}, state={"url": "null:"}))
+    assert mistake.startswith("keys.a.hash_users: needs a state database")
 
 
 def test_mistakes_in_teams_are_named() -> None:

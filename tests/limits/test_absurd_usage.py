@@ -6,7 +6,7 @@ from typing import Any
 from app.chat.events import Event, Finish, TextDelta
 from app.chat.stream import AttemptLog
 from app.errors import RateLimited
-from app.limits import Limiter, Limits
+from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import Spending
 from app.state.sqlite import SqliteDatabase
 from app.upstream.reply.usage import normalize_usage
@@ -37,7 +37,8 @@ USAGES: st.SearchStrategy[Any] = st.one_of(
 
 class Owner:
     name = "a"
-    team = None
+    team = user = None
+    user_limits = NO_LIMITS
     limits = Limits(spend_per_day=float(LIMIT))
 
 

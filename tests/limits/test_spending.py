@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from app.errors import QuotaExceeded, RateLimited, StoreDown
-from app.limits import Limiter, Limits
+from app.limits import NO_LIMITS, Limiter, Limits
 from app.limits.spending import (
     Exhausted,
     ReservedMoney,
@@ -22,7 +22,7 @@ from app.limits.spending import (
     name_period,
 )
 from app.limits.stores import MemoryLimitStore
-from app.limits.values import UNITS_OF_MONEY, make_caller_rules
+from app.limits.values import UNITS_OF_MONEY, Kind, make_caller_rules, make_rule
 from app.state import Database, StateError, open_database
 from app.state.sqlite import SqliteDatabase
 from app.usage.meter import Price
@@ -249,7 +249,8 @@ def test_workers_that_are_killed_do_not_spend_more(workers: int, tmp_path: Path)
 
 class Owner:
     name = "a"
-    team = None
+    team = user = None
+    user_limits = NO_LIMITS
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -333,3 +334,24 @@ def test_a_request_is_refused_while_money_cannot_be_counted() -> None:
 def test_days_and_months_are_those_of_a_time_zone(kind: str, now: float, zone: str, name: str, end: float) -> None:
     assert name_period(kind, now, ZoneInfo(zone)) == name  # type: ignore[arg-type]  # one of the two kinds
     assert find_period_end(kind, now, ZoneInfo(zone)) == end  # type: ignore[arg-type]  # one of the two kinds
+
+
+def test_what_end_users_spent_before_the_last_month_is_deleted(database: Database) -> None:
+    def list_rows() -> set[tuple[str, str]]:
+        with database.snapshot() as statements:
+            return {
+                (str(counter), str(period))
+                for counter, period in statements.execute("SELECT counter, period FROM spending")
+            }
+
+    async def scenario(spending: Spending, clock: Clock) -> None:
+        kinds: tuple[Kind, Kind] = ("spend_per_day", "spend_per_month")
+        rules = [make_rule("x", owner, kind, 10) for owner in ("user:a", "key:a") for kind in kinds]
+        for months in range(3):
+            clock.now = NOW + months * 31 * 86_400
+            assert isinstance(await spending.reserve(rules, 1), ReservedMoney)
+        found = list_rows()
+        assert len([row for row in found if row[0].startswith("key:")]) == 6
+        assert len([row for row in found if row[0].startswith("user:")]) == 4
+
+    run(database, scenario)

@@ -1,5 +1,6 @@
 """Every metric of a gateway, with its type and its labels, from what `/metrics` shows after requests of all kinds."""
 
+from app.api.context import AppContext
 from app.chat.server_tools import ToolCallSummary
 from app.chat.stream import Attempt
 from app.chat.token_usage import TokenUsage
@@ -8,17 +9,23 @@ from app.main import create_app
 from app.observe.request_record import RequestRecord
 
 SETTINGS = {
-    "upstreams": {"local": {"base_url": "http://model.test/v1"}},
+    "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key_command": ["echo", "key"]}},
     "cache": {"url": "redis://127.0.0.1:1"},
     "mcp_servers": {"wx": {"command": "wx"}},
+    "alerts": {"ops": {"url": "http://hooks.test/x"}},
     "jwt": {"corp": {"issuer": "https://idp.test", "audience": "parley"}},
 }
 
 
 async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     """Return the type and the labels of each metric, by its name. `more` are settings."""
-    metrics = create_app(Settings.model_validate({**SETTINGS, **more})).state.context.metrics
+    context: AppContext = create_app(Settings.model_validate({**SETTINGS, **more})).state.context
+    metrics = context.metrics
     assert metrics is not None
+    assert context.alerting is not None
+    context.alerting.counts["ParleyTest", "sent"] += 1
+    for credential in context.credentials:
+        await credential.get()
     record = RequestRecord("r", "chat", model="demo", status=200, cache="miss")
     record.received_at = record.sent_at = record.first_token_at = record.started_at
     record.output = "valid"

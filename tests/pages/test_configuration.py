@@ -25,4 +25,6 @@ def test_a_configuration_that_a_page_shows_is_accepted(place: str, text: str, tm
         text = re.sub(r"/etc/parley/[\w-]+\.key", str(tmp_path / "key.pem"), text)
     file = tmp_path / "parley.toml"
     file.write_text(text, "utf-8")
-    load({name: "secret" for name in re.findall(r"\$\{(\w+)\}", text)}, path=file)
+    for program in re.findall(r'api_key_command = \["([\w-]+)"', text):
+        (tmp_path / program).touch(0o755)
+    load({name: "secret" for name in re.findall(r"\$\{(\w+)\}", text)} | {"PATH": str(tmp_path)}, path=file)

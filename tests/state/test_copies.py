@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from app.access.caller import Caller
 from app.access.stored_keys import KeyRow, StoredKeys
+from app.access.users import UserRules, UserSource
 from app.state import Database, StateError, open_database
 from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
 from app.usage.store import UsageStore
@@ -39,6 +41,8 @@ def test_a_backup_has_everything_and_replaces_what_was_there(database: Database,
             "api_keys": 0,
             "api_key_changes": 0,
             "revoked_api_keys": 0,
+            "secrets": 0,
+            "leases": 0,
         }
     )
     assert file.stat().st_mode & 0o777 == 0o600
@@ -84,7 +88,8 @@ def test_only_what_the_caller_stored_is_read_and_deleted(database: Database) -> 
         "signature:key a:3",
     ]
     assert read_usage(database, "a") == [
-        {"day": "2026-11-22", "model": "m", "requests": 2, "input_tokens": 0, "output_tokens": 0, "cost": 0.1}
+        {"day": "2026-11-22", "model": "m", "user": "", "tag": "", "requests": 2, "input_tokens": 0, "output_tokens": 0}
+        | {"cost": 0.1}
     ]
     assert delete_values(database, "key a") == 4
     assert count_rows(database)["kept_values"] == 3
@@ -100,3 +105,17 @@ def test_by_the_name_of_a_key_its_former_owners_are_found_too(database: Database
     assert delete_values(database, "key a") == 6
     assert delete_values(database, "key i:a") == 0
     assert delete_values(database, "key i:a#b") == 1
+
+
+def test_by_the_name_of_a_caller_what_its_end_users_stored_is_found_too(database: Database) -> None:
+    key = Caller("a", "a", owner="a#00ff", users=UserRules(UserSource("user"))).with_user("ann:#")
+    token = Caller("i:a", "i:a", users=UserRules(UserSource("user"))).with_user("ann")
+    others = ["key i:a#b", "key i:ab", "key ab#00ff"]
+    owners = [f"key {key.identity}", f"key {token.identity}", *others]
+    with database.transaction() as statements:
+        row = "INSERT INTO kept_values VALUES (?, 'm', ?, 1.0, 2.0)"
+        statements.execute_many(row, [(f"response:{owner}:1", b"v") for owner in owners])
+    assert delete_values(database, "key i:a") == 1
+    assert delete_values(database, "key a") == 5
+    left = [row.key for owner in others for row in read_values(database, owner)]
+    assert left == [f"response:{owner}:1" for owner in others]

@@ -148,6 +148,8 @@ ROWS = (
         {"name": "c", "settings": "{}", "note": "", "created_at": 1.0, "created_by": "b"}
         | {"revoked_at": 2.0, "revoked_by": "b"},
     ),
+    (9, "secrets", {"name": "users", "value": b"\0\xff"}),
+    (10, "leases", {"name": "alerts", "holder": "h", "until": 1.5, "value": "null"}),
 )
 """The first version that has a table, the table, and a row of it as that version wrote it."""
 
@@ -311,4 +313,19 @@ def test_an_unreachable_postgres_is_an_error_that_shows_no_password(caplog: pyte
         count(database)
     assert "hunter2" not in str(raised.value)
     assert not caplog.records, "what is raised is logged where it is caught"
+    database.close()
+
+
+def test_totals_by_user_and_tag_become_those_of_their_keys_when_the_version_before_is_restored(tmp_path: Path) -> None:
+    database = SqliteDatabase(str(tmp_path / "state.db"))
+    names = ("day", "key", "model", *COUNTS, "cost", "team", "user", "tag")
+    with database.transaction() as statements:
+        for user in ("ann", "bob"):
+            row = ("2026-11-22", "a", "m", *[3] * len(COUNTS), 0.25, "red", user, "x")
+            quoted = ", ".join(f'"{name}"' for name in names)
+            statements.execute(f"INSERT INTO usage_totals ({quoted}) VALUES ({', '.join('?' * len(row))})", row)
+    database.migrate(7)
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db")) as connection:
+        (found,) = connection.execute("SELECT requests, saved_tokens, cost, team FROM usage_totals").fetchall()
+    assert found == (6, 6, 0.5, "red")
     database.close()

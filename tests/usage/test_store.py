@@ -9,7 +9,7 @@ import pytest
 from app.state import StateError, ValueRefused, open_database
 from app.state.urls import FileUrl, PostgresUrl
 from app.usage.store import UsageStore
-from app.usage.totals import RowKey, Totals, UsageQuery, UsageRow, sum_totals
+from app.usage.totals import GroupBy, RowKey, Totals, UsageQuery, UsageRow, sum_totals
 
 from tests.state.databases import KINDS, make_address
 
@@ -140,3 +140,19 @@ def test_a_file_of_usage_is_readable_by_its_user_only(tmp_path: Path) -> None:
     store.add([row("2026-11-22", "a", "m", requests=1)])
     assert {file.stat().st_mode & 0o777 for file in tmp_path.glob("usage.db*")} == {0o600}
     store.close()
+
+
+def test_users_and_tags_have_rows_of_their_own_and_can_be_asked_for(store: UsageStore) -> None:
+    for user, tags in (("ann", "a,b"), ("ann", "ab"), ("bob", "b"), ("", "")):
+        store.add([UsageRow(RowKey("2026-11-22", "k", "m", "red", user, tags), Totals(requests=1))] * 2)
+
+    def read(*groups: GroupBy, **only: str) -> list[tuple[str, str, int]]:
+        rows = store.read(UsageQuery("2026-11-22", "2026-11-22", groups, **only), 10)
+        return [(row.key.user, row.key.tag, row.totals.requests) for row in rows]
+
+    assert read("user") == [("", "", 2), ("ann", "", 4), ("bob", "", 2)]
+    assert read("user", user="ann") == [("ann", "", 4)]
+    assert read("tag", tag="b") == [("", "a,b", 2), ("", "b", 2)]
+    assert read("tag", tag="a") == [("", "a,b", 2)]
+    assert read("tag", tag="B") == [], "tags differ by their case"
+    assert read("tag", tag="") == [("", "", 2)]

@@ -1,7 +1,7 @@
 """The totals of a call, and their sums."""
 
 from app.chat.token_usage import CallUsage, TokenUsage
-from app.usage.totals import NUMBERS, RowKey, Totals, UsageRow, add_totals, sum_totals
+from app.usage.totals import NUMBERS, RowKey, Totals, UsageQuery, UsageRow, add_totals, split_by_tag, sum_totals
 
 ONE = Totals(1, 2, 3, 4, 5, 6, 7, 8, 9, 0.5)
 TWO = Totals(10, 20, 30, 40, 50, 60, 70, 80, 90, 0.25)
@@ -32,3 +32,18 @@ def test_every_number_is_added_up() -> None:
 
 def test_the_sum_of_nothing_is_nothing() -> None:
     assert sum_totals([]) == Totals()
+
+
+def test_a_request_with_two_tags_counts_for_both_of_them_in_the_order_of_the_groups() -> None:
+    rows = [
+        UsageRow(RowKey("d", "k", "", "", "ann", "a,b"), ONE),
+        UsageRow(RowKey("d", "k", "", "", "ann", "b"), TWO),
+        UsageRow(RowKey("d", "k", "", "", "", ""), TWO),
+    ]
+    query = UsageQuery("d", "d", ("day", "key", "user", "tag"))
+    assert [(row.key.user, row.key.tag, row.totals) for row in split_by_tag(query, rows)] == [
+        ("", "", TWO),
+        ("ann", "a", ONE),
+        ("ann", "b", add_totals([ONE, TWO])),
+    ]
+    assert split_by_tag(UsageQuery("d", "d", ("day", "user")), rows) is rows

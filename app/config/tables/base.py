@@ -22,6 +22,8 @@ def split_list(value: Any) -> Any:
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
+VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+"""The name of an environment variable."""
 Names = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 
 

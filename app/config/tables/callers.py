@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, PrivateAttr, StrictBool, model_validator
 
 from app.access.issuer import AlgorithmName
+from app.access.users import parse_user_source
 from app.config.tables.base import NO_PROXY, Names, ProxyUrl, Seconds, Table, exact_url, http_url, split_list
 from app.config.tables.limits import LimitSettings
 from app.endpoints.kinds import ModelEndpoint
@@ -65,7 +66,28 @@ def _true_or_false(value: Any) -> bool:
 Fallbacks: TypeAlias = Literal["all", "own"]
 
 
-class Key(Table):
+def _user_source(value: str) -> str:
+    parse_user_source(value)
+    return value
+
+
+class UserSettings(Table):
+    """Whom a key, or the JWTs of an issuer, name as end users."""
+
+    users: Annotated[str, AfterValidator(_user_source)] | None = None
+    users_required: bool = False
+    hash_users: bool = False
+    limits_per_user: LimitSettings = LimitSettings()
+
+    @model_validator(mode="after")
+    def _check_users(self) -> "UserSettings":
+        given = [name for name, field in UserSettings.model_fields.items() if getattr(self, name) != field.default]
+        if self.users is None and given:
+            raise ValueError(f"has {given[0]}, which needs `users`: where requests name their user")
+        return self
+
+
+class Key(UserSettings):
     sha256: _Sha256
     models: Names = ("*",)
     cache_scope: KeyName | None = None
@@ -81,6 +103,12 @@ class Key(Table):
     fallbacks: Fallbacks = "all"
     """`own`: only those of a model's fallbacks answer that it could ask for itself."""
     _identity: str = PrivateAttr(default="")
+
+    @model_validator(mode="after")
+    def _check_claim(self) -> "Key":
+        if self.users is not None and parse_user_source(self.users).place == "claim":
+            raise ValueError('has users = "claim:…", which only JWTs have: name a header or a field of the body')
+        return self
 
     @property
     def identity(self) -> str:
@@ -100,7 +128,7 @@ class Team(Table):
     limits: LimitSettings = LimitSettings()
 
 
-class JwtIssuer(Table):
+class JwtIssuer(UserSettings):
     """An issuer of JWTs, with which callers may call as with an API key."""
 
     issuer: str = Field(min_length=1, max_length=2000)

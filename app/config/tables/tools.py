@@ -1,11 +1,11 @@
 """`[mcp_servers.<name>]` and `[tools]`: the servers of tools, and the bounds of a reply that runs tools."""
 
 import re
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
-from app.config.tables.base import HeaderName, Names, Seconds, Secret, Table, exact_url, split_list
+from app.config.tables.base import HeaderName, Names, Seconds, Secret, Table, VariableName, exact_url, split_list
 
 
 def _tool_server_name(value: str) -> str:
@@ -31,7 +31,6 @@ _ELSEWHERE = {
 """What other programs' configurations of MCP servers have, and what to write instead."""
 _OF_COMMANDS = ("args", "env", "env_vars", "cwd")
 _OF_URLS = ("bearer_token_env_var", "http_headers", "env_http_headers")
-_VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class McpServer(Table):
@@ -39,13 +38,13 @@ class McpServer(Table):
 
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = ()
-    env: dict[_VariableName, SecretStr] = Field(default_factory=dict)
-    env_vars: Annotated[tuple[_VariableName, ...], BeforeValidator(split_list)] = ()
+    env: dict[VariableName, SecretStr] = Field(default_factory=dict)
+    env_vars: Annotated[tuple[VariableName, ...], BeforeValidator(split_list)] = ()
     cwd: str | None = Field(default=None, min_length=1)
     url: Annotated[str, AfterValidator(exact_url)] | None = None
-    bearer_token_env_var: _VariableName | None = None
+    bearer_token_env_var: VariableName | None = None
     http_headers: dict[HeaderName, Secret] = Field(default_factory=dict)
-    env_http_headers: dict[HeaderName, _VariableName] = Field(default_factory=dict)
+    env_http_headers: dict[HeaderName, VariableName] = Field(default_factory=dict)
     enabled: bool = True
     required: bool = False
     enabled_tools: Names | None = None

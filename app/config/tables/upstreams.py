@@ -5,9 +5,19 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from app.config.tables.base import NO_PROXY, HeaderName, ProxyUrl, Seconds, Secret, Table, http_url
+from app.config.tables.base import (
+    NO_PROXY,
+    HeaderName,
+    ProxyUrl,
+    Seconds,
+    Secret,
+    Table,
+    VariableName,
+    http_url,
+    split_list,
+)
 from app.endpoints.kinds import PathName
 from app.upstream.api import ApiName
 from app.upstream.http.options import IDLE_SECONDS, MAX_AGE_SECONDS, ConnectionOptions, parse_proxy
@@ -44,6 +54,9 @@ _KINDS = {"messages": "anthropic_compatible", "gemini": "gemini"}
 """The kind of a server of which only the API is given."""
 
 
+_KEYS = ("api_key", "api_key_command", "api_key_file")
+
+
 class Upstream(Table):
     base_url: Annotated[str, AfterValidator(_server_url)]
     api: ApiName = "chat_completions"
@@ -51,6 +64,12 @@ class Upstream(Table):
     """Without it, that of `_KINDS` for the API."""
     auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
+    api_key_command: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(split_list)] | None = None
+    api_key_file: str | None = Field(default=None, min_length=1)
+    api_key_seconds: Seconds = Field(default=300.0, ge=10)
+    """How long the output of the command is valid, if it does not say it."""
+    api_key_env_vars: Annotated[tuple[VariableName, ...], BeforeValidator(split_list)] = ()
+    """What the command gets of the gateway's environment, beside `list_inherited`."""
     headers: dict[HeaderName, Secret] = Field(default_factory=dict)
     connect_seconds: Seconds = 10.0
     first_token_seconds: Seconds = 600.0
@@ -86,6 +105,19 @@ class Upstream(Table):
                 'set api = "chat_completions"'
             )
         return self
+
+    @model_validator(mode="after")
+    def _check_key(self) -> "Upstream":
+        given = [name for name in _KEYS if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"has {' and '.join(given)}: leave one of them")
+        if self.api_key_command is None and self.api_key_env_vars:
+            raise ValueError("has api_key_env_vars, which only an api_key_command gets")
+        return self
+
+    @property
+    def has_key(self) -> bool:
+        return any(getattr(self, name) is not None for name in _KEYS)
 
     @property
     def url(self) -> str:

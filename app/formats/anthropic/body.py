@@ -31,7 +31,7 @@ from app.formats.anthropic.tools import (
     read_servers,
 )
 from app.formats.base import Options, ReplyMode
-from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings, select_native
+from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings, keep_texts, select_native
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
@@ -155,7 +155,6 @@ _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _NATIVE = frozenset(("temperature", "top_p", "top_k", "max_tokens", "tool_choice"))
 """Parameters of `generate_cfg` that are fields of the API."""
 _WORDS = {"auto": "auto", "none": "none", "any": "required"}
-_MAX_METADATA_CHARACTERS = 512
 
 
 def parse_messages_body(
@@ -197,7 +196,8 @@ def _pass_refused(
     if request is None:
         return None
     mode: ReplyMode = "delta" if request.stream else "whole"
-    return ParsedRequest(ReplySettings(request.model, request.stream, mode), ANTHROPIC, request, (), Options())
+    settings = ReplySettings(request.model, request.stream, mode, metadata=keep_texts(body.get("metadata")))
+    return ParsedRequest(settings, ANTHROPIC, request, (), Options())
 
 
 def _parse_request(
@@ -294,9 +294,7 @@ def _name_params(names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read_settings(given: MessagesRequest) -> ReplySettings:
-    metadata = {
-        key: value[:_MAX_METADATA_CHARACTERS] for key, value in (given.metadata or {}).items() if isinstance(value, str)
-    }
+    metadata = keep_texts(given.metadata)
     mode: ReplyMode = "delta" if given.stream else "whole"
     return ReplySettings(given.model, given.stream, mode, cache=given.cache, metadata=metadata)
 

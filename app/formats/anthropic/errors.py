@@ -7,7 +7,7 @@ from app.formats.base import ErrorWriter
 
 THREAD_UNSUPPORTED = "thread_unsupported_request"
 """After this error the tool runners of the SDKs send the whole conversation; any other error ends their run."""
-_FIELDS = ("param", "violations", "upstream", "retry_after_seconds", "usage")
+_FIELDS = ("param", "violations", "upstream", "retry_after_seconds", "scope", "usage")
 
 _TOO_LONG = "prompt is too long: "
 """How Anthropic's message begins, by which Claude Code knows it."""

@@ -237,6 +237,7 @@ class AnthropicErrorDetail(Described):
     violations: list[ViolationBody] | None = None
     upstream: UpstreamError | None = None
     retry_after_seconds: float | None = None
+    scope: str | None = None
     usage: dict[str, Any] | None = None
     details: dict[str, Any] | None = None
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from app.chat.messages import RequestPaths
 from app.errors import InvalidInput, ParleyError, Violation
 from app.formats.base import DEFAULT_OPTIONS, Options
-from app.formats.body import ParsedRequest, RejectedRequest, ReplySettings
+from app.formats.body import ParsedRequest, RejectedRequest, ReplySettings, find_user
 from app.formats.chat_body import ChatRequestBody
 from app.formats.conversation import KNOWN_PARAMS, SharedFields, find_list_violations, parse_conversation
 from app.formats.json_object import parse_object
@@ -67,6 +67,7 @@ class CompletionsBody(GenerationParams, SharedFields):
             unread_seconds=self.unread_seconds,
             cache=self.cache,
             metadata=self.metadata,
+            user=find_user(self.model_extra) if self.model_extra else None,
         )
 
 

@@ -29,9 +29,11 @@ from app.formats.body import (
     StoredConversation,
     StoredItems,
     UnresolvedRequest,
+    find_user,
+    keep_texts,
     select_native,
 )
-from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
+from app.formats.conversation import Metadata
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
 from app.formats.other_fields import NESTED_PARAMS, find_misspelt_fields, rename_fields, warn_of_unknown_fields
@@ -47,7 +49,7 @@ from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.formats.sse import encode_json
 from app.other_apis import read_response_format
-from app.params import GenerateCfg, max_entries
+from app.params import GenerateCfg
 from app.validation.violations import describe_given, to_violations
 
 Json = dict[str, Any]
@@ -137,7 +139,7 @@ class ResponsesBody(BaseModel):
     parallel_tool_calls: bool | None = None
     max_tool_calls: Annotated[int | None, Field(ge=1, lt=2**63)] = None
     """How many tools the gateway runs at most. Further calls are answered with an error."""
-    metadata: Annotated[dict[MetadataKey, MetadataValue] | None, max_entries(MAX_METADATA)] = None
+    metadata: Metadata = None
     cache: CacheChoice = None
     """An extension of Parley: how to use the cache."""
 
@@ -185,7 +187,12 @@ def parse_responses_body(
     if isinstance(previous, str) or items or conversation is not None:
         response_id = previous if isinstance(previous, str) else None
         return UnresolvedRequest(
-            response_id, items, lambda stored: parse_body(body, limits, stored, known), conversation
+            response_id,
+            items,
+            lambda stored: parse_body(body, limits, stored, known),
+            conversation,
+            find_user(body),
+            body.get("metadata"),
         )
     return parse_body(body, limits, NOTHING_STORED, known)
 
@@ -271,6 +278,7 @@ class _BodyReader:
                 cache=head.cache,
                 metadata=head.metadata,
                 session=_find_session(head.model_extra or {}),
+                user=find_user(body),
             ),
             RESPONSES,
             ChatRequest(
@@ -365,6 +373,8 @@ class _BodyReader:
                 request.stream,
                 "delta" if request.stream else "whole",
                 unread_seconds=math.inf if background else 0.0,
+                metadata=keep_texts(body.get("metadata")),
+                user=find_user(body),
             ),
             RESPONSES,
             request,

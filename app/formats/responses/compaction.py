@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from app.chat.events import Event, Failed, Fault, Finish, Passed, TextDelta, ToolCallDelta
 from app.errors import ParleyError
 from app.formats.base import ReplyInfo, ReplyMode
-from app.formats.body import NOTHING_STORED, RejectedRequest, StoredItems, UnresolvedRequest
+from app.formats.body import NOTHING_STORED, RejectedRequest, StoredItems, UnresolvedRequest, find_user
 from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, limit_warnings
 from app.formats.request_memory import CallerMemory
@@ -53,7 +53,8 @@ def parse_compact_body(
     previous, items = body.get("previous_response_id"), tuple(find_references(body.get("input")))
     conversation = find_conversation(body)
     if isinstance(previous, str) or items or conversation is not None:
-        return UnresolvedRequest(previous if isinstance(previous, str) else None, items, resolve, conversation)
+        response_id = previous if isinstance(previous, str) else None
+        return UnresolvedRequest(response_id, items, resolve, conversation, find_user(body), body.get("metadata"))
     return resolve(NOTHING_STORED)
 
 

@@ -6,11 +6,12 @@ cookies of all callers in one jar; a gateway must do neither.
 
 import asyncio
 import codecs
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import httpx
 import msgspec
@@ -23,6 +24,8 @@ from app.errors import UpstreamFailed
 from app.runtime.decompress import NotCompressed, decompressor_for
 from app.upstream import causes, faults
 from app.upstream.api import ApiName, find_api
+from app.upstream.credential_output import Credential
+from app.upstream.credentials import CredentialUnavailable, RenewingCredential
 from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
 from app.upstream.http.recorded_body import RecordedBody
@@ -38,6 +41,8 @@ from app.upstream.http.transport import (
 from app.upstream.redaction import EMPTY_REDACTOR, Redactor
 from app.upstream.reply.odd_json import clean, load
 
+log = logging.getLogger("parley.credentials")
+
 MAX_ERROR_BYTES = 256 * 1024
 MAX_LIST_BYTES = 8 * 1024 * 1024
 MAX_EMBEDDINGS_BYTES = 64 * 1024 * 1024
@@ -47,6 +52,7 @@ ERROR_BODY_SECONDS = 10.0
 """How long the client reads the body of an error."""
 GRACE_SECONDS = 2.0
 _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
+_UNAUTHORIZED = 401
 UNLISTED = "the model server lists no models: "
 
 
@@ -85,6 +91,10 @@ class Target:
     """The API of its replies."""
     query: str = ""
     """Of the URL of each request; it may hold a key."""
+    auth: Literal["bearer"] | None = None
+    """Where `credential` is sent, if that is not the API's own place."""
+    credential: RenewingCredential | None = None
+    """The key, if it is renewed while the gateway runs; `headers` has none then."""
     paths: Mapping[str, str] = field(default_factory=dict, hash=False)
     """The paths of endpoints at this server, where it has another one than its clients."""
     _for_whole_reply: "list[Target]" = field(default_factory=list, init=False, compare=False, repr=False)
@@ -126,6 +136,12 @@ class Target:
         if not self.query:
             return _url(self.base_url + path)
         return _url(f"{self.base_url}{path}{'&' if '?' in path else '?'}{self.query}")
+
+    def make_key_line(self, credential: Credential) -> tuple[bytes, bytes]:
+        """Return the header with a key that is renewed."""
+        api = find_api(self.api)
+        name, prefix = ("authorization", "Bearer ") if self.auth == "bearer" else (api.key_header, api.key_prefix)
+        return name.encode(), (prefix + credential.value).encode()
 
     def annotate_fault(self, fault: Fault) -> Fault:
         """Add this upstream's name and a cause to the fault, and redact what no caller may see."""
@@ -196,7 +212,40 @@ class UpstreamClient:
         address = _url(f"{url}?{target.query}" if target.query else url)
         return await self._open(target, make_request_head(b"POST", address, own, target.pool_key), body, headers)
 
-    async def _open(
+    def _open(
+        self,
+        target: Target,
+        head: RequestHead,
+        body: bytes | LongBody,
+        headers: Sequence[tuple[bytes, bytes]],
+        exchange: ExchangeRecorder | None = None,
+    ) -> Coroutine[Any, Any, ResponseBody]:
+        if target.credential is None:
+            return self._open_once(target, head, body, headers, exchange)
+        return self._open_with_credential(target, target.credential, head, body, headers, exchange)
+
+    async def _open_with_credential(
+        self,
+        target: Target,
+        credential: RenewingCredential,
+        head: RequestHead,
+        body: bytes | LongBody,
+        headers: Sequence[tuple[bytes, bytes]],
+        exchange: ExchangeRecorder | None,
+    ) -> ResponseBody:
+        """Send a request with the present credential, and once more with a new one if the server refuses it."""
+        sent = await _get_credential(target, credential)
+        try:
+            return await self._open_once(target, head, body, [*headers, target.make_key_line(sent)], exchange)
+        except UpstreamFailed as failure:
+            if failure.fault.status != _UNAUTHORIZED:
+                raise
+            other = await credential.replace_refused(sent)
+            if other is None:
+                raise
+        return await self._open_once(target, head, body, [*headers, target.make_key_line(other)], exchange)
+
+    async def _open_once(
         self,
         target: Target,
         head: RequestHead,
@@ -231,17 +280,36 @@ class UpstreamClient:
     ) -> httpx.Response:
         """Send a request that is not for a reply. A POST without a body gets an empty JSON object.
 
-        Raises httpx.TransportError.
+        Raises httpx.TransportError, and UpstreamFailed if there is no credential for the server.
         """
+        timeouts = {"connect": connect_seconds, "read": read_seconds}
+        credential = target.credential
+        if credential is None:
+            return await self._send_once(target, method, path, timeouts, content, headers)
+        sent = await _get_credential(target, credential)
+        lines = [*headers, target.make_key_line(sent)]
+        response = await self._send_once(target, method, path, timeouts, content, lines)
+        other = await credential.replace_refused(sent) if response.status_code == _UNAUTHORIZED else None
+        if other is None:
+            return response
+        await response.aclose()
+        return await self._send_once(target, method, path, timeouts, content, [*headers, target.make_key_line(other)])
+
+    async def _send_once(
+        self,
+        target: Target,
+        method: str,
+        path: str,
+        timeouts: Mapping[str, float],
+        content: bytes | None,
+        headers: Sequence[tuple[bytes, bytes]],
+    ) -> httpx.Response:
         request = httpx.Request(
             method,
             target.url(path),
             headers=_add_headers(target, headers) if headers else target.headers,
             content=b"{}" if content is None and method == "POST" else content,
-            extensions={
-                "timeout": {"connect": connect_seconds, "read": read_seconds},
-                "pool_key": target.pool_key,
-            },
+            extensions={"timeout": timeouts, "pool_key": target.pool_key},
         )
         return await self._transport.handle_async_request(request)
 
@@ -333,13 +401,24 @@ class UpstreamClient:
         try:
             async with asyncio.timeout(seconds):
                 response = await self._send(target, method, path, seconds, seconds)
-        except (TimeoutError, httpx.TransportError):
+        except (TimeoutError, httpx.TransportError, UpstreamFailed):
             return None
         await response.aclose()
         return response.status_code
 
     async def aclose(self) -> None:
         await self._transport.aclose()
+
+
+async def _get_credential(target: Target, credential: RenewingCredential) -> Credential:
+    """Raises UpstreamFailed."""
+    try:
+        return await credential.get()
+    except CredentialUnavailable as error:
+        log.debug("upstream %s: %s", target.name, error)
+        text = "the gateway has no valid credential for the model server"  # the log says why: that is not for callers
+        fault = faults.make_fault("authentication", text, upstream=target.name, cause=causes.CREDENTIAL.word)
+        raise UpstreamFailed(fault) from None
 
 
 def _check_encoding(body: ResponseBody, target: Target) -> None:

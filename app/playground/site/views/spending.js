@@ -1,4 +1,4 @@
-/** @file `GET /v1/usage`: cost, requests and tokens by day, key, team or model: a plot, a table, and CSV. */
+/** @file `GET /v1/usage`: cost, requests and tokens by day, key, team, user, model or tag: a plot, a table, and CSV. */
 
 import { asGatewayError, store } from "../conversation.js";
 import { saveResponse } from "../downloads.js";
@@ -11,7 +11,7 @@ import { Problem } from "./problem.js";
 import { Table } from "./table.js";
 import { DayPlot, NamePlot } from "./usage_plot.js";
 
-const GROUPS = ["day", "key", "team", "model"];
+const GROUPS = ["day", "key", "team", "user", "model", "tag"];
 const MEASURES = ["cost", "requests", "input_tokens", "output_tokens"];
 const COLUMNS = ["requests", "errors", "cache_hits", "input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens", "saved_tokens", "cost"];
 const COST_DIGITS = 6;
@@ -20,7 +20,7 @@ const COST_DIGITS = 6;
 const digitsOf = (measure) => (measure === "cost" ? COST_DIGITS : 0);
 
 /**
- * Empty days are the gateway's: the last 30. `only` are names of a key, a team or a model, which may be empty.
+ * Empty days are the gateway's: the last 30. `only` are names of a key, a team, a user, a model or a tag, which may be empty.
  * @typedef {{from: string, to: string, group: string, only: Record<string, string>}} Query
  */
 

@@ -1,0 +1,1 @@
+"""Alerts to webhooks, for those who have no Prometheus: what is wrong for how long, and who is told."""
