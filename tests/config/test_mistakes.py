@@ -37,6 +37,10 @@ def _two_models(first: str, second: str) -> str:
             "server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least 4000000000, ",
         ),
         ("[server]\nport = 9000\n[metrics]\nport = 9000", "metrics.port: 9000 is server.port too; use another port"),
+        (
+            "[server]\nadmin_key = 'letmein'",
+            "server.admin_key: the key is too short to be safe: use at least 16 characters",
+        ),
         ("[metrics]\nport = 8000", "metrics.port: 8000 is server.port too; use another port"),
         (
             LOCAL + "[models.e]\nupstreams = ['local']\nendpoints = ['vectors']",
