@@ -6,7 +6,7 @@ import json
 import sys
 
 from app.commands.command_line import UsageError
-from app.commands.configuration import load_settings
+from app.commands.configuration import load_settings, print_config_file
 from app.commands.confirmation import confirm
 from app.limits.spending import release_reserved
 from app.limits.values import UNITS_OF_MONEY
@@ -18,6 +18,7 @@ from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config)
+    print_config_file(arguments.config)
     address = parse_state_url(settings.state.url or "null:")
     if settings.state.url is None:
         raise UsageError("stored responses are in Redis, with the cache: set state.url to a file or to PostgreSQL")

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
@@ -12,7 +13,7 @@ from app.config.mistakes import check_tool_variables, find_conflicts
 from app.config.prices import read_prices
 from app.config.references import find_dangling
 from app.config.settings import Settings, SettingsError
-from app.config.sources import config_file, read_sources
+from app.config.sources import Sources, config_file, read_sources
 from app.config.tables.prices import ModelPrice
 from app.upstream.http.options import find_proxy, parse_proxy
 from app.validation.violations import json_path, to_violations
@@ -32,7 +33,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     """Load the settings of this process. Raises SettingsError with every mistake."""
     environ = os.environ if environ is None else environ
     sources = read_sources(environ, path, Settings.model_fields)
-    tree, mistakes = sources.tree, sources.mistakes
+    tree, mistakes = _find_jwks_files(sources, config_file(environ, path)), sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {"mcp_servers": DEMO_TOOLS, **tree, "demo": True}
     try:
@@ -49,6 +50,20 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     if mistakes:
         raise SettingsError(mistakes)
     return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)
+
+
+def _find_jwks_files(sources: Sources, config: Path) -> dict[str, Any]:
+    """Return the tree in which the files of issuers' keys that the configuration file names are relative to its folder.
+    One that a variable names is relative to the working folder."""
+    issuers = sources.tree.get("jwt")
+    if not isinstance(issuers, dict):
+        return sources.tree
+    found = dict(issuers)
+    for name, row in issuers.items():
+        file = row.get("jwks_file") if isinstance(row, dict) else None
+        if isinstance(file, str) and file and json_path(["jwt", name, "jwks_file"]) not in sources.variables:
+            found[name] = {**row, "jwks_file": str(config.parent / file)}
+    return {**sources.tree, "jwt": found}
 
 
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:

@@ -30,7 +30,7 @@ MIN_KEY_LENGTH = 16
 """The shortest key that PARLEY_API_KEYS and `server.admin_key` accept, in characters."""
 MAX_VALUE_BYTES = 1024 * 1024
 """The largest file of a variable's value."""
-_SETTINGS_OF_FILES = ("__ca_file",)
+_SETTINGS_OF_FILES = ("__ca_file", "__jwks_file")
 """Ends of variables that are settings themselves, which hold a path."""
 _SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
 """The variables that Kubernetes sets in every container of a namespace with a service called parley."""
