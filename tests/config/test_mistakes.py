@@ -167,7 +167,7 @@ def test_the_mistake_of_an_extra_that_is_missing_says_how_to_get_it(
     for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     (mistake,) = mistakes(text)
-    ways = [f"make serve EXTRAS={extra}", f"--build-arg EXTRAS={extra}", f"parley-gateway[{extra}]"]
+    ways = [f"make serve EXTRAS={extra}", f"--build-arg EXTRAS={extra}", f"WHEEL[{extra}]"]
     assert mistake.startswith(start) and all(way in mistake for way in ways)
 
 
