@@ -1,4 +1,4 @@
-"""A part of a configuration that is read key by key, so that it is known what nobody has read."""
+"""A part of a configuration that is read key by key, so that it is known what was not read."""
 
 import re
 from collections.abc import Iterator, Mapping
