@@ -256,7 +256,7 @@ def test_the_banner_says_where_and_what_to_try_and_serving_ends_with_its_code(
         "  curl -N http://127.0.0.1:8000/v1/chat -H 'content-type: application/json'"
         """ -d '{"messages": [{"role": "user", "content": "Hello"}]}'""",
         "  parley chat Hello",
-        "or open http://127.0.0.1:8000/docs in a browser.",
+        "or open http://127.0.0.1:8000/ in a browser.",
         "For a real model server, set PARLEY_UPSTREAM_URL, for example to http://127.0.0.1:8001/v1",
     ]
 

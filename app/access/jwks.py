@@ -85,13 +85,21 @@ def read_jwks_file(path: str) -> JwkSet:
         with Path(path).open("rb") as file:
             data = file.read(MAX_DOCUMENT_BYTES + 1)
     except OSError as error:
-        raise JwksError(f"{path} cannot be read ({error.strerror})") from None
+        raise JwksError(f"{_name_place(path)} cannot be read ({error.strerror})") from None
     if len(data) > MAX_DOCUMENT_BYTES:
         raise JwksError(f"{path} is larger than {MAX_DOCUMENT_BYTES} bytes")
     try:
         return parse_jwk_set(data)
     except ValueError as error:
         raise JwksError(f"{path}: {error}") from None
+
+
+def _name_place(path: str) -> str:
+    """Return the absolute path, unless the working folder was deleted."""
+    try:
+        return str(Path(path).absolute())
+    except FileNotFoundError:
+        return path
 
 
 async def _discover(location: JwksLocation, transport: UpstreamTransport) -> str:

@@ -1,6 +1,7 @@
 """`AppContext`: what all requests of one process share."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from app.observe.trace_context import PassedTrace, RequestTrace, begin_trace, pa
 from app.routing import UpstreamStates
 from app.runtime.memory_budget import MemoryBudget
 from app.runtime.shared_reading import SharedReading
+from app.state.watched import WatchedDatabase
 from app.stores import StateStore
 from app.upstream.catalog import Catalog
 from app.upstream.credentials import CredentialStore, RenewingCredential
@@ -87,6 +89,8 @@ class AppContext:
     """The keys for model servers that are renewed."""
     agent_lists: AgentLists
     """What lists of models say to agents."""
+    databases: Mapping[str, WatchedDatabase]
+    """The state database as `state`, and that of usage as `usage`, where it is another one."""
     request_log: "RequestLog | None" = None
     """Keeps the bodies of requests; None if that is off."""
     tools: "McpServers | None" = None

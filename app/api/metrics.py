@@ -167,6 +167,12 @@ def _add_service_gauges(metrics: Metrics, context: AppContext) -> None:
         partial(_read_redis, context),
     )
     metrics.add_gauge(
+        "parley_database_connected",
+        "1 if the database could be used when it was needed last; 0 if not: what needs it fails, and usage waits.",
+        ("use",),
+        lambda: [((use,), float(database.is_connected)) for use, database in context.databases.items()],
+    )
+    metrics.add_gauge(
         "parley_jwks_last_fetch_successful",
         "1 if the last fetch of the JWT issuer's keys succeeded; 0 if it failed, and the last keys stay.",
         ("issuer",),

@@ -91,7 +91,8 @@ async def start(request: Request) -> Response:
         if get_context(request).server.playground:
             return await playground.send_page(request)
         return HTMLResponse(_START, headers=headers | {"content-security-policy": _START_POLICY})
-    links = {f"/{path}": text for path, text in _LINKS.items()}
+    page = {"/": "the playground, in a browser"} if get_context(request).server.playground else {}
+    links = page | {f"/{path}": text for path, text in _LINKS.items()}
     return JSONResponse({"name": "parley", "version": __version__, "links": links}, headers=headers)
 
 

@@ -18,6 +18,7 @@ from app.config.storage import OpenStorage, Storage, open_state, with_state
 from app.routing import HealthChecks, RetryBudget, UpstreamStates
 from app.runtime.ticker import Ticker
 from app.state import Database
+from app.state.watched import WatchedDatabase
 from app.upstream.base_urls import BaseUrlCheck
 from app.upstream.credentials import CredentialStore
 from app.upstream.http.client import UpstreamClient
@@ -44,7 +45,7 @@ class Resources(Struct, frozen=True):
     base_urls: BaseUrlCheck
     ticker: Ticker
     storage: Storage
-    database: Database | None
+    database: WatchedDatabase | None
     """The state; None: it is with the cache, or nothing is kept."""
     stored_keys: StoredKeys | None
     """API keys of the state; None: there can be none that count."""

@@ -32,7 +32,7 @@ from app.config.credentials import list_credential_sources
 from app.config.registry import ModelRegistry
 from app.config.reload import Reloader
 from app.config.settings import DEMO, Settings
-from app.config.storage import keeps_state, make_usage_ledger
+from app.config.storage import keeps_state, make_usage_ledger, open_usage
 from app.config.tables.server import Server
 from app.formats.request_memory import RequestMemory
 from app.limits.admission import Admission
@@ -63,7 +63,8 @@ def make_context(
         settings, resources, make_limiter(settings, resources.storage.redis, resources.database), None
     )
     metrics = Metrics(live.registry.models(), _list_upstream_names(settings)) if settings.metrics.enabled else None
-    ledger, recent = make_usage_ledger(settings, resources.database), RecentRequests()
+    usage = open_usage(settings, resources.database)
+    ledger, recent = make_usage_ledger(settings, usage), RecentRequests()
     observers: list[RequestObserver] = [logs.log_request]
     if ledger is not None:
         ledger.set_models(live.registry.models())
@@ -112,6 +113,11 @@ def make_context(
         resources.jwks,
         resources.credentials,
         AgentLists(resources.client),
+        {
+            use: database
+            for use, database in (("state", resources.database), ("usage", usage))
+            if database is not None and (use == "state" or database is not resources.database)
+        },
     )
     if resources.stored_keys is not None:
         watcher = context.key_watcher = KeyWatcher(resources.stored_keys, settings, apply)

@@ -6,8 +6,7 @@ too. Then the best are put in the order that they have in their files.
 
 import math
 import operator
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -15,9 +14,10 @@ from msgspec.structs import replace
 
 from app.attachments.documents.protocol import FoundPassage, SearchJob, SearchResult, UnreadableFile
 from app.attachments.documents.worker_pool import DocumentWorkers
-from app.chat.attachments import FileText, PassageSearch, Section
+from app.chat.attachments import FileText, PassageChoice, PassageSearch, Section
 from app.chat.messages import ChatRequest, Text
 from app.errors import ParleyError
+from app.runtime.token_counting import EstimatingCounter
 
 MAX_EMBEDDED = 200
 """So many passages are compared by their embeddings: the best by words, then others from all parts of the files."""
@@ -25,6 +25,8 @@ RANK_OFFSET = 60
 """Of reciprocal rank fusion (Cormack and others, 2009), as in Qwen-Agent's hybrid search."""
 GAP = "[…]"
 """Stands where passages were left out."""
+_COUNTER = EstimatingCounter()
+"""As the tokens of passages are counted."""
 
 Embed: TypeAlias = Callable[[str, Sequence[str]], Awaitable[list[list[float]]]]
 """Returns the embeddings of texts by a model. Raises ParleyError."""
@@ -69,11 +71,31 @@ async def choose_passages(
             ranked = await _rank_by_meaning(found, texts, search, model, question, wanted.embed)
         except ParleyError as error:
             problem = f"its passages were chosen by their words alone, because {model} failed: {error.message}"
-    chosen = take_best(ranked, search)
+    chosen = take_best(ranked, search, texts)
     return [
-        replace(_cut_file(file, number, chosen, found.totals[number]), search_problem=problem)
+        replace(
+            _cut_file(file, number, chosen, found.totals[number]),
+            search_problem=problem,
+            passage_choice=_explain_choice(number, ranked, chosen, found, search),
+        )
         for number, file in enumerate(files)
     ]
+
+
+def _explain_choice(
+    file: int,
+    ranked: Sequence[FoundPassage],
+    chosen: Sequence[FoundPassage],
+    found: SearchResult,
+    search: PassageSearch,
+) -> PassageChoice:
+    if not any(each.file == file for each in ranked):
+        return "match"
+    if not any(each.file == file for each in chosen):
+        return "no_room"
+    if found.by_words or ranked is not found.passages:
+        return "match"
+    return "unmatched" if search.keywords or search.embedding_model is not None else "beginning"
 
 
 async def _rank_by_meaning(
@@ -120,17 +142,28 @@ def _similarity(one: Sequence[float], other: Sequence[float]) -> float:
     return product / length if length else 0.0
 
 
-def take_best(ranked: Iterable[FoundPassage], search: PassageSearch) -> list[FoundPassage]:
-    """Return the best passages that fit. One that does not is left out, and smaller ones behind it may still fit."""
+def take_best(
+    ranked: Iterable[FoundPassage], search: PassageSearch, texts: Sequence[Sequence[str]]
+) -> list[FoundPassage]:
+    """Return the best passages that fit. The first one that does not is cut to what is left, and is the last, as in
+    Qwen-Agent's get_topk. `texts` has the sections of each file."""
     chosen: list[FoundPassage] = []
     left = search.max_tokens
     for each in ranked:
-        if len(chosen) == search.max_passages:
+        if len(chosen) == search.max_passages or left <= 0:
             break
-        if each.tokens <= left:
-            chosen.append(each)
-            left -= each.tokens
+        if each.tokens > left:
+            return [*chosen, *_cut_passage(each, left, texts[each.file][each.section])]
+        chosen.append(each)
+        left -= each.tokens
     return chosen
+
+
+def _cut_passage(passage: FoundPassage, max_tokens: int, section: str) -> Iterator[FoundPassage]:
+    """Yield the beginning of a passage, if it has more than white space."""
+    text = _COUNTER.truncate(section[passage.start : passage.end], max_tokens, keep_both_sides=False)
+    if text.strip():
+        yield replace(passage, end=passage.start + len(text), tokens=max_tokens, cut=True)
 
 
 def _keep_beginning(file: FileText, max_characters: int) -> FileText:
@@ -149,25 +182,26 @@ def _cut_file(file: FileText, number: int, chosen: Sequence[FoundPassage], count
     for each in own:
         by_section.setdefault(each.section, []).append(each)
     sections = [
-        replace(file.sections[at], text=_join(file.sections[at], passages)) for at, passages in by_section.items()
+        replace(file.sections[at], text=join_passages(file.sections[at], passages))
+        for at, passages in by_section.items()
     ]
     return replace(
         file,
         sections=tuple(sections),
         passages=tuple(each.number for each in own),
         passage_count=count,
+        cut_passage=next((each.number for each in own if each.cut), 0),
     )
 
 
-def _join(section: Section, passages: Sequence[FoundPassage]) -> str:
+def join_passages(section: Section, passages: Sequence[FoundPassage]) -> str:
     """Join passages of a section. Neighbours overlap, and become one text."""
-    text = section.text
-    parts = [text[passages[0].start : passages[0].end]]
-    for before, each in pairwise(passages):
-        is_next = each.start <= before.end
-        parts.append(text[before.end : each.end] if is_next else f"\n{GAP}\n{text[each.start : each.end]}")
+    text, parts, end = section.text, list[str](), passages[0].start
+    for each in passages:
+        parts.append(text[end : each.end] if each.start <= end else f"\n{GAP}\n{text[each.start : each.end]}")
+        end = max(end, each.end)  # a passage that was cut may end before its neighbour
     head = f"{GAP}\n" if text[: passages[0].start].strip() else ""
-    tail = f"\n{GAP}" if text[passages[-1].end :].strip() else ""
+    tail = f"\n{GAP}" if text[end:].strip() else ""
     return f"{head}{''.join(parts).strip()}{tail}"
 
 

@@ -25,6 +25,12 @@ class UnreadSection(Struct, frozen=True):
     reason: str
 
 
+PassageChoice: TypeAlias = Literal["match", "unmatched", "beginning", "no_room"]
+"""Why passages of a file were put in, or none. `match`: they match the question best, or none does. `unmatched`: the
+beginnings of the files, because no passage has a word of the question. `beginning`: only these were wanted.
+`no_room`: those of other files come first, and took what may be put in."""
+
+
 class PassageSearch(Struct, frozen=True):
     """How the passages of long files are chosen: those that match the question in the newest message of the user."""
 
@@ -61,6 +67,9 @@ class FileText(Struct, frozen=True):
     """The numbers of the passages that the sections are made of, from 1. Empty: the sections are the whole text."""
     passage_count: int = 0
     """How many passages the whole text has."""
+    passage_choice: PassageChoice = "match"
+    cut_passage: int = 0
+    """The number of the passage that was cut to the tokens that were left; 0: none was."""
     search_problem: str = ""
     """What went wrong when the file was searched; continues a sentence about the file."""
     kind: Literal["file_text"] = "file_text"

@@ -45,6 +45,12 @@ class ListedServer(Struct, frozen=True):
     tools: tuple[OfferedTool, ...] = ()
     error: str | None = None
     """Why its tools are absent."""
+    last_line: str = ""
+    """What the server wrote last to its standard error, for the operator."""
+
+    @property
+    def full_error(self) -> str | None:
+        return f"{self.error}; its last line of stderr: {self.last_line}" if self.last_line else self.error
 
 
 def describe_part(part: Text | Media) -> str:

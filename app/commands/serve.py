@@ -58,7 +58,7 @@ def _banner(settings: Settings, port: int) -> list[str]:
         "Try, in another terminal" + (", with your API key in PARLEY_API_KEY:" if needs_key else ":"),
         f"  curl -N {here}/v1/chat -H 'content-type: application/json'{key} -d {shlex.quote(question)}",
         f"  {chat} Hello",
-        f"or open {here}/docs in a browser.",
+        f"or open {here}/{'' if settings.server.playground else 'docs'} in a browser.",
     ]
     if not settings.upstreams:
         lines.append("For a real model server, set PARLEY_UPSTREAM_URL, for example to http://127.0.0.1:8001/v1")

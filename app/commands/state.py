@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from app.commands.command_line import UsageError
-from app.commands.configuration import load_settings
+from app.commands.configuration import load_settings, print_config_file
 from app.commands.confirmation import confirm
 from app.config.request_log import open_log_file
 from app.config.settings import Settings
@@ -28,6 +28,7 @@ _REQUESTS_TOGETHER = 100
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load_settings(arguments.config)
+    print_config_file(arguments.config)
     address = parse_state_url(settings.state.url or "null:")
     if settings.state.url is None:
         raise UsageError("stored responses are in Redis, with the cache: set state.url to a file or to PostgreSQL")

@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
         _print_table([_describe(tool) for server in servers for tool in server.tools])
     failed = [server for server in servers if server.error is not None]
     for server in failed:
-        print(f"parley: MCP server {server.server}: {server.error}", file=sys.stderr)
+        print(f"parley: MCP server {server.server}: {server.full_error}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -66,7 +66,7 @@ async def _run_tool(settings: Settings, server: str, tool: str, arguments: dict[
     async with open_configured(list_tool_servers(settings), [server]) as session:
         (listed,) = session.servers
         if listed.error is not None:
-            raise UsageError(f"MCP server {server}: {listed.error}")
+            raise UsageError(f"MCP server {server}: {listed.full_error}")
         known = {row.tool: row for row in listed.tools}
         if tool not in known:
             raise UsageError(f"the MCP server {server} has no tool {tool!r}{suggest_name(tool, known)}")

@@ -6,7 +6,7 @@ import sys
 import time
 
 from app.commands.command_line import UsageError
-from app.commands.configuration import load_settings
+from app.commands.configuration import load_settings, print_config_file
 from app.errors import InvalidInput
 from app.state import StateError, open_database
 from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
@@ -16,8 +16,8 @@ from app.usage.store import UsageStore
 
 
 def run(arguments: argparse.Namespace) -> int:
-
     settings = load_settings(arguments.config).usage
+    print_config_file(arguments.config)
     address = parse_state_url(settings.url or "memory:")
     if isinstance(address, NoUrl) or address == FileUrl(""):
         raise UsageError(

@@ -13,5 +13,5 @@ def is_installed(package: str) -> bool:
 def how_to_install(extra: str) -> str:
     return (
         f"run `make serve EXTRAS={extra}` in a checkout, build the image with `--build-arg EXTRAS={extra}`, or install "
-        f"parley-gateway[{extra}] with pip"
+        f"a wheel with `pip install 'WHEEL[{extra}]'`"
     )

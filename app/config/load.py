@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
@@ -12,7 +13,7 @@ from app.config.mistakes import check_key_commands, check_tool_variables, find_c
 from app.config.prices import read_prices
 from app.config.references import find_dangling
 from app.config.settings import Settings, SettingsError
-from app.config.sources import config_file, read_sources
+from app.config.sources import Sources, config_file, read_sources
 from app.config.tables.prices import ModelPrice
 from app.upstream.http.options import find_proxy, parse_proxy
 from app.validation.violations import json_path, to_violations
@@ -32,7 +33,7 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     """Load the settings of this process. Raises SettingsError with every mistake."""
     environ = os.environ if environ is None else environ
     sources = read_sources(environ, path, Settings.model_fields)
-    tree, mistakes = sources.tree, sources.mistakes
+    tree, mistakes = _find_jwks_files(sources, config_file(environ, path)), sources.mistakes
     if not tree.get("upstreams") and not tree.get("models"):
         tree = {"mcp_servers": DEMO_TOOLS, **tree, "demo": True}
     try:
@@ -52,6 +53,20 @@ def load(environ: Mapping[str, str] | None = None, path: Path | None = None) -> 
     return with_proxies(with_default_files(settings, environ, config_file(environ, path)), environ)
 
 
+def _find_jwks_files(sources: Sources, config: Path) -> dict[str, Any]:
+    """Return the tree in which the files of issuers' keys that the configuration file names are relative to its folder.
+    One that a variable names is relative to the working folder."""
+    issuers = sources.tree.get("jwt")
+    if not isinstance(issuers, dict):
+        return sources.tree
+    found = dict(issuers)
+    for name, row in issuers.items():
+        file = row.get("jwks_file") if isinstance(row, dict) else None
+        if isinstance(file, str) and file and json_path(["jwt", name, "jwks_file"]) not in sources.variables:
+            found[name] = {**row, "jwks_file": str(config.parent / file)}
+    return {**sources.tree, "jwt": found}
+
+
 def _with_variable(path: str, variables: Mapping[str, str]) -> str:
     return f"{path} ({variables[path]})" if path in variables else path
 
@@ -59,8 +74,7 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
 def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
     """Return the settings in which each upstream, guard, issuer of JWTs and receiver of alerts without a proxy has the
     one that the environment names. Raises SettingsError if that is not a proxy's URL."""
-    upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
-    guards = dict(settings.guards)
+    mistakes = list[str]()
 
     def find(path: str, url: str) -> SecretStr | None:
         proxy = find_proxy(environ, url)
@@ -72,28 +86,33 @@ def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
             mistakes.append(f"{path}.proxy: the proxy of the environment {error}")
         return SecretStr(proxy)
 
-    for name, row in upstreams.items():
-        if not row.proxy and not row.base_url.startswith("unix:"):
-            proxy = find(json_path(["upstreams", name]), row.base_url)
-            upstreams[name] = row.model_copy(update={"proxy": proxy})
-    for name, issuer in issuers.items():
-        if not issuer.proxy and not issuer.jwks_file:
-            proxy = find(json_path(["jwt", name]), issuer.jwks_url or issuer.issuer)
-            issuers[name] = issuer.model_copy(update={"proxy": proxy})
-    for name, guard in guards.items():
-        if not guard.proxy and guard.url is not None:
-            proxy = find(json_path(["guards", name]), guard.url)
-            guards[name] = guard.model_copy(update={"proxy": proxy})
-    receivers = dict(settings.alerts)
-    for name, receiver in receivers.items():
-        if not receiver.proxy:
-            proxy = find(json_path(["alerts", name]), receiver.url.get_secret_value())
-            receivers[name] = receiver.model_copy(update={"proxy": proxy})
+    upstreams = {
+        name: row
+        if row.proxy or row.base_url.startswith("unix:")
+        else row.model_copy(update={"proxy": find(json_path(["upstreams", name]), row.base_url)})
+        for name, row in settings.upstreams.items()
+    }
+    issuers = {
+        name: row
+        if row.proxy or row.jwks_file
+        else row.model_copy(update={"proxy": find(json_path(["jwt", name]), row.jwks_url or row.issuer)})
+        for name, row in settings.jwt.items()
+    }
+    guards = {
+        name: row
+        if row.proxy or row.url is None
+        else row.model_copy(update={"proxy": find(json_path(["guards", name]), row.url)})
+        for name, row in settings.guards.items()
+    }
+    receivers = {
+        name: row
+        if row.proxy
+        else row.model_copy(update={"proxy": find(json_path(["alerts", name]), row.url.get_secret_value())})
+        for name, row in settings.alerts.items()
+    }
     if mistakes:
         raise SettingsError(mistakes)
-    return settings.model_copy(
-        update={"upstreams": upstreams, "jwt": issuers, "guards": guards, "alerts": receivers}
-    )
+    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers, "guards": guards, "alerts": receivers})
 
 
 def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:

@@ -9,6 +9,7 @@ from app.config.credentials import list_credential_sources
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
 from app.config.settings import Settings
+from app.config.sources import MIN_KEY_LENGTH
 from app.config.tables.guards import find_guard_mistakes
 from app.config.tables.server import Server
 from app.config.unpriced import check_prices
@@ -84,6 +85,11 @@ def _check_keys(settings: Settings) -> Iterator[str]:
             yield f"{json_path(['keys', name, 'sha256'])}: the key {names[key.sha256]!r} has the same; use another key"
         yield from _check_team(json_path(["keys", name, "team"]), key.team, settings)
     server = settings.server
+    if server.admin_key is not None and len(server.admin_key.get_secret_value()) < MIN_KEY_LENGTH:
+        yield (
+            f"server.admin_key: the key is too short to be safe: use at least {MIN_KEY_LENGTH} characters, such as "
+            "those of `openssl rand -hex 32`"
+        )
     if not (settings.requires_keys or server.allow_anonymous or is_loopback(server.host.strip("[]").lower())):
         yield (
             f"server.host: {server.host!r} is not a loopback address, so other machines can reach the gateway, and "

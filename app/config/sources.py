@@ -27,10 +27,10 @@ _OTHERS = frozenset({_API_KEYS, "PARLEY_CONFIG", "PARLEY_URL", "PARLEY_API_KEY"}
 """Variables that are not settings of the same name: the keys of callers, the path of the file, and two of the terminal
 client."""
 MIN_KEY_LENGTH = 16
-"""The shortest key that PARLEY_API_KEYS accepts, in characters."""
+"""The shortest key that PARLEY_API_KEYS and `server.admin_key` accept, in characters."""
 MAX_VALUE_BYTES = 1024 * 1024
 """The largest file of a variable's value."""
-_SETTINGS_OF_FILES = ("__ca_file",)
+_SETTINGS_OF_FILES = ("__ca_file", "__jwks_file")
 """Ends of variables that are settings themselves, which hold a path."""
 _SERVICE_LINK = re.compile(r"PARLEY_(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP)(_(PROTO|PORT|ADDR))?)?)")
 """The variables that Kubernetes sets in every container of a namespace with a service called parley."""
@@ -141,7 +141,8 @@ def _overlay(variable: str, value: str, sources: Sources, sections: Collection[s
     """Set one value from a variable. Names of upstreams and models match in any case and punctuation."""
     *steps, last = variable.removeprefix("PARLEY_").lower().split("__")
     if (steps or [last])[0] not in sections:
-        if not _SERVICE_LINK.fullmatch(variable) or (variable == "PARLEY_PORT" and "://" not in value):
+        is_link = _SERVICE_LINK.fullmatch(variable) and (variable != "PARLEY_PORT" or "://" in value)
+        if value and not is_link:
             sources.mistakes.append(f"{variable}: there is no setting with this name")
         return
     node: Any = sources.tree

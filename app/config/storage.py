@@ -13,6 +13,7 @@ from app.redis.urls import NullUrl, RedisUrl, SqliteUrl, parse_cache_url
 from app.runtime.ticker import Ticker
 from app.state import Database, open_database
 from app.state.urls import NoUrl, parse_state_url
+from app.state.watched import WatchedDatabase
 from app.stores import StateStore, StoreLimits, find_state_file, open_state_store, open_store
 from app.stores.database import DatabaseStore
 from app.stores.memory import NullStore
@@ -66,10 +67,10 @@ def open_storage(
     return Storage(Cache(store, ticker, rules), open_state_store(address, limits), None)
 
 
-def open_state(settings: StateSettings) -> Database | None:
+def open_state(settings: StateSettings) -> WatchedDatabase | None:
     """Return the state database; None if there is none. It connects with its first use."""
     address = parse_state_url(settings.url or "null:")
-    return None if isinstance(address, NoUrl) else open_database(address)
+    return None if isinstance(address, NoUrl) else WatchedDatabase(open_database(address))
 
 
 def with_state(storage: Storage, settings: Settings, database: Database | None) -> Storage:
@@ -93,13 +94,20 @@ def keeps_state(settings: Settings) -> bool:
     return not isinstance(parse_cache_url(settings.cache.url or "memory:"), NullUrl)
 
 
-def make_usage_ledger(settings: Settings, database: Database | None) -> UsageLedger | None:
-    """Return the ledger of usage; None if usage is not counted. `database` is the state, where usage is counted unless
-    `usage.url` names another database."""
+def open_usage(settings: Settings, state: WatchedDatabase | None) -> WatchedDatabase | None:
+    """Return the database in which usage is counted: the state, unless `usage.url` names another. None if usage is not
+    counted."""
     url = settings.usage.url or settings.state.url or "memory:"
     address = parse_state_url(url)
     if isinstance(address, NoUrl):
         return None
-    shared = database if url == settings.state.url else None
+    shared = state if url == settings.state.url else None
+    return shared or WatchedDatabase(open_database(address))
+
+
+def make_usage_ledger(settings: Settings, database: Database | None) -> UsageLedger | None:
+    """Return the ledger of usage; None if usage is not counted."""
+    if database is None:
+        return None
     rules = LedgerRules(zone=settings.usage.zone, keep_days=settings.usage.keep_days)
-    return UsageLedger(UsageStore(shared or open_database(address)), rules)
+    return UsageLedger(UsageStore(database), rules)

@@ -25,6 +25,8 @@ _FIELDS_WANTED = re.compile(
 _FIELD = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`(?: \(must be formatted as a valid Python (.+?)\)(?=[,.]))?")
 _PYTHON_TYPES = {"int": "integer", "float": "number", "bool": "boolean"}
 _BRACE = re.compile("{")
+_REMINDER = re.compile(r"<system-reminder>[^<]*(?:<(?!/?system-reminder>)[^<]*)*</system-reminder>")
+"""It ends at the next tag of its kind, so that many tags without an end take no longer than one."""
 _MAX_SCHEMA_SEARCHES = 50
 
 
@@ -74,6 +76,12 @@ class DemoMessage(BodyObject):
 
     @property
     def text(self) -> str:
+        """The text without what Claude Code adds to it for the model (`<system-reminder>`)."""
+        text = self.full_text
+        return _REMINDER.sub("", text).strip() if "<system-reminder>" in text else text
+
+    @property
+    def full_text(self) -> str:
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text for part in self.content if part.type == "text")
@@ -133,7 +141,7 @@ class Question(Struct, frozen=True):
 
 
 def read_question(body: DemoRequest) -> Question:
-    tokens = sum(len(message.text) // 4 + 4 for message in body.messages)
+    tokens = sum(len(message.full_text) // 4 + 4 for message in body.messages)
     prompted = None if body.tools else _read_prompted_tools(body)
     asked = prompted or body
     hashed = body.model_dump_json(exclude={"stream", "stream_options"})  # a streamed and a whole reply are equal

@@ -23,9 +23,9 @@ async def check_tool_servers(settings: Settings, progress: Callable[[str], None]
 
 def _examine(server: ConfiguredServer, listed: ListedServer) -> list[Finding]:
     subject = f"MCP server {listed.server}"
-    if listed.error is not None:
+    if listed.full_error is not None:
         advice = "run its command in a shell to see its errors" if server.spec.url is None else "look at its url"
-        return [Finding(subject, "start", "problem", listed.error, advice)]
+        return [Finding(subject, "start", "problem", listed.full_error, advice)]
     found = [Finding(subject, "tools", "ok", _name_tools(listed.tools))]
     known = {tool.tool for tool in listed.tools}
     absent = [name for name in server.enabled_tools or () if name not in known and name not in server.disabled_tools]

@@ -17,7 +17,7 @@ from app.chat.tool_asks import ServerAsk, make_tool_name
 from app.errors import Busy, Forbidden, InvalidInput, Violation
 from app.limits.values import describe_caller
 from app.tools.process.client import ConnectionEvents, ProcessFailed, ToolProcessClient
-from app.tools.process.protocol import ListedTool, ServerSpec, State, StateChanged
+from app.tools.process.protocol import STDERR_MARK, ListedTool, ServerSpec, State, StateChanged
 from app.upstream.redaction import Redactor
 from app.validation.nearest import suggest_name
 
@@ -161,7 +161,8 @@ class McpServers:
             lists = await asyncio.gather(*(_list_or_error(server) for server, _ in used))
             for (server, ask), listed in zip(used, lists, strict=True):
                 if isinstance(listed, str) and server.configured.required and may_refuse:
-                    raise Busy(f"the server of tools {server.name!r} cannot be used now: {listed}; try again later")
+                    reason = listed.partition(STDERR_MARK)[0]
+                    raise Busy(f"the server of tools {server.name!r} cannot be used now: {reason}; try again later")
                 session.offer(server, ask, listed, approvable=approvable)
         except BaseException:
             session.close()
@@ -409,8 +410,9 @@ class McpSession:
         """Add the tools of a server; `listed` is a text if it has no list. Raises InvalidInput if the request names a
         tool that it does not have, or wants less approval than the operator."""
         if isinstance(listed, str):
-            self.warnings.append(f"the tools of the server {server.name!r} are absent: {listed}")
-            self.servers.append(ListedServer(server.name, (), listed))
+            reason, _, line = listed.partition(STDERR_MARK)
+            self.warnings.append(f"the tools of the server {server.name!r} are absent: {reason}")
+            self.servers.append(ListedServer(server.name, (), reason, line))
             return
         violations = list(_find_violations(server.configured, ask, listed))
         if violations:
@@ -469,7 +471,8 @@ class McpSession:
             left = max(0.01, deadline - loop.time())
             return _redact(await self._send(server, tool, arguments, left, traceparent), server)
         except ProcessFailed as error:
-            return refuse_call(f"the server of the tool is not available: {server.redact(str(error))}", _NOT_RUN_CODE)
+            reason = server.redact(str(error)).partition(STDERR_MARK)[0]
+            return refuse_call(f"the server of the tool is not available: {reason}", _NOT_RUN_CODE)
         finally:
             server.slots.release()
 

@@ -14,12 +14,14 @@ from app.attachments.passages import (
     choose_passages,
     find_question,
     fuse_ranks,
+    join_passages,
     take_best,
 )
 from app.chat.attachments import FileText, PassageSearch, Section
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest, Media, Message, Text
 from app.errors import UpstreamFailed
+from app.runtime.token_counting import EstimatingCounter
 from app.steps.media.texts import find_losses, render_file_text
 from msgspec.structs import replace
 
@@ -109,7 +111,8 @@ async def test_neighbours_become_one_text_without_a_repetition() -> None:
 
 async def test_no_more_is_put_in_than_is_allowed() -> None:
     (file,) = await chosen(FILE, max_tokens=250)
-    assert len(file.passages) == 1
+    parts = (part.strip() for section in file.sections for part in section.text.split(GAP))
+    assert sum(map(EstimatingCounter().count, parts)) <= 250
     (file,) = await chosen(FILE, max_passages=1)
     assert len(file.passages) == 1
 
@@ -201,9 +204,73 @@ def test_what_is_not_similar_enough_is_left_out_but_the_first_passages() -> None
     assert fuse_ranks([front, near, far], [0.0, 0.8, 0.2], search, matching=3) == [front, near]
 
 
-def test_a_passage_that_does_not_fit_leaves_room_for_a_smaller_one() -> None:
-    large, small = passage(1, tokens=700), passage(2, tokens=5)
-    assert take_best([passage(3), large, small], SEARCH) == [passage(3), small]
+TEXT = [["One word after another. " * 200]]
+
+
+def test_the_first_passage_that_does_not_fit_is_cut_and_no_shorter_one_takes_its_place() -> None:
+    search = PassageSearch(max_tokens=110)
+    large = FoundPassage(0, 0, 24, 4000, 700, 2, front=False)
+    first, cut = take_best([passage(3), large, passage(4, tokens=5)], search, TEXT)
+    assert first == passage(3)
+    assert (cut.number, cut.start, cut.tokens, cut.cut) == (2, 24, 100, True)
+    assert 200 < cut.end - cut.start < 700
+
+
+def test_nothing_is_cut_where_only_white_space_would_be_left() -> None:
+    search = PassageSearch(max_tokens=11)
+    large = FoundPassage(0, 0, 0, 4000, 700, 2, front=False)
+    assert take_best([passage(3), large], search, [[" " * 40 + TEXT[0][0]]]) == [passage(3)]
+
+
+def test_no_passage_is_looked_at_once_all_tokens_are_taken() -> None:
+    assert take_best([passage(3), passage(4)], PassageSearch(max_tokens=10), []) == [passage(3)]
+
+
+async def test_with_less_room_than_one_passage_the_best_is_put_in_from_its_beginning() -> None:
+    (file,) = await chosen(FILE, max_tokens=100, passage_tokens=500)
+    assert len(file.passages) == 1 and file.cut_passage == file.passages[0]
+    assert 200 < len(file.sections[0].text) < 700
+    assert find_losses(file) == [
+        f"passages {file.cut_passage} of {file.passage_count} were put in, those that match the question best: pages"
+        f" {file.sections[0].number}; passage {file.cut_passage} was cut at `max_ref_token`"
+    ]
+    assert "[a long file: 1 of its" in render_file_text("a.pdf", file, "en")
+
+
+async def test_a_file_that_matches_less_than_others_says_that_these_took_the_room() -> None:
+    other = FileText((Section(FILLER * 60 + "An invoice is a paper. " + FILLER * 60),))
+    one, file = await chosen(FileText((Section("Invoice, invoice: an invoice.\n" * 300),)), other, max_tokens=200)
+    assert one.passages and not file.passages
+    assert find_losses(file) == [
+        f"none of its {file.passage_count} passages was put in: those of other files come first, and took what"
+        " `rag_cfg` allows"
+    ]
+    assert "those of other files come first]" in render_file_text("b.txt", file, "en")
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({}, "from its beginning, because no passage has a word of the question: pages 1"),
+        ({"keywords": False, "front": True}, "from its beginning: pages 1"),
+    ],
+)
+async def test_without_a_word_that_matches_the_beginning_is_put_in_and_called_so(
+    changed: dict[str, Any], why: str
+) -> None:
+    (file,) = await chosen(FILE, question="zebra", **changed)
+    assert file.passages[0] == 1
+    assert f"of {file.passage_count} were put in, {why}" in find_losses(file)[0]
+    for lang in ("en", "zh"):
+        text = render_file_text("a.pdf", file, lang)
+        assert "match the question best" not in text and "最相关" not in text
+
+
+def test_a_passage_that_was_cut_may_end_before_its_neighbour() -> None:
+    found = [FoundPassage(0, 0, 0, 10, 5, 1, front=False), FoundPassage(0, 0, 4, 8, 2, 2, front=False, cut=True)]
+    assert join_passages(Section("0123456789abcdef"), found) == f"0123456789\n{GAP}"
+    later = FoundPassage(0, 0, 9, 13, 2, 3, front=False)
+    assert join_passages(Section("0123456789abcdef"), [*found, later]) == f"0123456789abc\n{GAP}"
 
 
 def test_the_question_is_the_text_of_the_newest_message_of_the_user() -> None:

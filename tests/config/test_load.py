@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from app.config.credentials import list_credential_sources
 from app.config.load import DEMO_TOOLS, load
-from app.config.settings import Settings
+from app.config.settings import Settings, SettingsError
 from app.upstream.http.options import Proxy
 
 from tests.config.written_settings import mistakes, written
@@ -115,3 +115,21 @@ def test_a_command_gets_what_every_program_needs_and_what_the_settings_name() ->
     environ = {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "A": "1", "B": "2"}
     (source,) = list_credential_sources(settings, environ).values()
     assert dict(source.environ) == {"PATH": "/bin", "HOME": "/h", "LC_ALL": "C", "B": "2"}
+
+
+def test_a_file_of_an_issuers_keys_is_beside_the_configuration_that_names_it(tmp_path: Path) -> None:
+    config = tmp_path / "etc/parley.toml"
+    config.parent.mkdir()
+    config.write_text('[jwt.corp]\nissuer = "corp"\naudience = "parley"\njwks_file = "keys.json"\n')
+    with pytest.raises(SettingsError) as raised:
+        load({}, config)
+    place = f"{tmp_path}/etc/keys.json"
+    assert raised.value.mistakes == [f"jwt.corp.jwks_file: {place} cannot be read (No such file or directory)"]
+    with pytest.raises(SettingsError) as raised:
+        load({"PARLEY_JWT__CORP__JWKS_FILE": "keys.json"}, config)
+    assert f"{Path('keys.json').absolute()} cannot be read" in raised.value.mistakes[0]
+
+
+def test_issuers_that_are_no_section_are_a_mistake(tmp_path: Path) -> None:
+    for text in ("jwt = 3", "[jwt]\ncorp = 3"):
+        assert mistakes(text)

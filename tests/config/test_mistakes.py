@@ -20,6 +20,10 @@ def _two_models(first: str, second: str) -> str:
     return f"{own}[models.b]\nupstreams = ['local']\nendpoints = ['{second}']\n"
 
 
+def _pattern(*aliases: str) -> str:
+    return f"[models.p]\nupstreams = ['local']\nname = 'x-*'\naliases = {[*aliases]}\n"
+
+
 @each_case(
     ("text", "start"),
     [
@@ -42,6 +46,10 @@ def _two_models(first: str, second: str) -> str:
             "[state]\nurl = 'sqlite:///s.db'\n[request_log]\nurl = 'sqlite:///s.db'",
             "request_log.url: is also state.url; the request log needs a file of its own",
         ),
+        (
+            "[server]\nadmin_key = 'letmein'",
+            "server.admin_key: the key is too short to be safe: use at least 16 characters",
+        ),
         ("[metrics]\nport = 8000", "metrics.port: 8000 is server.port too; use another port"),
         (
             LOCAL + "[models.e]\nupstreams = ['local']\nendpoints = ['vectors']",
@@ -55,6 +63,18 @@ def _two_models(first: str, second: str) -> str:
             LOCAL + _two_models("embeddings", "rerank"),
             "models.a.fallbacks[0]: 'b' serves none of the endpoints of this model: embeddings",
         ),
+        (
+            LOCAL + "[models.p]\nupstreams = ['local']\nname = '*'",
+            "models.p.name: `*` is what the `*` of an alias stands for",
+        ),
+        (LOCAL + _pattern("a-*", "b"), "models.p.name: `*` is what the `*` of an alias stands for"),
+        (LOCAL + _pattern("a-*-*"), "models.p.name: `*` is what the `*` of an alias stands for"),
+        (
+            LOCAL + _pattern("a-*") + "[models.b]\nupstreams = ['local']\nfallbacks = ['p']\n",
+            "models.b.fallbacks[0]: 'p' stands for many models: add one with a name of its own",
+        ),
+        (LOCAL + _pattern("a-*") + "[models.v]\nuse = 'p'\n", "models.v.use: there is no model 'p' with upstreams"),
+        ("default_model = 'p'\n" + LOCAL + _pattern("a-*"), "default_model: there is no model 'p'"),
         ("upstreams = 3", "upstreams: "),
         ("[upstreams]\nlocal = 3", "upstreams.local: "),
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),
@@ -168,7 +188,7 @@ def test_the_mistake_of_an_extra_that_is_missing_says_how_to_get_it(
     for name in [name for name in sys.modules if f"{name}.".startswith(f"{package}.")]:
         monkeypatch.delitem(sys.modules, name)
     (mistake,) = mistakes(text)
-    ways = [f"make serve EXTRAS={extra}", f"--build-arg EXTRAS={extra}", f"parley-gateway[{extra}]"]
+    ways = [f"make serve EXTRAS={extra}", f"--build-arg EXTRAS={extra}", f"WHEEL[{extra}]"]
     assert mistake.startswith(start) and all(way in mistake for way in ways)
 
 

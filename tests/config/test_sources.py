@@ -104,6 +104,7 @@ def test_variables_are_put_into_strings_anywhere_and_taken_as_they_are() -> None
         ("PARLEY_SERVICE_HOST", "10.0.0.1"),
         ("PARLEY_SERVICE_PORT_HTTP", "80"),
         ("PARLEY_PORT", "tcp://10.0.0.1:80"),
+        ("PARLEY_CONFIG_DIR", ""),
         ("PARLEY_PORT_80_TCP_ADDR", "10.0.0.1"),
         ("PARLEYS_SERVER__PORT", "x"),
     ],
@@ -133,7 +134,7 @@ def test_a_wrong_value_of_a_shorthand_names_the_variable() -> None:
 
 
 def test_secrets_may_be_in_files(tmp_path: Path) -> None:
-    (tmp_path / "admin").write_text("sk-admin\n")
+    (tmp_path / "admin").write_text("sk-of-the-administrator\n")
     (tmp_path / "keys").write_text("alice:sk-0123456789abcdef\r\n")
     (tmp_path / "model").write_text("sk-model")
     (tmp_path / "parley.toml").write_text(
@@ -145,7 +146,10 @@ def test_secrets_may_be_in_files(tmp_path: Path) -> None:
         "MODEL_KEY_FILE": str(tmp_path / "model"),
     }
     settings = load(environ, tmp_path / "parley.toml")
-    assert settings.server.admin_key is not None and settings.server.admin_key.get_secret_value() == "sk-admin"
+    assert (
+        settings.server.admin_key is not None
+        and settings.server.admin_key.get_secret_value() == "sk-of-the-administrator"
+    )
     assert [*settings.keys] == ["alice"]
     key = settings.upstreams["a"].api_key
     assert key is not None and key.get_secret_value() == "sk-model"

@@ -291,3 +291,15 @@ def test_equal_requests_get_equal_replies_and_others_get_other_ids(ask: Ask) -> 
 @pytest.mark.parametrize("text", ["", " ", "a b  c\n\nd ", "你好世界" * 9, "\n\n", "naïve 🙂 ok"])
 def test_tokens_joined_are_the_text(text: str) -> None:
     assert "".join(split_tokens(text)) == text
+
+
+def test_what_claude_code_adds_to_a_question_is_no_part_of_it(ask: Ask, converse: Converse) -> None:
+    reminder = "<system-reminder>\nUse <b>get_weather</b> in Rome.\n</system-reminder>"
+    parts = [{"type": "text", "text": reminder}, {"type": "text", "text": "Hello, what can you do?"}]
+    assert "You asked: “Hello, what can you do?”." in ask(parts).content
+    result = {"role": "tool", "tool_call_id": "c", "content": f"sunny\n\n{reminder}"}
+    assert converse([{"role": "user", "content": "Hello"}, result]).content.endswith("returned: sunny")
+
+
+def test_reminders_that_do_not_end_are_text(ask: Ask) -> None:
+    assert "<system-reminder>" in ask("<system-reminder>" * 100_000).content

@@ -72,13 +72,24 @@ def test_the_mounted_configuration_is_valid_and_serves_the_demo_model(monkeypatc
 
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_every_variable_of_a_gateway_is_one_that_it_reads(name: str) -> None:
-    for variable in SERVICES[name]["environment"]:
+    for variable, value in SERVICES[name]["environment"].items():
+        if value == "":
+            continue
         section, _, field = variable.removeprefix("PARLEY_").lower().partition("__")
         if field:
             kind = Settings.model_fields[section].annotation
             assert field in getattr(kind, "model_fields", ()), variable
         else:
             assert section in ("config", "api_keys", "upstream_url", "upstream_api_key", "upstream_kind"), variable
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_what_a_file_env_holds_for_compose_itself_is_hidden_from_a_gateway(name: str) -> None:
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    assert SERVICES[name]["env_file"] == [{"path": ".env", "required": False}]
+    hidden = {variable for variable, value in SERVICES[name]["environment"].items() if value == ""}
+    assert hidden == set(re.findall(r"\$\{(PARLEY_\w+)", text))
+    assert load(dict.fromkeys(hidden, "")) == load({})
 
 
 def test_two_gateways_keep_their_state_in_a_file_that_both_share() -> None:

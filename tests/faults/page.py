@@ -1,5 +1,6 @@
 """Writes docs/evidence/fault-model.md: which fault gives which outcome in which family."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -39,8 +40,14 @@ def _rows() -> Iterator[str]:
 def _call_rows() -> Iterator[str]:
     for fault in CALL_FAULTS:
         cells = [_MARKS[judge_call(fault, api, 5)] for api in APIS]
-        operator = fault.operator.replace("|", "\\|")
-        yield f"| {fault.place} | `{operator}` | {' | '.join(cells)} | {fault.source} |"
+        yield f"| {fault.place} | {_write_code(fault.operator)} | {' | '.join(cells)} | {fault.source} |"
+
+
+def _write_code(text: str) -> str:
+    """Return a text as code in a cell of a table."""
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    space = " " if len(fence) > 1 else ""
+    return f"{fence}{space}{text}{space}{fence}".replace("|", "\\|").replace("\n", "↵")
 
 
 def document() -> str:

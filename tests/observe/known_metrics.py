@@ -11,6 +11,7 @@ from app.observe.request_record import RequestRecord
 SETTINGS = {
     "upstreams": {"local": {"base_url": "http://model.test/v1", "api_key_command": ["echo", "key"]}},
     "cache": {"url": "redis://127.0.0.1:1"},
+    "state": {"url": "memory:"},
     "mcp_servers": {"wx": {"command": "wx"}},
     "alerts": {"ops": {"url": "http://hooks.test/x"}},
     "jwt": {"corp": {"issuer": "https://idp.test", "audience": "parley"}},

@@ -13,6 +13,8 @@ from app.chat.server_tools import ToolCallSummary
 from app.chat.token_usage import CallUsage, TokenUsage
 from app.observe.metrics import DURATION_BOUNDS, MAX_JWT_CALLERS, MAX_TOOL_LABELS, Metrics
 from app.observe.request_record import RequestRecord
+from app.state import StateError
+from app.usage.totals import UsageQuery
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.in_process_gateway import HELLO, SERVER, STOP, ModelServer, Running, streamed
@@ -162,6 +164,18 @@ def test_plain_and_refused_requests_are_counted_by_their_routes() -> None:
     assert samples.sum(name, route="other", status="404") == 1
     assert samples.sum(name, route="/healthz", status="200") == 1
     assert samples.sum(name) == 7
+
+
+def test_the_databases_are_shown_by_their_use(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    broken = {"state": {"url": "memory:"}, "usage": {"url": f"sqlite:///{tmp_path}/file/usage.db"}}
+    with Running({**SERVER, **broken}, ModelServer()) as gateway:
+        assert gateway.context.usage_ledger is not None
+        with pytest.raises(StateError):
+            gateway.context.usage_ledger.read(UsageQuery("2026-01-01", "2026-01-02"))
+        shown = gateway.get("/metrics").body.decode()
+    assert 'parley_database_connected{use="state"} 1.0' in shown
+    assert 'parley_database_connected{use="usage"} 0.0' in shown
 
 
 def test_the_admin_key_is_required_if_one_is_configured() -> None:

@@ -118,6 +118,19 @@ async def test_a_server_that_cannot_be_used_is_absent_with_a_warning(changes: di
     assert session.warnings == [f"the tools of the server 's' are absent: {reason}"]
 
 
+async def test_what_a_server_wrote_before_it_died_is_for_the_operator_alone() -> None:
+    script = "import sys; sys.exit('first\\nno module s3cret-value\\n')"
+    dying = configure(args=("-c", script), secrets=("s3cret-value",))
+    async with run_servers(dying) as servers:
+        session = await open_session(servers, ServerAsk("s"))
+        (status,) = servers.list_status()
+    reason = "it ended before it was ready"
+    assert status.error == f"{reason}; its last line of stderr: no module [redacted]"
+    assert session.warnings == [f"the tools of the server 's' are absent: {reason}"]
+    (row,) = session.servers
+    assert (row.error, row.full_error) == (reason, status.error)
+
+
 async def test_a_required_server_that_cannot_be_used_refuses_the_request() -> None:
     async with run_servers(configure(command="no-such-command", required=True)) as servers:
         with pytest.raises(Busy, match="'s' cannot be used now"):

@@ -83,3 +83,15 @@ def test_an_option_or_store_that_cannot_be_read_is_an_error_message(
     monkeypatch.setitem(os.environ, "PARLEY_USAGE__URL", "sqlite:///other.db")
     assert main(["usage"]) == 1
     assert "other.db" in capsys.readouterr().err
+
+
+def test_which_configuration_was_read_is_said_beside_the_figures(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["usage", "--json"]) == 0
+    assert capsys.readouterr().err == (
+        f"parley: configuration: no file (there is no {tmp_path}/parley.toml; see --config)\n"
+    )
+    (tmp_path / "parley.toml").write_text("[server]\nport = 9000\n")
+    assert main(["state", "status"]) == 0
+    assert capsys.readouterr().err == f"parley: configuration: {tmp_path}/parley.toml\n"

@@ -72,7 +72,7 @@ def find_passages(job: SearchJob) -> SearchResult:
         ]
 
     totals = [len(found) for found in by_file]
-    return SearchResult(False, totals, tell(ordered), min(len(best), MAX_FOUND), tell(others))
+    return SearchResult(False, totals, tell(ordered), min(len(best), MAX_FOUND), tell(others), bool(matching))
 
 
 def _find_front(job: SearchJob, by_file: Sequence[Sequence[Passage]]) -> Sequence[Passage]:

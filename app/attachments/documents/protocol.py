@@ -113,6 +113,8 @@ class FoundPassage(msgspec.Struct, frozen=True, array_like=True):
     number: int
     """Of the passage in its file, from 1."""
     front: bool
+    cut: bool = False
+    """Only the beginning of the passage is put in: the rest did not fit."""
 
 
 class SearchResult(msgspec.Struct, tag="found", frozen=True):
@@ -126,6 +128,8 @@ class SearchResult(msgspec.Struct, tag="found", frozen=True):
     """How many of the first of `passages` have a word of the question or are at the front."""
     others: list[FoundPassage] = []
     """Passages without a word of the question, from all parts of the files."""
+    by_words: bool = True
+    """Some of `passages` have a word of the question."""
 
 
 class JobRefused(msgspec.Struct, tag="refused", frozen=True):

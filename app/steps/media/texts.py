@@ -3,7 +3,7 @@ caller must know about it; and what is written instead of a medium that is not s
 
 from collections.abc import Sequence
 
-from app.chat.attachments import FileText, Section, Unit
+from app.chat.attachments import FileText, PassageChoice, Section, Unit
 from app.chat.messages import MediaKind
 from app.steps.prompt_language import Language
 
@@ -40,13 +40,27 @@ _PICTURED: dict[Language, str] = {
     "en": "[this page is an image without text]",
     "zh": "[本页为图片，没有可读取的文字]",
 }
-_NO_PASSAGE: dict[Language, str] = {
-    "en": "[no passage of this file matches the question]",
-    "zh": "[此文件中没有与问题相关的段落]",
+_NO_PASSAGE: dict[Language, dict[PassageChoice, str]] = {
+    "en": {
+        "match": "[no passage of this file matches the question]",
+        "no_room": "[no passage of this file was put in: those of other files come first]",
+    },
+    "zh": {
+        "match": "[此文件中没有与问题相关的段落]",
+        "no_room": "[未包含此文件的段落：其他文件中的段落优先]",
+    },
 }
-_PASSAGES: dict[Language, str] = {
-    "en": "[a long file: {} of its {} passages, those that match the question best]",
-    "zh": "[文件较长：共 {1} 段，以下为与问题最相关的 {0} 段]",
+_PASSAGES: dict[Language, dict[PassageChoice, str]] = {
+    "en": {
+        "match": "[a long file: {} of its {} passages, those that match the question best]",
+        "unmatched": "[a long file: {} of its {} passages, from its beginning: none has a word of the question]",
+        "beginning": "[a long file: {} of its {} passages, from its beginning]",
+    },
+    "zh": {
+        "match": "[文件较长：共 {1} 段，以下为与问题最相关的 {0} 段]",
+        "unmatched": "[文件较长：共 {1} 段，没有包含问题中词语的段落，以下为开头的 {0} 段]",
+        "beginning": "[文件较长：共 {1} 段，以下为开头的 {0} 段]",
+    },
 }
 _PLACEHOLDERS: dict[Language, str] = {"en": "[{}: {}]", "zh": "[{}：{}]"}
 _REASONS: dict[Language, str] = {"en": "{} (not sent: {})", "zh": "{}（未发送：{}）"}
@@ -71,7 +85,7 @@ def find_losses(file: FileText) -> list[str]:
         found.append(f"{len(file.unread) - _MAX_LISTED} more {unit}s could not be read")
     if file.scanned:
         found.append("the PDF is scanned: its pages are images without text, so the model does not see what they show")
-    elif not file.unread and not any(section.text.strip() for section in file.sections):
+    elif not file.unread and not file.passage_count and not any(each.text.strip() for each in file.sections):
         found.append("the file has no text")
     if file.pictured:
         numbers = ", ".join(map(str, file.pictured[:_MAX_LISTED])) + (", …" if len(file.pictured) > _MAX_LISTED else "")
@@ -87,21 +101,33 @@ def find_losses(file: FileText) -> list[str]:
     return found
 
 
+_NONE_CHOSEN: dict[PassageChoice, str] = {
+    "match": "none matches the question",
+    "no_room": "those of other files come first, and took what `rag_cfg` allows",
+}
+_CHOSEN: dict[PassageChoice, str] = {
+    "match": "those that match the question best",
+    "unmatched": "from its beginning, because no passage has a word of the question",
+    "beginning": "from its beginning",
+}
+
+
 def _describe_passages(file: FileText) -> str:
     if not file.passages:
-        return f"none of its {file.passage_count} passages was put in: none matches the question"
+        return f"none of its {file.passage_count} passages was put in: {_NONE_CHOSEN[file.passage_choice]}"
     numbers = ", ".join(map(str, file.passages))
-    text = f"passages {numbers} of {file.passage_count} were put in, those that match the question best"
-    if file.unit == "none":
-        return text
-    return f"{text}: {file.unit}s {', '.join(str(section.number) for section in file.sections)}"
+    text = f"passages {numbers} of {file.passage_count} were put in, {_CHOSEN[file.passage_choice]}"
+    if file.unit != "none":
+        text += f": {file.unit}s {', '.join(str(section.number) for section in file.sections)}"
+    return text + (f"; passage {file.cut_passage} was cut at `max_ref_token`" if file.cut_passage else "")
 
 
 def render_file_text(name: str, file: FileText, lang: Language) -> str:
     lines = [f'\n<file name="{name.replace(chr(34), chr(39))}">']
     if file.passage_count:
         used = len(file.passages)
-        lines.append(_PASSAGES[lang].format(used, file.passage_count) if used else _NO_PASSAGE[lang])
+        head = _PASSAGES[lang][file.passage_choice] if used else _NO_PASSAGE[lang][file.passage_choice]
+        lines.append(head.format(used, file.passage_count))
         lines += (_section(section, file.unit, lang) for section in file.sections)
         return "\n".join([*lines, "</file>\n"])
     parts = {section.number: _section(section, file.unit, lang) for section in file.sections}

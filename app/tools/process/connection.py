@@ -26,9 +26,9 @@ from app.chat.server_tools import ToolAnswer
 from app.steps.json_schema import find_schema_mistake
 from app.tools.process.http import BoundedHttp, HttpFailure
 from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
-from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
+from app.tools.process.protocol import STDERR_MARK, CallTool, Line, ListedTool, ServerSpec, State
 from app.tools.process.results import fail, read_result
-from app.tools.process.stdio import run_child
+from app.tools.process.stdio import ChildEnd, run_child
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
 _SLOW_SECONDS = 0.2
@@ -373,7 +373,7 @@ class Connection:
         return session
 
     async def _open(self, stack: AsyncExitStack) -> _Session:
-        closed = asyncio.Event()
+        closed = ChildEnd()
         http: BoundedHttp | None = None
         pid: int | None = None
 
@@ -397,7 +397,8 @@ class Connection:
         try:
             await asyncio.wait({opening, watching}, return_when=asyncio.FIRST_COMPLETED)
             if not opening.done():
-                raise ServerDown("it ended before it was ready")
+                said = STDERR_MARK + closed.last_line if closed.last_line else ""
+                raise ServerDown(f"it ended before it was ready{said}")
             try:
                 opening.result()
             except MCPError as error:

@@ -18,6 +18,9 @@ Line: TypeAlias = Literal["debug", "info", "warning"]
 State: TypeAlias = Literal["idle", "starting", "up", "down"]
 """`idle`: no request has needed the server yet."""
 
+STDERR_MARK = "; its last line of stderr: "
+"""Stands in an error before what the server itself wrote, which is for the operator and not for callers."""
+
 
 class ServerSpec(Struct, frozen=True):
     """How to reach one server."""

@@ -24,6 +24,8 @@ _END_SECONDS = 2.0
 _WRITE_SECONDS = 30.0
 """A child that does not read its input for so long has failed."""
 _STDERR_BYTES_PER_SECOND = 4096
+_STDERR_SECONDS = 0.2
+_MAX_LAST_LINE = 300
 _READ = 64 * 1024
 _SKIPPED = 16
 """An answer that is so many times longer than its limit has no end."""
@@ -33,6 +35,13 @@ _CAPABILITIES_TO_LOOK = (19, 21, 38)
 
 Log = Callable[[Line, str], None]
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class ChildEnd(asyncio.Event):
+    """Set when the child has ended, or sends a message that is too long."""
+
+    last_line = ""
+    """The last line that it wrote to its standard error, shortened."""
 
 
 class ChildProtocol(asyncio.subprocess.SubprocessStreamProtocol):
@@ -49,10 +58,9 @@ class ChildProtocol(asyncio.subprocess.SubprocessStreamProtocol):
 
 @asynccontextmanager
 async def run_child(
-    spec: ServerSpec, log: Log, report_pid: Callable[[int], None], closed: asyncio.Event
+    spec: ServerSpec, log: Log, report_pid: Callable[[int], None], closed: ChildEnd
 ) -> AsyncIterator[Streams]:
-    """Start the child and yield its messages and the way to send it some. `closed` is set when it has ended, or sends a
-    message that is too long. Raises OSError if it cannot be started."""
+    """Start the child and yield its messages and the way to send it some. Raises OSError if it cannot be started."""
     assert spec.command is not None
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.subprocess_exec(
@@ -71,11 +79,12 @@ async def run_child(
     report_pid(process.pid)
     received, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, to_send = anyio.create_memory_object_stream[SessionMessage](0)
+    reading = asyncio.create_task(_read_stderr(process, log, closed))
     tasks = [
+        reading,
         asyncio.create_task(_read_messages(process, received, spec.max_message_bytes, log, closed)),
         asyncio.create_task(_write_messages(process, to_send, log, closed)),
-        asyncio.create_task(_read_stderr(process, log)),
-        asyncio.create_task(_wait_for_end(protocol, process, log, closed)),
+        asyncio.create_task(_wait_for_end(protocol, process, log, closed, reading)),
     ]
     try:
         yield messages, outgoing
@@ -119,9 +128,15 @@ async def _drain(stream: asyncio.StreamReader) -> None:
 
 
 async def _wait_for_end(
-    protocol: ChildProtocol, process: asyncio.subprocess.Process, log: Log, closed: asyncio.Event
+    protocol: ChildProtocol,
+    process: asyncio.subprocess.Process,
+    log: Log,
+    closed: asyncio.Event,
+    reading: asyncio.Task[None],
 ) -> None:
     await protocol.ended.wait()
+    # What it wrote last may still be in the pipe, which another process may hold open.
+    await asyncio.wait([reading], timeout=_STDERR_SECONDS)
     log("info", f"the server ended with {_describe_status(process.returncode)}")
     closed.set()
 
@@ -205,8 +220,8 @@ async def _write_messages(
         closed.set()
 
 
-async def _read_stderr(process: asyncio.subprocess.Process, log: Log) -> None:
-    """Log what the child writes to its standard error, up to a number of bytes each second."""
+async def _read_stderr(process: asyncio.subprocess.Process, log: Log, closed: ChildEnd) -> None:
+    """Log what the child writes to its standard error, up to a number of bytes each second, and keep its last line."""
     assert process.stderr is not None
     loop = asyncio.get_running_loop()
     second, left = 0, 0
@@ -215,9 +230,16 @@ async def _read_stderr(process: asyncio.subprocess.Process, log: Log) -> None:
             second, left = int(loop.time()), _STDERR_BYTES_PER_SECOND
         shown = data[:left]
         left -= len(shown)
+        closed.last_line = _find_last_line(data) or closed.last_line
         for line in shown.decode(errors="replace").splitlines():
             if line.strip():
                 log("debug", f"stderr: {line}")
+
+
+def _find_last_line(data: bytes) -> str:
+    lines = data[-4 * _MAX_LAST_LINE :].decode(errors="replace").splitlines()
+    printable = ("".join(filter(str.isprintable, line)).strip() for line in reversed(lines))
+    return next(filter(None, printable), "")[:_MAX_LAST_LINE]
 
 
 def _make_child_setup() -> Callable[[], None]:
