@@ -426,6 +426,12 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
+        tools = parsed.request.server_tools
+        if tools is not None and (tools.hosted is not None or tools.asks):
+            from app.api.hosted_tools import serve_hosted  # few requests offer a search
+
+            headers = request.scope["state"]["headers"]
+            parsed = serve_hosted(parsed, context.tools, request.caller.name, route, headers)
         passes = False
         if parsed.request.source is not None or parsed.request.passed is not None:
             parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)

@@ -23,6 +23,7 @@ from app.api.chat import FindStored, apply_rights, find_route, read_passed_heade
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
+from app.chat.server_tools import ToolSession
 from app.errors import ParleyError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.gateway import Gateway, refuse_foreign, refuse_servers, with_own_urls
@@ -92,6 +93,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 found = replace(found, request=apply_rights(found.request, caller))
                 if route.rules is not None:
                     route = await self._choose_route(scope, found, route, large=large)
+                found = self._serve_hosted(found, scope, route)
                 request = found.request
                 if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
                     asked = await self._ask(scope, gateway, found, route, lease)
@@ -103,6 +105,16 @@ class TokenCountEndpoint(Generic[Parsed]):
                 if request.server_tools is not None or context.tools is not None:
                     request = await self._add_server_tools(found, caller.name, route.model)
                 return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
+
+    def _serve_hosted(self, found: ParsedRequest, scope: Scope, route: ModelRoute) -> ParsedRequest:
+        """Return the request with the searches that the gateway would run. Raises ParleyError."""
+        tools = found.request.server_tools
+        if tools is None or not (tools.hosted or tools.asks):
+            return found
+        from app.api.hosted_tools import serve_hosted  # few requests offer a search
+
+        state = scope["state"]
+        return serve_hosted(found, self._context.tools, state["caller"].name, route, state["headers"])
 
     async def _choose_route(self, scope: Scope, found: ParsedRequest, route: ModelRoute, *, large: bool) -> ModelRoute:
         """Return the route of the model that would answer for a virtual one. Raises ParleyError."""
@@ -128,14 +140,21 @@ class TokenCountEndpoint(Generic[Parsed]):
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
         """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""
         request, servers = parsed.request, self._context.tools
-        asks = () if request.server_tools is None else request.server_tools.asks
+        given = request.server_tools
+        asks = () if given is None else given.asks
+        hosted = given is not None and given.hosted is not None
         if servers is None:
             refuse_servers(asks)
-        if servers is None or not (asks or servers.is_offered(model)):
+        if servers is None or not (asks or hosted or servers.is_offered(model)):
             return request
-        session = await servers.open(asks, key, model, approvable=parsed.reply_format.tells_approval)
+        session: ToolSession = await servers.open(asks, key, model, approvable=parsed.reply_format.tells_approval)
+        if hosted:
+            from app.api.hosted_tools import add_hosted
+
+            session = add_hosted(servers, session, request, model, self._context.live.gateway)
         session.close()
-        tools = [Tool(tool.name, tool.to_schema()) for listed in session.servers for tool in listed.tools]
+        offered = [tool for listed in session.servers for tool in listed.tools if not tool.waits]
+        tools = [Tool(tool.name, tool.to_schema()) for tool in offered]
         return replace(request, tools=(*tools, *request.tools), server_tools=None)
 
 

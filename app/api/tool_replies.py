@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
+from app.api.hosted_tools import add_hosted
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
 from app.chat.messages import ChatRequest, Text
@@ -105,7 +106,8 @@ def prepare_with_tools(
     asks = () if asked is None else asked.asks
     if servers is None:
         refuse_servers(asks)
-    if servers is None or not (asks or servers.is_offered(route.model)):
+    hosted = asked is not None and asked.hosted is not None
+    if servers is None or not (asks or hosted or servers.is_offered(route.model)):
         if asked is not None and asked.approvals:
             text = "answers a call of a tool, but this request offers no tools of the gateway"
             raise InvalidInput([Violation(approval.path, text) for approval in asked.approvals])
@@ -129,6 +131,8 @@ class _ToolReply(CheckedCalls):
         asks = () if asked is None else asked.asks
         checks = self._route.enforces_output and find_output_schema(conversation) is not None
         session = await self._servers.open(asks, request.caller.name, self._route.model, approvable=approvable)
+        if asked is not None and asked.hosted is not None:
+            session = add_hosted(self._servers, session, conversation, self._route.model, request.live.gateway)
         report = ToolReport(
             request.record,
             self._context.metrics,

@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.hosted_tools import HostedKind, HostedResult, SearchEntry
 from app.chat.messages import Media, Text
 from app.chat.tool_asks import ServerAsk
 
@@ -29,6 +30,10 @@ class OfferedTool(Struct, frozen=True):
     read_only: bool = False
     annotations: Mapping[str, Any] | None = None
     """As the server sent them."""
+    hosted: HostedKind | None = None
+    """The client knows it as a tool of its API, and not as one of a server."""
+    waits: bool = False
+    """It is offered once a search of this reply has found a page: before, there is nothing that it could open."""
 
     def to_schema(self) -> dict[str, Any]:
         """Return it as a function object of `chat.messages.Tool`."""
@@ -45,6 +50,8 @@ class ListedServer(Struct, frozen=True):
     tools: tuple[OfferedTool, ...] = ()
     error: str | None = None
     """Why its tools are absent."""
+    hosted: bool = False
+    """Its tools are those that the client has named in the words of its API, so that they are not listed to it."""
 
 
 def describe_part(part: Text | Media) -> str:
@@ -76,6 +83,10 @@ class ToolAnswer(Struct, frozen=True):
     outcome: ToolOutcome = "ok"
     size: int = 0
     """The bytes of its text and media."""
+    entries: tuple[SearchEntry, ...] | None = None
+    """The pages that the result names; None if they were not looked for."""
+    hosted: HostedResult | None = None
+    """Of a search or a fetch that the client knows as a tool of its API."""
 
 
 def refuse_call(message: str, code: int) -> ToolAnswer:
@@ -180,6 +191,9 @@ class ServerToolsSummary(Struct, frozen=True):
     calls: tuple[ToolCallSummary, ...] = ()
     limit: ToolLimit | None = None
     """The bound at which the reply ended."""
+    searches: int = 0
+    """Searches of the web that reached their server."""
+    fetches: int = 0
 
     @property
     def cached(self) -> bool:

@@ -34,6 +34,7 @@ LIVE_SETTINGS = frozenset(
         "teams",
         "limits",
         "mcp_servers",
+        "hosted_tools",
         "tools",
         "agents",
         "server.max_body_bytes",

@@ -15,7 +15,7 @@ from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
 from app.config.tables.storage import CacheSettings, ReasoningSettings, ResponsesSettings, StateSettings, UsageSettings
-from app.config.tables.tools import McpServer, ToolServerName, ToolsSettings
+from app.config.tables.tools import HostedToolsSettings, McpServer, ToolServerName, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from app.profiles import KINDS, Profile, find_profile
 
@@ -52,6 +52,8 @@ class Settings(Table):
     documents: Documents = Documents()
     mcp_servers: dict[ToolServerName, McpServer] = Field(default_factory=dict)
     """Servers of tools that the gateway runs."""
+    hosted_tools: HostedToolsSettings = HostedToolsSettings()
+    """Searches and fetches of the web that clients ask for in the words of their APIs."""
     tools: ToolsSettings = ToolsSettings()
     agents: AgentSettings = AgentSettings()
     metrics: MetricsSettings = MetricsSettings()

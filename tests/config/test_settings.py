@@ -17,7 +17,7 @@ from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
 from app.config.tables.storage import CacheSettings, ReasoningSettings, ResponsesSettings, StateSettings, UsageSettings
-from app.config.tables.tools import McpServer, ToolsSettings
+from app.config.tables.tools import HostedFetch, HostedSearch, McpServer, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -52,6 +52,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
     "mcp_servers.<name>.": McpServer,
+    "hosted_tools.web_search.": HostedSearch,
+    "hosted_tools.web_fetch.": HostedFetch,
     "tools.": ToolsSettings,
     "agents.": AgentSettings,
 }
@@ -74,6 +76,7 @@ TABLES = {
     "responses",
     "reasoning",
     "mcp_servers",
+    "hosted_tools",
     "tools",
     "agents",
 }
@@ -124,6 +127,8 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
                 "models.<name>.aliases",
                 "models.<name>.rules",
                 "models.<name>.tools",
+                "hosted_tools.web_search.price",
+                "hosted_tools.web_fetch.price",
                 "mcp_servers.<name>.args",
                 "mcp_servers.<name>.env",
                 "mcp_servers.<name>.http_headers",

@@ -19,11 +19,13 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from app import __version__
 from app.chat.server_tools import ToolAnswer
 from app.steps.json_schema import find_schema_mistake
+from app.tools.process.entries import read_entries
 from app.tools.process.http import BoundedHttp, HttpFailure
 from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
 from app.tools.process.protocol import CallTool, Line, ListedTool, ServerSpec, State
@@ -276,7 +278,8 @@ class Connection:
             self._note_answer(session)
             return fail(_explain_error(error), error.error.code)
         self._note_answer(session)
-        return read_result(result, call.max_text_bytes, call.max_media_bytes)
+        answer = read_result(result, call.max_text_bytes, call.max_media_bytes)
+        return replace(answer, entries=read_entries(result)) if call.reads_entries and answer.error is None else answer
 
     def _note_answer(self, session: _Session) -> None:
         session.answered = True
