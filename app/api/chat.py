@@ -71,6 +71,7 @@ from app.upstream.body_rights import make_body_check
 from app.upstream.causes import describe_fault
 
 if TYPE_CHECKING:
+    from app.api.descriptions import MediaDescriber
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
 
@@ -203,6 +204,8 @@ class UnpreparedReply(Struct, frozen=True):
     """None: not looked for yet, which takes long for a large request."""
     options: ReplyOptions
     response: "ReplyResponse | TurnOpening"
+    describer: "MediaDescriber | None" = None
+    """Puts media into words that the model does not take."""
 
 
 FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitable[StoredItems]]
@@ -432,6 +435,12 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
 
             headers = request.scope["state"]["headers"]
             parsed = serve_hosted(parsed, context.tools, request.caller.name, route, headers)
+        describer = None
+        if route.described and has_media(parsed.request):
+            from app.api.descriptions import MediaDescriber  # few models need it
+
+            describer = MediaDescriber(context, request, route)
+            parsed = describer.translate(parsed)
         passes = False
         if parsed.request.source is not None or parsed.request.passed is not None:
             parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)
@@ -460,22 +469,22 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             checked = prepare_checked(self, context, request, parsed, route, info, options)
             if checked is not None:
                 return checked
-        deferred = request.is_large and has_media(parsed.request)
+        deferred = describer is not None or (request.is_large and has_media(parsed.request))
         media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
         kept = context.reasoning
         # The messages of a client's own body are not sent, so nothing could be put back into them.
         wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
         dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
-        waits = media_requests or request.is_large or dropped or checks_new_schema(route, parsed.request)
+        waits = media_requests or deferred or request.is_large or dropped or checks_new_schema(route, parsed.request)
         prepared = None if waits else gateway.prepare(route, parsed.request)
         response = self.create_response(request, parsed, info)
         if wanted != NOTHING_WANTED:
             response.answers = describe_context(parsed.request.messages)
         if prepared is not None:
             return response, self.open_reply(gateway, prepared, options, response)
-        unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
+        unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response, describer)
         if dropped:
-            in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, parsed.request)
+            in_thread = bool(media_requests) or deferred or request.is_large or checks_new_schema(route, parsed.request)
             caller = context.caller_id(request.scope)
             return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
@@ -547,6 +556,9 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     async def prepare_in_thread(self, unprepared: UnpreparedReply) -> Reply:
         """Load media, and prepare the request in another thread. Meanwhile the stream may open."""
         gateway, options, response = unprepared.gateway, unprepared.options, unprepared.response
+        if unprepared.describer is not None:
+            described = await unprepared.describer.describe(unprepared.request, response)
+            unprepared = replace(unprepared, request=described, describer=None)
         media_requests = unprepared.media_requests
         if media_requests is None:
             media_requests = await call_in_thread(gateway.find_media_requests, unprepared.route, unprepared.request)

@@ -9,6 +9,7 @@ from app.access import Caller
 from app.access.jwks import JwksSources
 from app.api.agent_lists import AgentLists
 from app.api.asgi import ClientDisconnected, Receive, Scope
+from app.api.kept_descriptions import KeptDescriptions
 from app.api.kept_reasoning import KeptReasoning
 from app.api.kept_routes import KeptRoutes
 from app.api.live_configuration import LiveConfiguration
@@ -86,6 +87,8 @@ class AppContext:
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None
     """Applies the API keys of the state database; None if there are none."""
+    descriptions: KeptDescriptions = field(default_factory=KeptDescriptions)
+    """What models have said of media for models that do not take them."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))

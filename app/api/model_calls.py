@@ -123,7 +123,12 @@ class ReplyOfCalls:
         self, conversation: ChatRequest, route: ModelRoute, options: ReplyOptions, opening: TurnOpening
     ) -> Reply:
         endpoint, gateway, kept = self._endpoint, self._request.live.gateway, self._context.reasoning
-        unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening)
+        describer = None
+        if route.described and has_media(conversation):
+            from app.api.descriptions import MediaDescriber  # few models need it
+
+            describer = MediaDescriber(self._context, self._request, route)
+        unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening, describer)
         wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
         in_thread = self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation)
         if kept is not None and wanted != NOTHING_WANTED:

@@ -165,8 +165,10 @@ class _ToolReply(CheckedCalls):
         )
 
     def _accepts_media(self, kind: str) -> bool:
-        """Whether every server of the model takes media of this kind."""
-        return all(kind in deployment.profile.media for deployment in self._route.deployments)
+        """Whether every server of the model takes media of this kind, or another model puts them into words."""
+        return kind in self._route.described or all(
+            kind in deployment.profile.media for deployment in self._route.deployments
+        )
 
     def _set_hit(self) -> None:
         """Mark a reply of which nothing was sent as one from the cache: all of its calls to the model were."""

@@ -35,6 +35,7 @@ LIVE_SETTINGS = frozenset(
         "limits",
         "mcp_servers",
         "hosted_tools",
+        "media_descriptions",
         "tools",
         "agents",
         "server.max_body_bytes",

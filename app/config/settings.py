@@ -7,7 +7,7 @@ from pydantic import Field
 
 from app.access.addresses import is_loopback
 from app.config.tables.agents import AgentSettings
-from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.attachments import Documents, Fetch, MediaDescriptions
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
 from app.config.tables.limits import GatewayLimits
@@ -50,6 +50,7 @@ class Settings(Table):
     reasoning: ReasoningSettings = ReasoningSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    media_descriptions: MediaDescriptions = MediaDescriptions()
     mcp_servers: dict[ToolServerName, McpServer] = Field(default_factory=dict)
     """Servers of tools that the gateway runs."""
     hosted_tools: HostedToolsSettings = HostedToolsSettings()

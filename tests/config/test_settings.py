@@ -10,7 +10,7 @@ import pytest
 from app.config.load import load
 from app.config.settings import Settings
 from app.config.tables.agents import AgentSettings
-from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.attachments import Documents, Fetch, MediaDescriptions
 from app.config.tables.callers import JwtIssuer, Key, Team
 from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
@@ -43,6 +43,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "media_descriptions.": MediaDescriptions,
     "limits.": GatewayLimits,
     "metrics.": MetricsSettings,
     "tracing.": Tracing,
@@ -63,6 +64,7 @@ TABLES = {
     "prices",
     "fetch",
     "documents",
+    "media_descriptions",
     "metrics",
     "tracing",
     "upstreams",

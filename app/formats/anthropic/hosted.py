@@ -41,7 +41,7 @@ def _write_entry(entry: SearchEntry) -> Json:
 
 
 def read_hosted_result(kind: str, content: Any) -> str | None:
-    """Return what the model is told of the result of a search or a fetch; None for any other block."""
+    """Return what the model reads of the result of a search or a fetch; None for any other block."""
     if kind not in (_SEARCH_RESULT, _FETCH_RESULT):
         return None
     if isinstance(content, dict) and content.get("type") == f"{kind}_error":
