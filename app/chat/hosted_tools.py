@@ -62,6 +62,8 @@ class HostedAsk(Struct, frozen=True):
     location: Any = None
     max_content_tokens: int | None = None
     max_results: int | None = None
+    recency: int | None = None
+    """The pages are to be at most so many days old."""
     offline: bool = False
     """The caller does not want live pages."""
 

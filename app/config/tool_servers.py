@@ -43,6 +43,7 @@ def list_hosted_tools(settings: Settings) -> list[HostedTool]:
         found.append(
             HostedTool(
                 *("web_search", search.mcp, search.tool, *names),
+                recency_argument=search.recency,
                 max_results=search.max_results,
                 max_uses=search.max_uses,
                 searches_offline=search.offline == "search",

@@ -48,7 +48,7 @@ def read_anthropic_tools(items: Sequence[tuple[str, Any]], own_names: Sequence[s
             continue
         if name in (*own_names, *(ask.name for ask in asks)):
             violations.append(Violation(f"{path}.name", f"must be unique: there are two tools named {name!r}"))
-        allowed, blocked, mistakes = _read_domains(item, path)
+        allowed, blocked, mistakes = read_domains(item, path)
         violations += mistakes
         uses, tokens = item.get("max_uses"), item.get("max_content_tokens")
         for key, value in (("max_uses", uses), ("max_content_tokens", tokens)):
@@ -68,7 +68,7 @@ def read_responses_tool(tool: Json, path: str) -> tuple[list[HostedAsk], list[Vi
     filters = tool.get("filters")
     if not isinstance(filters, dict | None):
         return [], [Violation(f"{path}.filters", f"must be an object{describe_given(filters)}")]
-    allowed, blocked, violations = _read_domains(filters or {}, f"{path}.filters")
+    allowed, blocked, violations = read_domains(filters or {}, f"{path}.filters")
     if violations:
         return [], violations
     access = tool.get("external_web_access")
@@ -99,7 +99,7 @@ def read_context_size(tool: Json) -> int:
     return _SIZES.get(size, _SIZES["medium"]) if isinstance(size, str) else _SIZES["medium"]
 
 
-def _read_domains(item: Json, path: str) -> tuple[tuple[str, ...], tuple[str, ...], list[Violation]]:
+def read_domains(item: Json, path: str) -> tuple[tuple[str, ...], tuple[str, ...], list[Violation]]:
     """Return (allowed, blocked, violations)."""
     lists = {key: item.get(key) for key in ("allowed_domains", "blocked_domains")}
     violations = [mistake for key, value in lists.items() for mistake in _check_domains(value, f"{path}.{key}")]

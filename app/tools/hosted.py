@@ -61,6 +61,7 @@ class HostedTool(Struct, frozen=True):
     allowed_argument: str | None = None
     blocked_argument: str | None = None
     location_argument: str | None = None
+    recency_argument: str | None = None
     max_results: int = 10
     max_uses: int = 8
     max_content_tokens: int = 20_000
@@ -153,6 +154,7 @@ class HostedUse:
             tool.allowed_argument: list(ask.allowed_domains) or None,
             tool.blocked_argument: list(ask.blocked_domains) or None,
             tool.location_argument: ask.location,
+            tool.recency_argument: ask.recency,
         }
         beside = {name: value for name, value in given.items() if name is not None and value is not None}
         return {tool.text_argument: text, **beside}
@@ -183,6 +185,9 @@ class _Context:
         self._texts: list[str] | None = None
         self._results: list[str] = []
         self.check_addresses = check_addresses
+
+    def add_text(self, text: str) -> None:
+        self._results.append(text)
 
     def add(self, answer: ToolAnswer) -> None:
         self._results += (part.text for part in answer.content if isinstance(part, Text))
@@ -235,6 +240,16 @@ class HostedSession:
             answer = await self._uses[tool.name].call(arguments, traceparent, self._context)
         self._context.add(answer)
         return answer
+
+    def add_known(self, url: str) -> None:
+        """Let a page be fetched that an earlier request has found."""
+        self._context.add_text(url)
+
+    async def run(self, name: str, text: str) -> ToolAnswer:
+        """Run a search or a fetch of this name with a query or a URL."""
+        use = self._uses[name]
+        tool = use.offer(self._context)
+        return await self.call(tool, {_ARGUMENTS[use.ask.kind][0]: text}, None)
 
     def close(self) -> None:
         self._session.close()

@@ -209,6 +209,15 @@ class McpServers:
         uses = [HostedUse(tool, ask, self._make_caller(session, tool)) for tool, ask in asks]
         return HostedSession(session, uses, messages, check_addresses)
 
+    def open_hosted(
+        self,
+        asks: Sequence[tuple[HostedTool, HostedAsk]],
+        messages: Sequence[Message],
+        check_addresses: CheckAddresses,
+    ) -> HostedSession:
+        """Return a session with nothing but these searches and fetches."""
+        return self.add_hosted(McpSession(self._bounds), asks, messages, check_addresses)
+
     def _make_caller(self, session: "McpSession", tool: HostedTool) -> CallServer:
         server = self._servers[tool.server]
         session.use(server)

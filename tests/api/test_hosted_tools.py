@@ -3,25 +3,18 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from app.access import hash_key
 
+from tests.api.hosted_search import HOSTED, KEYS, ONE, SCRIPT, TWO
 from tests.each_case import each_case
 from tests.in_process_gateway import Answer, ModelServer, Running, streamed
 
 Json = dict[str, Any]
-SCRIPT = str(Path(__file__).parents[1] / "tools" / "search_mcp.py")
 SEARCH, FETCH = {"type": "web_search_20250305", "name": "web_search"}, {"type": "web_fetch_20250910"}
-HOSTED: Json = {
-    "web_search": {"mcp": "web", "tool": "search", "count": "max_results", "models": ["m*"]},
-    "web_fetch": {"mcp": "web", "tool": "fetch", "models": ["m*"]},
-}
-ONE, TWO = "[1] One\nhttps://a.example/one\nThe first page.", "[2] Two\nhttps://b.example/two\nThe second page."
-KEYS = {name: f"key-of-{name}-00001" for name in ("a", "b")}
 AGENT = {"user-agent": "claude-cli/2.1.332 (external, cli)"}
 TURNS: Json = {"role": "user", "content": "What is new?"}
 

@@ -117,6 +117,7 @@ class HostedSearch(_HostedTool):
     allowed_domains: _ArgumentName | None = None
     blocked_domains: _ArgumentName | None = None
     location: _ArgumentName | None = None
+    recency: _ArgumentName | None = None
     max_results: int = Field(default=10, ge=1, le=100)
     offline: Literal["leave_out", "search"] = "leave_out"
     """What a request gets that does not want live pages."""
