@@ -73,6 +73,13 @@ def add_hosted(
     return configured.add_hosted(cast("McpSession", session), asks, request.messages, gateway.check_addresses)
 
 
+def list_prices(servers: ToolServers, asks: Sequence[HostedAsk], model: str) -> dict[HostedKind, float]:
+    """Return what one call of each kind costs, if it has a price."""
+    configured = cast("McpServers", servers)
+    found = {ask.kind: configured.find_hosted(ask.kind, model) for ask in asks}
+    return {kind: tool.per_call for kind, tool in found.items() if tool is not None and tool.per_call}
+
+
 def _name_hosted(parsed: ParsedRequest, servers: "McpServers | None", model: str) -> ParsedRequest:
     """Return the request with a search instead of a server of tools that has the search's name, if there is none."""
     tools = parsed.request.server_tools

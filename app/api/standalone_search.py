@@ -133,6 +133,8 @@ class SearchEndpoint(RecordedEndpoint):
                 await run.run(servers, search, fetch, request)
         if body.others:
             run.texts.append(describe_others(body.others))
+        request.record.record_searches(run.searches, run.fetches)
+        request.record.cost = run.cost
         state.turn += 1
         await self._kept.keep(key, state)
         return run.write()
@@ -168,6 +170,9 @@ class _Run:
         self._body = body
         self._state = state
         self.texts: list[str] = []
+        self.searches = 0
+        self.fetches = 0
+        self.cost = 0.0
 
     async def run(
         self, servers: "McpServers", search: "HostedTool", fetch: "HostedTool | None", request: RequestInProgress
@@ -184,12 +189,14 @@ class _Run:
             await self._open(session, can_open=len(asks) > len(body.searches))
         finally:
             session.close()
+            self.cost = self.searches * search.per_call + self.fetches * (0.0 if fetch is None else fetch.per_call)
 
     async def _search(self, session: "HostedSession") -> None:
         searches = self._body.searches
         answers = await asyncio.gather(*(session.run(one.ask.name, one.query) for one in searches))
         first = 0
         for answer in answers:
+            self.searches += answer.outcome != "not_run"
             entries = () if answer.hosted is None else answer.hosted.entries
             if not entries:
                 self.texts.append(_join(answer))
@@ -210,6 +217,7 @@ class _Run:
         )
         for number, (one, url, answer) in enumerate(zip(pages, urls, answers, strict=True)):
             mark = f"turn{self._state.turn}view{number}"
+            self.fetches += not isinstance(answer, str) and answer.outcome != "not_run"
             if isinstance(answer, str) or answer.error is not None:
                 self.texts.append(answer if isinstance(answer, str) else _join(answer))
                 continue

@@ -102,15 +102,18 @@ class ToolLoop:
         accepts: Callable[[str], bool],
         defaults: Mapping[str, Any],
         calls_are_text: bool = False,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         """`accepts` says whether the model takes a kind of media. `defaults` are the parameters that each call to the
-        model has unless the request has others. `calls_are_text`: see `Turn`. Raises InvalidInput."""
+        model has unless the request has others. `calls_are_text`: see `Turn`. `on_close` is called when the reply is
+        closed. Raises InvalidInput."""
         self._session = session
         self._bounds = session.bounds
         self._open_turn = open_turn
         self._observer = observer
         self._accepts = accepts
         self._calls_are_text = calls_are_text
+        self._on_close = on_close
         self._max_tokens = find_max_tokens(defaults, request.params)
         """The output of all calls to the model together; None: no bound."""
         self._default_choice = defaults.get("function_choice") or defaults.get("tool_choice")
@@ -207,6 +210,8 @@ class ToolLoop:
         self._receiver = None
         task, self._task = self._task, None
         self._close_turn()
+        if self._on_close is not None:
+            self._on_close()
         if task is not None and not task.done() and task is not asyncio.current_task():
             task.cancel()
             task.add_done_callback(lambda _: self._session.close())

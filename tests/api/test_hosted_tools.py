@@ -72,19 +72,23 @@ class Gateway:
         return [tool["function"]["name"] for tool in self.model.sent[number].get("tools", [])]
 
 
-@pytest.fixture(scope="module")
-def gateway() -> Iterator[Gateway]:
-    model = Model()
-    settings = {
+def settings(**hosted: Any) -> Json:
+    return {
         "upstreams": {"local": {"base_url": "http://model.test/v1"}},
         "models": {name: {"upstreams": ["local"]} for name in ("m", "other")},
         "keys": {name: {"sha256": hash_key(key)} for name, key in KEYS.items()},
         "mcp_servers": {"web": {"command": sys.executable, "args": [SCRIPT], "keys": ["a"], "startup_timeout_sec": 60}},
-        "hosted_tools": HOSTED,
+        "hosted_tools": {**HOSTED, **hosted},
         "server": {"log_level": "error"},
         "cache": {"url": "memory:"},
+        "usage": {"url": "memory:"},
     }
-    with Running(settings, model) as running:
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    model = Model()
+    with Running(settings(), model) as running:
         yield Gateway(running, model)
 
 
@@ -360,3 +364,21 @@ def test_a_stream_that_breaks_after_a_search_is_not_an_answer(gateway: Gateway) 
         gateway.model._answer = reply
     kinds = [frame["type"] for frame in answer.frames]
     assert kinds[-1] == "error" and "message_stop" not in kinds
+
+
+def test_searches_cost_their_price_and_count_for_limits_of_spending() -> None:
+    model, search_tool = Model(), {**HOSTED["web_search"], "price": {"per_1000": 1000}}
+    tree = settings(web_search=search_tool)
+    tree["keys"]["a"]["limits"] = {"spend_per_day": 2.5}
+    with Running(tree, model) as running:
+        gateway = Gateway(running, model)
+        assert gateway.messages([SEARCH], [search("news", 1), search("", 2)]).status == 200
+        own = {"name": "run", "input_schema": {"type": "object"}}
+        assert gateway.messages([SEARCH, own], [search("fail", 1), call("run", 2)]).status == 200
+        body = {"id": "s", "model": "m", "commands": {"search_query": [{"q": "news"}]}}
+        assert gateway.ask("/v1/alpha/search", body).status == 200
+        (row,) = running.get("/v1/usage?group_by=key", {"x-api-key": KEYS["a"]}).json["data"]
+        assert (row["requests"], row["cost"]) == (3, 3.0)
+        assert gateway.messages([SEARCH], [search("news")]).status == 402
+        records = [record for record in running.context.recent.list_newest_first() if record.searches]
+    assert len(records) == 3

@@ -265,7 +265,8 @@ class Connection:
             except _HttpFailed as error:
                 return self._explain_http(session, error)
         except ServerDown as error:
-            return fail(f"the server of the tool is not available: {error}", CONNECTION_CLOSED)
+            answer = fail(f"the server of the tool is not available: {error}", CONNECTION_CLOSED)
+            return replace(answer, outcome="not_run")
 
     async def _send_call(self, session: _Session, params: Mapping[str, Any], call: CallTool) -> ToolAnswer:
         try:
