@@ -32,6 +32,8 @@ class OfferedTool(Struct, frozen=True):
     """As the server sent them."""
     hosted: HostedKind | None = None
     """The client knows it as a tool of its API, and not as one of a server."""
+    resumes: bool = False
+    """A call without a result at the end of the conversation is run first."""
     waits: bool = False
     """It is offered once a search of this reply has found a page: before, there is nothing that it could open."""
 

@@ -46,7 +46,7 @@ from app.errors import InvalidInput, ParleyError, UpstreamFailed, Violation
 from app.params import find_max_tokens, parse_allowed_tools
 from app.tool_loop.turn import CallIds, Turn, TurnCall
 from app.tool_loop.usage import count_tokens, read_usage, sum_usage
-from app.tool_loop.waiting import WaitingCall, find_waiting, insert_results
+from app.tool_loop.waiting import WaitingCall, find_paused, find_waiting, insert_results
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 log = logging.getLogger("parley.tools")
@@ -122,7 +122,8 @@ class ToolLoop:
         self._own = {tool.name for tool in request.tools}
         self._check_names(request)
         approvals = () if request.server_tools is None else request.server_tools.approvals
-        self._waiting = find_waiting(request.messages, approvals)
+        paused = find_paused(request.messages, {name for name, tool in self._offered.items() if tool.resumes})
+        self._waiting = find_waiting(request.messages, (*approvals, *paused))
         self._ids = CallIds(_list_call_ids(request.messages))
         tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values() if not tool.waits)
         self._waiting_tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values() if tool.waits)

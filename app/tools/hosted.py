@@ -100,7 +100,8 @@ class HostedUse:
             "required": [name],
         }
         description = _DESCRIPTIONS[tool.kind]
-        offered = OfferedTool(self.ask.name, tool.server, tool.tool, description, parameters, hosted=tool.kind)
+        names = (self.ask.name, tool.server, tool.tool)
+        offered = OfferedTool(*names, description, parameters, hosted=tool.kind, resumes=self.ask.required)
         may_wait = tool.kind == "web_fetch" and tool.known_urls and not self.ask.required
         return replace(offered, waits=True) if may_wait and not context.has_url() else offered
 

@@ -219,6 +219,17 @@ def test_an_agents_request_for_nothing_but_a_search_begins_with_one(gateway: Gat
     assert choose(AGENT, messages=[TURNS, {"role": "assistant", "content": "Hi"}, TURNS]) is None
 
 
+def test_a_paused_search_is_run_first(gateway: Gateway) -> None:
+    used = {"type": "server_tool_use", "id": "srvtoolu_call_7", "name": "web_search", "input": {"query": "news"}}
+    paused = [TURNS, {"role": "assistant", "content": [{"type": "text", "text": "I look."}, used]}]
+    answer = gateway.messages([SEARCH], messages=paused)
+    assert [block["type"] for block in blocks(answer)] == ["web_search_tool_result", "text"]
+    assert blocks(answer)[0]["tool_use_id"] == "srvtoolu_call_7"
+    assert len(gateway.model.sent) == 1 and gateway.told == [f"{ONE}\n\n{TWO}"]
+    gateway.messages([SEARCH], messages=[*paused, TURNS])
+    assert gateway.told != [f"{ONE}\n\n{TWO}"]  # the user has gone on without it
+
+
 @each_case(
     ("url", "code"),
     [
