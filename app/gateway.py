@@ -237,6 +237,11 @@ class Gateway:
         admit = None if request.guard is None else request.guard.admit_files
         return await self._loader.load(wanted, take_memory, caller, search, admit)
 
+    async def check_addresses(self, url: str) -> None:
+        """Check that a URL which a model names leads to a public address. Raises MediaRefused, and MediaUnavailable if
+        its host is not found."""
+        await self._loader.check_addresses(url)
+
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment: counted without its chat template if
         there is a tokenizer, else the estimate that is used everywhere. Raises InvalidInput for stop words."""

@@ -79,6 +79,7 @@ from app.upstream.causes import describe_fault
 from app.usage.tags import TAGS_HEADER, read_tags
 
 if TYPE_CHECKING:
+    from app.api.descriptions import MediaDescriber
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
     from app.guards import RequestGuard
@@ -541,6 +542,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
         passes, reply_id = False, self._new_reply_id()
+        parsed, describer = self._serve_lacking(request, parsed, route)
         guard = request.guard = begin_guarding(context, request, parsed, route, reply_id)
         if guard is not None:
             guard.check_readable(parsed.request)
@@ -564,27 +566,12 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             guarded=guard,
         )
         options = self._make_options(request, parsed, info, route, keep=keep)
-        if parsed.request.server_tools is not None or context.tools is not None:
-            from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
-
-            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
-            if with_tools is not None:
-                if compact is not None:
-                    with_tools[0].add_warnings([f"{compact.path}: a reply with tools of the gateway is not compacted"])
-                return with_tools
-        if compact is not None:
-            from app.api.compacted_replies import prepare_compacted  # few clients ask for it
-
-            return prepare_compacted(self, context, request, parsed, route, info, options, compact)
-        if route.enforces_output and parsed.request.params:
-            from app.api.checked_replies import prepare_checked  # few models enforce it
-
-            checked = prepare_checked(self, context, request, parsed, route, info, options)
-            if checked is not None:
-                return checked
-        if guard is not None:
+        of_calls = self._prepare_calls(request, parsed, route, info, options, compact)
+        if of_calls is not None:
+            return of_calls
+        if guard is not None or describer is not None:
             response = self.create_response(request, parsed, info)
-            return response, self._open_guarded(request, parsed.request, route, options, response, guard)
+            return response, self._open_checked(request, parsed.request, route, options, response, describer)
         admitted = admit_unguarded(parsed.request)
         deferred = request.is_large and has_media(admitted)
         media_requests = None if deferred else gateway.find_media_requests(route, admitted)
@@ -606,17 +593,67 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
 
-    async def _open_guarded(
+    def _prepare_calls(
+        self,
+        request: RequestInProgress,
+        parsed: ParsedRequest,
+        route: ModelRoute,
+        info: ReplyInfo,
+        options: ReplyOptions,
+        compact: Compact | None,
+    ) -> tuple[ReplyResponse, PendingReply] | None:
+        """Prepare a reply that may take several calls to the model; None if it takes one."""
+        context = self._context
+        if parsed.request.server_tools is not None or context.tools is not None:
+            from app.api.tool_replies import prepare_with_tools  # most gateways run no tools
+
+            with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
+            if with_tools is not None:
+                if compact is not None:
+                    with_tools[0].add_warnings([f"{compact.path}: a reply with tools of the gateway is not compacted"])
+                return with_tools
+        if compact is not None:
+            from app.api.compacted_replies import prepare_compacted  # few clients ask for it
+
+            return prepare_compacted(self, context, request, parsed, route, info, options, compact)
+        if route.enforces_output and parsed.request.params:
+            from app.api.checked_replies import prepare_checked  # few models enforce it
+
+            return prepare_checked(self, context, request, parsed, route, info, options)
+        return None
+
+    def _serve_lacking(
+        self, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
+    ) -> tuple[ParsedRequest, "MediaDescriber | None"]:
+        """Return the request with the searches that the gateway runs, and what describes the media that the model does
+        not take; None if there are none. Raises ParleyError."""
+        tools = parsed.request.server_tools
+        if tools is not None and (tools.hosted is not None or tools.asks):
+            from app.api.hosted_tools import serve_hosted  # few requests offer a search
+
+            headers = request.scope["state"]["headers"]
+            parsed = serve_hosted(parsed, self._context.tools, request.caller.name, route, headers)
+        if not route.described or not has_media(parsed.request):
+            return parsed, None
+        from app.api.descriptions import MediaDescriber  # few models need it
+
+        describer = MediaDescriber(self._context, request, route)
+        return describer.translate(parsed), describer
+
+    async def _open_checked(
         self,
         request: RequestInProgress,
         conversation: ChatRequest,
         route: ModelRoute,
         options: ReplyOptions,
         response: ReplyResponse,
-        guard: "RequestGuard",
+        describer: "MediaDescriber | None",
     ) -> Reply:
-        """Show the request to its guards, and open its reply. Raises ParleyError."""
-        admitted = await admit(request, guard, conversation)
+        """Describe media, show the request to its guards, and open its reply. Raises ParleyError."""
+        guard = request.guard
+        if describer is not None:
+            conversation = await describer.describe(conversation, response)
+        admitted = admit_unguarded(conversation) if guard is None else await admit(request, guard, conversation)
         if admitted.source is None and conversation.source is not None:
             _check_translation(conversation, route)
             response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))

@@ -10,6 +10,7 @@ from app.access import Caller
 from app.access.jwks import JwksSources
 from app.api.agent_lists import AgentLists
 from app.api.asgi import ClientDisconnected, Receive, Scope
+from app.api.kept_descriptions import KeptDescriptions
 from app.api.kept_reasoning import KeptReasoning
 from app.api.kept_routes import KeptRoutes
 from app.api.live_configuration import LiveConfiguration
@@ -101,6 +102,8 @@ class AppContext:
     """Applies the API keys of the state database; None if there are none."""
     websockets: int = 0
     """How many sockets are open."""
+    descriptions: KeptDescriptions = field(default_factory=KeptDescriptions)
+    """What models have said of media for models that do not take them."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))

@@ -20,6 +20,7 @@ from app.gateway import ReplyOptions
 from app.limits import Limiter
 from app.limits.limiter import Reservation
 from app.routing import ModelRoute
+from app.steps.pipeline import has_media
 from app.tool_loop.loop import OpenedTurn
 
 
@@ -122,6 +123,11 @@ class ReplyOfCalls:
     async def _open_call(
         self, conversation: ChatRequest, route: ModelRoute, options: ReplyOptions, opening: TurnOpening
     ) -> Reply:
+        if route.described and has_media(conversation):
+            from app.api.descriptions import MediaDescriber  # few models need it
+
+            describer = MediaDescriber(self._context, self._request, route)
+            conversation = await describer.describe(conversation, opening)
         admitted = await self.admit(conversation)
         return await self._endpoint.open_admitted(self._request, route, admitted, options, opening)
 

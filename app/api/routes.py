@@ -20,6 +20,7 @@ from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
 from app.api.router import AsgiRoute, list_reply_routes
+from app.api.standalone_search import SearchEndpoint
 from app.api.token_counts import TokenCountEndpoint
 from app.cache import Apply
 from app.formats.anthropic import ANTHROPIC
@@ -41,6 +42,7 @@ def list_chat_routes(context: AppContext, chat_apply: Apply, apply: Apply) -> li
         *list_reply_routes("/v1/chat/completions", completions),
         *list_reply_routes("/v1/messages", messages),
         *list_reply_routes("/v1/messages/count_tokens", count_tokens),
+        AsgiRoute("/v1/alpha/search", SearchEndpoint(context), "POST"),
         AsgiRoute("/v1/chat/{response_id}/events", ResumeEndpoint(context), "GET"),
         AsgiRoute("/v1/chat/{response_id}", ReplyEndpoint(context), "GET", "DELETE"),
     ]

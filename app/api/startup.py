@@ -281,12 +281,13 @@ def set_tool_servers(context: AppContext, settings: Settings) -> None:
     """Use the servers of tools of the settings. Without any, nothing of it is imported."""
     if not settings.mcp_servers and context.tools is None:
         return
-    from app.config.tool_servers import list_model_tools, list_tool_servers
+    from app.config.tool_servers import list_hosted_tools, list_model_tools, list_tool_servers
     from app.tools import McpServers
 
     tools = context.tools = context.tools or McpServers()
     bounds = ToolBounds(**settings.tools.model_dump())
-    tools.configure(list_tool_servers(settings), list_model_tools(settings), bounds, context.metrics)
+    hosted = list_hosted_tools(settings)
+    tools.configure(list_tool_servers(settings), list_model_tools(settings), bounds, context.metrics, hosted)
 
 
 def _list_health_checks(settings: Settings, registry: ModelRegistry) -> list[HealthCheck]:

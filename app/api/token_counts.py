@@ -25,6 +25,7 @@ from app.api.end_users import name_user
 from app.api.guarding import admit_locally, admit_unguarded, begin_counting
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
+from app.chat.server_tools import ToolSession
 from app.errors import ParleyError
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.gateway import Gateway, refuse_foreign, refuse_servers, with_own_urls
@@ -97,6 +98,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                 found = replace(found, request=apply_rights(found.request, caller))
                 if route.rules is not None:
                     route = await self._choose_route(scope, found, route, large=large)
+                found = self._serve_hosted(found, scope, route)
                 if found.options.applied_edits is None or edits_itself(found.request, route):
                     return await self._count_conversation(scope, found, route, lease, large=large)
                 conversation, applied, _ = edit_context(found.request)
@@ -122,6 +124,16 @@ class TokenCountEndpoint(Generic[Parsed]):
         if request.server_tools is not None or self._context.tools is not None:
             request = await self._add_server_tools(found, scope["state"]["caller"].name, route.model)
         return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
+
+    def _serve_hosted(self, found: ParsedRequest, scope: Scope, route: ModelRoute) -> ParsedRequest:
+        """Return the request with the searches that the gateway would run. Raises ParleyError."""
+        tools = found.request.server_tools
+        if tools is None or not (tools.hosted or tools.asks):
+            return found
+        from app.api.hosted_tools import serve_hosted  # few requests offer a search
+
+        state = scope["state"]
+        return serve_hosted(found, self._context.tools, state["caller"].name, route, state["headers"])
 
     async def _choose_route(self, scope: Scope, found: ParsedRequest, route: ModelRoute, *, large: bool) -> ModelRoute:
         """Return the route of the model that would answer for a virtual one. Raises ParleyError."""
@@ -153,14 +165,21 @@ class TokenCountEndpoint(Generic[Parsed]):
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
         """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""
         request, servers = parsed.request, self._context.tools
-        asks = () if request.server_tools is None else request.server_tools.asks
+        given = request.server_tools
+        asks = () if given is None else given.asks
+        hosted = given is not None and given.hosted is not None
         if servers is None:
             refuse_servers(asks)
-        if servers is None or not (asks or servers.is_offered(model)):
+        if servers is None or not (asks or hosted or servers.is_offered(model)):
             return request
-        session = await servers.open(asks, key, model, approvable=parsed.reply_format.tells_approval)
+        session: ToolSession = await servers.open(asks, key, model, approvable=parsed.reply_format.tells_approval)
+        if hosted:
+            from app.api.hosted_tools import add_hosted
+
+            session = add_hosted(servers, session, request, model, self._context.live.gateway)
         session.close()
-        tools = [Tool(tool.name, tool.to_schema()) for listed in session.servers for tool in listed.tools]
+        offered = [tool for listed in session.servers for tool in listed.tools if not tool.waits]
+        tools = [Tool(tool.name, tool.to_schema()) for tool in offered]
         return replace(request, tools=(*tools, *request.tools), server_tools=None)
 
 

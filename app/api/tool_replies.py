@@ -5,21 +5,25 @@ model within it are answered by the cache, but the reply is never an answer to a
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
+from typing_extensions import override
 
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
 from app.api.guarded_tools import GuardedSession
+from app.api.hosted_tools import add_hosted, list_prices
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
+from app.chat.hosted_tools import HostedKind
 from app.chat.messages import ChatRequest, Text
 from app.chat.server_tools import ServerToolsSummary, ToolAnswer, ToolCallSummary, ToolServers, ToolSession
-from app.chat.stream import Reply
+from app.chat.stream import AttemptLog, Reply
+from app.chat.token_usage import CallUsage, TokenUsage
 from app.errors import InvalidInput, Violation
 from app.formats.base import ReplyInfo
 from app.formats.body import ParsedRequest
@@ -31,7 +35,7 @@ from app.observe.trace_context import PassedTrace, RequestTrace, ToolSpan, new_s
 from app.routing import ModelRoute
 from app.steps.output_check import find_output_schema
 from app.steps.prompted_tools import uses_prompted_tools
-from app.tool_loop.loop import ToolLoop
+from app.tool_loop.loop import OpenedTurn, ToolLoop
 
 
 class ToolReport:
@@ -44,9 +48,12 @@ class ToolReport:
         *,
         captures_content: bool,
         on_cached: Callable[[], None],
+        searches: "SearchCosts",
     ) -> None:
         """`on_cached` is called at the end if all calls to the model were answered from the cache."""
         self._request_id = record.request_id
+        self._record = record
+        self._searches = searches
         self._trace = record.trace
         self._metrics = metrics
         self._captures_content = captures_content
@@ -65,6 +72,8 @@ class ToolReport:
 
     def on_call(self, summary: ToolCallSummary, arguments: str, answer: ToolAnswer, started_ns: int) -> None:
         log_tool_call(self._request_id, summary)
+        if answer.hosted is not None and summary.outcome != "not_run":
+            self._searches.add(answer.hosted.kind)
         if self._metrics is not None:
             self._metrics.observe_tool_call(summary)
         trace = self._trace
@@ -81,10 +90,41 @@ class ToolReport:
         )
 
     def on_end(self, summary: ServerToolsSummary) -> None:
-        if summary.cached:
+        self._searches.settle()
+        self._record.record_searches(summary.searches, summary.fetches)
+        if summary.cached and not summary.searches:
             self._on_cached()
         if self._metrics is not None:
             self._metrics.observe_rounds(len(summary.model_calls))
+
+
+class SearchCosts:
+    """What the searches and fetches of a reply cost. It is counted with the call to the model before them, whose limits
+    are settled when they have ended."""
+
+    def __init__(self, prices: Mapping[HostedKind, float], attempts: AttemptLog) -> None:
+        """`prices` are those of one call."""
+        self._prices = prices
+        self._attempts = attempts
+        self._cost = 0.0
+        self._settle_turn: Callable[[], None] | None = None
+
+    def add(self, kind: HostedKind) -> None:
+        self._cost += self._prices.get(kind, 0.0)
+
+    def hold(self, turn: OpenedTurn) -> OpenedTurn:
+        """Return a call to the model whose limits are settled by `settle`, if there are prices."""
+        return replace(turn, on_end=partial(setattr, self, "_settle_turn", turn.on_end)) if self._prices else turn
+
+    def settle(self) -> None:
+        cost, self._cost = self._cost, 0.0
+        if cost:
+            known = self._attempts.usage
+            model = None if known is None else known.fallback_model
+            self._attempts.report_usage(CallUsage(TokenUsage(), cost, fallback_model=model))
+        settle_turn, self._settle_turn = self._settle_turn, None
+        if settle_turn is not None:
+            settle_turn()
 
 
 def _join_text(answer: ToolAnswer) -> str:
@@ -106,7 +146,8 @@ def prepare_with_tools(
     asks = () if asked is None else asked.asks
     if servers is None:
         refuse_servers(asks)
-    if servers is None or not (asks or servers.is_offered(route.model)):
+    hosted = asked is not None and asked.hosted is not None
+    if servers is None or not (asks or hosted or servers.is_offered(route.model)):
         if asked is not None and asked.approvals:
             text = "answers a call of a tool, but this request offers no tools of the gateway"
             raise InvalidInput([Violation(approval.path, text) for approval in asked.approvals])
@@ -123,6 +164,12 @@ class _ToolReply(CheckedCalls):
     def __init__(self, servers: ToolServers, *what: Any) -> None:
         super().__init__(*what)
         self._servers = servers
+        self._searches = SearchCosts({}, self._request.attempts)
+
+    @override
+    async def open_turn(self, conversation: ChatRequest, number: int, fallback: ModelRoute | None = None) -> OpenedTurn:
+        self._searches.settle()
+        return self._searches.hold(await super().open_turn(conversation, number, fallback))
 
     async def start(self, conversation: ChatRequest, *, approvable: bool) -> Reply:
         """Connect the servers, and open the first call to the model. Raises ParleyError."""
@@ -132,11 +179,16 @@ class _ToolReply(CheckedCalls):
         session: ToolSession = await self._servers.open(
             asks, request.caller.name, self._route.model, approvable=approvable
         )
+        if asked is not None and asked.hosted is not None:
+            session = add_hosted(self._servers, session, conversation, self._route.model, request.live.gateway)
+            prices = list_prices(self._servers, asked.hosted.asks, self._route.model)
+            self._searches = SearchCosts(prices, request.attempts)
         report = ToolReport(
             request.record,
             self._context.metrics,
             captures_content=request.record.content is not None,
             on_cached=self._set_hit,
+            searches=self._searches,
         )
         guard = request.guard
         if guard is not None:
@@ -153,6 +205,7 @@ class _ToolReply(CheckedCalls):
                 accepts=self._accepts_media,
                 defaults=self._route.defaults,
                 calls_are_text=self._writes_calls_as_text(conversation),
+                on_close=self._searches.settle,
             )
         except BaseException:
             session.close()
@@ -168,8 +221,10 @@ class _ToolReply(CheckedCalls):
         )
 
     def _accepts_media(self, kind: str) -> bool:
-        """Whether every server of the model takes media of this kind."""
-        return all(kind in deployment.profile.media for deployment in self._route.deployments)
+        """Whether every server of the model takes media of this kind, or another model puts them into words."""
+        return kind in self._route.described or all(
+            kind in deployment.profile.media for deployment in self._route.deployments
+        )
 
     def _set_hit(self) -> None:
         """Mark a reply of which nothing was sent as one from the cache: all of its calls to the model were."""

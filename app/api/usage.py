@@ -185,7 +185,7 @@ def count_request(record: RequestRecord) -> Totals:
     if record.cache in ("hit", "shared"):
         return Totals(1, failed, 1, saved_tokens=0 if tokens is None else tokens.total)
     if tokens is None:
-        return Totals(1, failed)
+        return Totals(1, failed, cost=record.cost or 0.0)
     return Totals(
         1,
         failed,

@@ -38,6 +38,11 @@ class AttachmentLoader:
         self._workers = workers
         self._limits = limits
 
+    async def check_addresses(self, url: str) -> None:
+        """Raises MediaRefused for a URL whose address is not public, MediaUnavailable if its host is not found."""
+        self._fetcher.check_url_text(url)
+        await self._fetcher.check_addresses(url)
+
     def check_urls(self, wanted: Sequence[MediaRequest]) -> list[MediaRequest]:
         """Check the URLs that the model's server fetches itself, without any look-up. Return what remains to be loaded:
         the others, and the URLs that are refused where the request goes on without them.

@@ -7,6 +7,7 @@ is buffered, and dropped as soon as another message exists.
 Nearly every event only adds text to an open message. `extend` takes those without a step for them; `feed` takes all.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import islice
@@ -411,6 +412,12 @@ def _mark_invalid_arguments(call: ReplyMessage) -> None:
 
 def is_json_object(text: str) -> bool:
     return text.lstrip()[:1] == "{" and is_json(text)
+
+
+def normalize_object(arguments: str) -> str:
+    """Return the arguments of a call as they are read again from a history in which they are an object; those that are
+    none as they are."""
+    return json.dumps(msgspec.json.decode(arguments), ensure_ascii=False) if is_json_object(arguments) else arguments
 
 
 def is_json(text: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.hosted_tools import HostedKind, HostedResult
 from app.chat.messages import Media, Text
 from app.chat.policy import PolicyRefusal
 from app.chat.server_tools import ListedServer, ServerToolsSummary, ToolError
@@ -111,6 +112,8 @@ class ServerCall(Struct, frozen=True, gc=False, tag_field="kind", tag="server_ca
     tool: str
     approval: bool = False
     """The call waits for approval, and is not run in this reply."""
+    hosted: HostedKind | None = None
+    """The client knows it as a call of its API's own tool."""
 
 
 class CallEnd(Struct, frozen=True, gc=False, tag_field="kind", tag="call_end"):
@@ -144,6 +147,8 @@ class ServerResult(Struct, frozen=True, tag_field="kind", tag="server_result"):
     """The call's index; -1 if the call is in the request, where it waited for approval."""
     arguments: str = ""
     """Of a call that is in the request."""
+    hosted: HostedResult | None = None
+    """Of a call of the API's own tool."""
 
     @property
     def is_error(self) -> bool:

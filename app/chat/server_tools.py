@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.hosted_tools import HostedKind, HostedResult, SearchEntry
 from app.chat.messages import Media, Text
 from app.chat.tool_asks import ServerAsk
 
@@ -29,6 +30,12 @@ class OfferedTool(Struct, frozen=True):
     read_only: bool = False
     annotations: Mapping[str, Any] | None = None
     """As the server sent them."""
+    hosted: HostedKind | None = None
+    """The client knows it as a tool of its API, and not as one of a server."""
+    resumes: bool = False
+    """A call without a result at the end of the conversation is run first."""
+    waits: bool = False
+    """It is offered once a search of this reply has found a page: before, there is nothing that it could open."""
 
     def to_schema(self) -> dict[str, Any]:
         """Return it as a function object of `chat.messages.Tool`."""
@@ -45,6 +52,8 @@ class ListedServer(Struct, frozen=True):
     tools: tuple[OfferedTool, ...] = ()
     error: str | None = None
     """Why its tools are absent."""
+    hosted: bool = False
+    """Its tools are those that the client has named in the words of its API, so that they are not listed to it."""
     last_line: str = ""
     """What the server wrote last to its standard error, for the operator."""
 
@@ -82,6 +91,10 @@ class ToolAnswer(Struct, frozen=True):
     outcome: ToolOutcome = "ok"
     size: int = 0
     """The bytes of its text and media."""
+    entries: tuple[SearchEntry, ...] | None = None
+    """The pages that the result names; None if they were not looked for."""
+    hosted: HostedResult | None = None
+    """Of a search or a fetch that the client knows as a tool of its API."""
 
 
 def refuse_call(message: str, code: int) -> ToolAnswer:
@@ -186,6 +199,9 @@ class ServerToolsSummary(Struct, frozen=True):
     calls: tuple[ToolCallSummary, ...] = ()
     limit: ToolLimit | None = None
     """The bound at which the reply ended."""
+    searches: int = 0
+    """Searches of the web that reached their server."""
+    fetches: int = 0
 
     @property
     def cached(self) -> bool:

@@ -5,6 +5,8 @@ import re
 
 from msgspec import Struct
 
+from app.chat.hosted_tools import HostedAsks
+
 MAX_NAME_CHARS = 64
 """The longest name of a function that all model servers take."""
 _HASHED_CHARS = 57
@@ -94,3 +96,6 @@ class ServerTools(Struct, frozen=True):
     """Further calls are answered with an error and not run."""
     function_paths: tuple[str, ...] = ()
     """The JSON paths of the caller's own functions (`ChatRequest.tools`), for errors."""
+    hosted: HostedAsks | None = None
+    """Searches and fetches of the web, which the gateway runs if they are configured; None if the request offers
+    none."""

@@ -38,6 +38,7 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from _check_certificates(settings)
     yield from check_prices(settings)
     yield from _check_tool_servers(settings)
+    yield from _check_hosted_tools(settings)
     yield from _check_codex_instructions(settings)
     yield from _check_guards(settings)
     yield from _check_request_log(settings)
@@ -186,6 +187,24 @@ def _check_tool_servers(settings: Settings) -> Iterator[str]:
                 yield f"{path}: there is no MCP server {server!r}{suggest_name(server, settings.mcp_servers)}"
             elif server in used[:index]:
                 yield f"{path}: {server!r} is listed twice"
+
+
+def _check_hosted_tools(settings: Settings) -> Iterator[str]:
+    """Find searches and fetches whose server is not configured, or does not offer the tool as they need it."""
+    hosted = settings.hosted_tools
+    for kind, row in (("web_search", hosted.web_search), ("web_fetch", hosted.web_fetch)):
+        if row is None:
+            continue
+        path, server = f"hosted_tools.{kind}", settings.mcp_servers.get(row.mcp)
+        if server is None:
+            yield f"{path}.mcp: there is no MCP server {row.mcp!r}{suggest_name(row.mcp, settings.mcp_servers)}"
+        elif row.tool in server.disabled_tools or row.tool not in (server.enabled_tools or (row.tool,)):
+            yield f"{path}.tool: the MCP server {row.mcp!r} is configured without the tool {row.tool!r}"
+        elif server.approval == "always" or (server.approval != "never" and row.tool in server.approval):
+            yield (
+                f"{path}.tool: calls of {row.tool!r} need approval at the MCP server {row.mcp!r}, and no API has words "
+                "for the approval of such a call"
+            )
 
 
 def check_tool_variables(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:

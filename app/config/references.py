@@ -35,7 +35,7 @@ def find_dangling(tree: Mapping[str, Any]) -> list[str]:
         mistakes.append("upstreams: no model uses them; add a [models.<name>], or set passthrough to one of them")
     for name, row in models.items():
         mistakes += (*_check_model_names(name, row, upstreams, models), *_check_profile(name, row))
-        mistakes += _check_virtual(name, row, models)
+        mistakes += (*_check_virtual(name, row, models), *_check_describing(name, row, models))
     return mistakes
 
 
@@ -130,6 +130,19 @@ def _check_virtual(name: str, row: dict[str, Any], models: dict[str, dict[str, A
         if target not in real:
             hint = suggest_name(target, real)
             yield f"{path}: there is no model {target!r} with upstreams{hint}; an alias is not enough"
+
+
+def _check_describing(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Find models whose media are described by one that has no upstreams, or whose own media are described."""
+    other = row.get("describe_media_with")
+    if not isinstance(other, str):
+        return
+    path = json_path(["models", name, "describe_media_with"])
+    if other not in models or models[other].get("use") is not None:
+        real = [model for model, found in models.items() if found.get("use") is None]
+        yield f"{path}: there is no model {other!r} with upstreams{suggest_name(other, real)}; an alias is not enough"
+    elif models[other].get("describe_media_with") is not None:
+        yield f"{path}: the media of {other!r} are described themselves: name a model that takes them"
 
 
 def _is_given(row: dict[str, Any], key: str) -> bool:

@@ -99,6 +99,11 @@ class ModelRegistry:
                 _reads_sessions(row, deployments),
                 endpoints=row.endpoints,
             )
+        for name, row in settings.models.items():
+            if row.describe_media_with is not None and name in routes:
+                other = routes[row.describe_media_with]
+                kinds = _list_described(routes[name], other)
+                routes[name] = replace(routes[name], describe_with=other.model, described=kinds)
         routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
         self._nameless = tuple(name for name, row in settings.models.items() if row.is_pattern)
@@ -236,7 +241,7 @@ class ModelRegistry:
             self.find_context_window(model, listed),
             self.find_max_output_tokens(model),
             _find_efforts(profiles),
-            all("image" in profile.media for profile in profiles),
+            "image" in _find_media(route),
             all(profile.parallel_tool_calls for profile in profiles),
         )
 
@@ -292,7 +297,19 @@ def _find_target_limits(route: ModelRoute) -> TargetLimits:
     )
 
 
+def _list_described(route: ModelRoute, other: ModelRoute) -> tuple[MediaKind, ...]:
+    """Return the media that another model takes and this one does not. Files become text, where that is possible."""
+    own = _find_own_media(route)
+    reads_files = all(one.profile.file_text for one in route.deployments)
+    return tuple(kind for kind in _find_own_media(other) if kind not in own and not (kind == "file" and reads_files))
+
+
 def _find_media(route: ModelRoute) -> tuple[MediaKind, ...]:
+    """Return the media that a request for the model may have."""
+    return (*_find_own_media(route), *route.described)
+
+
+def _find_own_media(route: ModelRoute) -> tuple[MediaKind, ...]:
     """Return the media that the model takes on every one of its upstreams."""
     profiles = [deployment.profile for deployment in route.deployments]
     return tuple(kind for kind in profiles[0].media if all(kind in profile.media for profile in profiles))

@@ -36,6 +36,8 @@ LIVE_SETTINGS = frozenset(
         "limits",
         "alerts",
         "mcp_servers",
+        "hosted_tools",
+        "media_descriptions",
         "tools",
         "agents",
         "guards",

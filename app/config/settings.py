@@ -8,7 +8,7 @@ from pydantic import Field
 from app.access.addresses import is_loopback
 from app.config.tables.agents import AgentSettings
 from app.config.tables.alerts import AlertReceiver
-from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.attachments import Documents, Fetch, MediaDescriptions
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
 from app.config.tables.guards import Guard, GuardName, MaskingSettings
@@ -24,7 +24,7 @@ from app.config.tables.storage import (
     StateSettings,
     UsageSettings,
 )
-from app.config.tables.tools import McpServer, ToolServerName, ToolsSettings
+from app.config.tables.tools import HostedToolsSettings, McpServer, ToolServerName, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from app.profiles import KINDS, Profile, find_profile
 
@@ -60,8 +60,11 @@ class Settings(Table):
     reasoning: ReasoningSettings = ReasoningSettings()
     fetch: Fetch = Fetch()
     documents: Documents = Documents()
+    media_descriptions: MediaDescriptions = MediaDescriptions()
     mcp_servers: dict[ToolServerName, McpServer] = Field(default_factory=dict)
     """Servers of tools that the gateway runs."""
+    hosted_tools: HostedToolsSettings = HostedToolsSettings()
+    """Searches and fetches of the web that clients ask for in the words of their APIs."""
     tools: ToolsSettings = ToolsSettings()
     agents: AgentSettings = AgentSettings()
     guards: dict[GuardName, Guard] = Field(default_factory=dict)

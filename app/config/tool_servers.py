@@ -8,7 +8,7 @@ from app.chat.tool_asks import ALL_TOOLS, ServerAsk, ToolFilter
 from app.config.child_environment import make_child_environment
 from app.config.settings import Settings
 from app.config.tables.tools import McpServer
-from app.tools import ConfiguredServer, ServerSpec
+from app.tools import ConfiguredServer, HostedTool, ServerSpec
 
 _MESSAGE_FACTOR = 8
 """How much longer than the text of a result a whole message of a server may be, beside its media: JSON escapes."""
@@ -30,6 +30,38 @@ def list_model_tools(settings: Settings) -> dict[str, tuple[ServerAsk, ...]]:
         )
         if asks:
             found[name] = asks
+    return found
+
+
+def list_hosted_tools(settings: Settings) -> list[HostedTool]:
+    """Return the searches and fetches that the gateway runs."""
+    search, fetch = settings.hosted_tools.web_search, settings.hosted_tools.web_fetch
+    found: list[HostedTool] = []
+    if search is not None:
+        names = (search.query, search.count, search.allowed_domains, search.blocked_domains, search.location)
+        found.append(
+            HostedTool(
+                *("web_search", search.mcp, search.tool, *names),
+                recency_argument=search.recency,
+                max_results=search.max_results,
+                max_uses=search.max_uses,
+                searches_offline=search.offline == "search",
+                first_call=search.first_call == "agents",
+                models=ModelGlobs(search.models),
+                per_call=search.price.per_1000 / 1000,
+            )
+        )
+    if fetch is not None:
+        found.append(
+            HostedTool(
+                *("web_fetch", fetch.mcp, fetch.tool, fetch.url),
+                max_uses=fetch.max_uses,
+                max_content_tokens=fetch.max_content_tokens,
+                known_urls=fetch.known_urls,
+                models=ModelGlobs(fetch.models),
+                per_call=fetch.price.per_1000 / 1000,
+            )
+        )
     return found
 
 

@@ -37,6 +37,8 @@ class ResponsesOptions(Struct, frozen=True):
     fails_filtered: bool = False
     """A stream that the model server's content filter ends has failed: Codex sends the request five times again after a
     Response that is incomplete."""
+    sources: bool = False
+    """A search says which pages it has found."""
     kept: tuple[dict[str, Any], ...] = ()
     """The contents of users' messages that stand before a summary, in the answer of `/v1/responses/compact`."""
     compacts: bool = False

@@ -14,6 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.formats.base import Format, Options, ParsedMessages
 from app.formats.body import MAX_METADATA_CHARACTERS, CacheChoice, ParsedRequest, ReplySettings, join_tags
 from app.formats.functions import choose_tools, find_unknown_tool_keys, list_paths, parse_tools
+from app.formats.hosted_asks import read_search_options
 from app.formats.old_media import parse_with_old_media
 from app.formats.other_fields import find_misspelt
 from app.formats.request_limits import RequestLimits, find_invalid_values, find_long_lists, limit_warnings
@@ -141,7 +142,9 @@ def parse_conversation(
         policy=message_format.policy,
         stream=settings.stream,
         paths=paths,
-        server_tools=_make_server_tools(body, parsed, asks, tools, field, functions),
+        server_tools=_make_server_tools(
+            body, parsed, asks, tools, field, functions, (params.get("extra_body") or {}).get(_SEARCH_OPTIONS)
+        ),
     )
     warnings = [*parsed.warnings, *found.warnings]
     if functions:
@@ -155,6 +158,9 @@ def parse_conversation(
     return ParsedRequest(settings, reply_format, request, limit_warnings(warnings), options)
 
 
+_SEARCH_OPTIONS = "web_search_options"
+
+
 def _make_server_tools(
     body: ConversationBody,
     parsed: ParsedMessages,
@@ -162,12 +168,14 @@ def _make_server_tools(
     tools: Sequence[Tool],
     field: str,
     functions: Sequence[Any] | None,
+    search_options: Any = None,
 ) -> ServerTools | None:
-    if not asks and not body.tool_approvals and not parsed.approvals:
+    hosted = None if search_options is None else read_search_options(search_options, _SEARCH_OPTIONS)
+    if not asks and not body.tool_approvals and not parsed.approvals and hosted is None:
         return None
     approvals = (*parsed.approvals, *read_approvals(body.tool_approvals))
     function_paths = list_function_paths(tools, list_paths(field, functions or ()))
-    return make_server_tools(asks, approvals, function_paths=function_paths)
+    return make_server_tools(asks, approvals, function_paths=function_paths, hosted=hosted)
 
 
 _PARAMS = GenerateCfg.model_fields.keys() | {"model", "messages", "stream", "tools", "functions", "function_call"}

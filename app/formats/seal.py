@@ -21,6 +21,17 @@ MAX_NESTING = 100
 """The nesting of a seal's JSON. Code that writes it again is recursive, and limits of requests do not see into it."""
 
 
+class SealedResult(Struct, frozen=True, omit_defaults=True):
+    """A search or a fetch that the gateway has run, as the model's server sees it."""
+
+    call_id: str
+    name: str
+    arguments: str
+    text: str
+    """What the model has read."""
+    is_error: bool = False
+
+
 class Seal(Struct, frozen=True, omit_defaults=True):
     """The contents of a seal. Keys of newer versions are ignored."""
 
@@ -32,6 +43,10 @@ class Seal(Struct, frozen=True, omit_defaults=True):
     """`extra_content` of the calls after this reasoning, by their ids (Gemini's `thought_signature`)."""
     texts: list[Any] = []
     """`extra_content` of the texts after this reasoning, in their order (the phase of a text)."""
+    results: dict[str, SealedResult] = {}
+    """Searches and fetches of the web, by the ids of their items in the Responses API."""
+    ends_turn: bool = False
+    """The model was called again after these results, without others of the caller."""
 
 
 def write_seal(contents: Seal) -> str:

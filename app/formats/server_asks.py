@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.chat.hosted_tools import HostedAsks
 from app.chat.messages import Message, Text, Tool, ToolCall, ToolResult
 from app.chat.tool_asks import ALL_TOOLS, NO_TOOLS, ApprovalRule, ServerAsk, ServerTools, ToolApproval, ToolFilter
 from app.errors import Violation
@@ -278,11 +279,12 @@ def make_server_tools(
     *,
     max_calls: int | None = None,
     function_paths: Sequence[str] = (),
+    hosted: HostedAsks | None = None,
 ) -> ServerTools | None:
     """Return what a request says of tools that the gateway runs; None if it says nothing."""
-    if not asks and not approvals and max_calls is None:
+    if not asks and not approvals and max_calls is None and hosted is None:
         return None
-    return ServerTools(tuple(asks), tuple(approvals), max_calls, tuple(function_paths))
+    return ServerTools(tuple(asks), tuple(approvals), max_calls, tuple(function_paths), hosted)
 
 
 def settle_waiting_calls(parsed: ParsedMessages, *, can_answer: bool) -> tuple[Message, ...]:

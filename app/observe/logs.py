@@ -45,6 +45,8 @@ class _RequestLine(Struct, omit_defaults=True):
     cached_tokens: int = 0
     tokens_estimated: bool = False
     cost: float = 0.0
+    searches: int = 0
+    fetches: int = 0
     upstream: str | UnsetType = UNSET
     address: str | UnsetType = UNSET
     cause: str | None | UnsetType = UNSET
@@ -84,6 +86,8 @@ def log_request(record: RequestRecord) -> None:
         0 if tokens is None else tokens.cached_input,
         tokens is not None and record.tokens_estimated,
         record.cost or 0.0,
+        record.searches,
+        record.fetches,
         attempts[-1].upstream if attempts else UNSET,
         route=shorten_text(record.route, MAX_TEXT) if record.route else UNSET,
         guards=record.guards or UNSET,

@@ -89,6 +89,10 @@ class RequestRecord(Struct, eq=False):
     """The tokens of the reply, as they are billed; None if nothing is known about them."""
     tokens_estimated: bool = False
     """`tokens` is an estimate: the server reported none."""
+    searches: int = 0
+    """Searches of the web that reached their server."""
+    fetches: int = 0
+    """The same of pages that were fetched."""
     cache: str = ""
     """The value of `x-parley-cache`; empty if the request was rejected before."""
     attempts: Sequence[Attempt] = ()
@@ -206,6 +210,9 @@ class RequestRecord(Struct, eq=False):
         if response.error is not None:
             self._record_error(response.error)
         self.status = response.status
+
+    def record_searches(self, searches: int, fetches: int) -> None:
+        self.searches, self.fetches = searches, fetches
 
     def record_end(self) -> None:
         """Record that the request ends now."""

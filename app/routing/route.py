@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from app.cache.key import KeyPart, cache_key
 from app.chat.admitted import Admitted
 from app.chat.attachments import PassageSearch
-from app.chat.messages import ChatRequest, Source
+from app.chat.messages import ChatRequest, MediaKind, Source
 from app.endpoints.answer import AnswerOptions
 from app.endpoints.kinds import CHAT, PathName
 from app.endpoints.meter import Estimate
@@ -84,6 +84,10 @@ class ModelRoute(Struct, frozen=True):
     for any other model."""
     endpoints: tuple[str, ...] = (CHAT,)
     """What the model serves: `app.endpoints.kinds`."""
+    describe_with: str | None = None
+    """The model that describes media which this one does not take."""
+    described: tuple[MediaKind, ...] = ()
+    """These media."""
 
     @property
     def has_fallbacks(self) -> bool:

@@ -28,9 +28,11 @@ from app.chat.events import (
     ToolsListed,
     TurnEnd,
 )
+from app.chat.hosted_tools import HostedKind
 from app.chat.messages import ChatRequest, Media, Message, Text, Tool, ToolCall, ToolResult
 from app.chat.server_tools import (
     ModelCall,
+    OfferedTool,
     ServerToolsSummary,
     ToolAnswer,
     ToolCallSummary,
@@ -44,7 +46,7 @@ from app.errors import InvalidInput, ParleyError, UpstreamFailed, Violation
 from app.params import find_max_tokens, parse_allowed_tools
 from app.tool_loop.turn import CallIds, Turn, TurnCall
 from app.tool_loop.usage import count_tokens, read_usage, sum_usage
-from app.tool_loop.waiting import WaitingCall, find_waiting, insert_results
+from app.tool_loop.waiting import WaitingCall, find_paused, find_waiting, insert_results
 from app.upstream.reply.chunk import MAX_NESTING, is_too_deep
 
 log = logging.getLogger("parley.tools")
@@ -100,15 +102,18 @@ class ToolLoop:
         accepts: Callable[[str], bool],
         defaults: Mapping[str, Any],
         calls_are_text: bool = False,
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         """`accepts` says whether the model takes a kind of media. `defaults` are the parameters that each call to the
-        model has unless the request has others. `calls_are_text`: see `Turn`. Raises InvalidInput."""
+        model has unless the request has others. `calls_are_text`: see `Turn`. `on_close` is called when the reply is
+        closed. Raises InvalidInput."""
         self._session = session
         self._bounds = session.bounds
         self._open_turn = open_turn
         self._observer = observer
         self._accepts = accepts
         self._calls_are_text = calls_are_text
+        self._on_close = on_close
         self._max_tokens = find_max_tokens(defaults, request.params)
         """The output of all calls to the model together; None: no bound."""
         self._default_choice = defaults.get("function_choice") or defaults.get("tool_choice")
@@ -117,11 +122,15 @@ class ToolLoop:
         self._own = {tool.name for tool in request.tools}
         self._check_names(request)
         approvals = () if request.server_tools is None else request.server_tools.approvals
-        self._waiting = find_waiting(request.messages, approvals)
+        paused = find_paused(request.messages, {name for name, tool in self._offered.items() if tool.resumes})
+        self._waiting = find_waiting(request.messages, (*approvals, *paused))
         self._ids = CallIds(_list_call_ids(request.messages))
-        tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values())
+        tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values() if not tool.waits)
+        self._waiting_tools = tuple(Tool(tool.name, tool.to_schema()) for tool in self._offered.values() if tool.waits)
+        self._tool_place = len(tools)
+        """Where these go: behind the other tools of the gateway."""
         self._request = replace(request, tools=(*tools, *request.tools), server_tools=None)
-        self._listed: Sequence[Event] = [ToolsListed(listed) for listed in session.servers]
+        self._listed: Sequence[Event] = [ToolsListed(listed) for listed in session.servers if not listed.hosted]
         """Emitted before the first event of the reply, which is the model's or a result."""
         self._receiver: Receiver | None = None
         self._task: asyncio.Task[None] | None = None
@@ -142,6 +151,8 @@ class ToolLoop:
         self._warnings: dict[str, None] = {}
         """Those of all calls to the model."""
         self._summaries: list[ToolCallSummary] = []
+        self._hosted_calls: dict[HostedKind, int] = {}
+        """The calls of each kind that reached a server."""
         self._limit: ToolLimit | None = None
         self._parallel = asyncio.Semaphore(self._bounds.max_parallel_calls)
         self._deadline = asyncio.get_running_loop().time() + self._bounds.max_seconds
@@ -200,6 +211,8 @@ class ToolLoop:
         self._receiver = None
         task, self._task = self._task, None
         self._close_turn()
+        if self._on_close is not None:
+            self._on_close()
         if task is not None and not task.done() and task is not asyncio.current_task():
             task.cancel()
             task.add_done_callback(lambda _: self._session.close())
@@ -380,10 +393,24 @@ class ToolLoop:
                 content = self._adapt(answer.content)
                 self._result_bytes += answer.size
                 self._summaries.append(summary)
-                self._push([ServerResult(call.id, call.name, server, tool, content, answer.error, index, arguments)])
+                result = ServerResult(call.id, call.name, server, tool, content, answer.error, index, arguments)
+                self._push([replace(result, hosted=answer.hosted)])
+                self._count_hosted(call.tool, answer)
                 is_error = True if answer.error is not None else None
                 messages.append(Message("tool", (ToolResult(content, call.name, call.id, is_error),)))
         return messages
+
+    def _count_hosted(self, tool: OfferedTool | None, answer: ToolAnswer) -> None:
+        if tool is not None and tool.hosted is not None and answer.outcome != "not_run":
+            self._hosted_calls[tool.hosted] = self._hosted_calls.get(tool.hosted, 0) + 1
+        if self._waiting_tools and answer.hosted is not None and answer.hosted.entries:
+            tools, place = self._request.tools, self._tool_place
+            self._request = replace(self._request, tools=(*tools[:place], *self._waiting_tools, *tools[place:]))
+            self._waiting_tools = ()
+
+    def _summarize(self, limit: ToolLimit | None = None) -> ServerToolsSummary:
+        searches, fetches = self._hosted_calls.get("web_search", 0), self._hosted_calls.get("web_fetch", 0)
+        return ServerToolsSummary(tuple(self._model_calls), tuple(self._summaries), limit, searches, fetches)
 
     def _refuse(self, call: TurnCall, waiting: WaitingCall | None) -> ToolAnswer | None:
         """Return the answer to a call that is not run; None for one that is."""
@@ -455,7 +482,7 @@ class ToolLoop:
     def _finish(self, reason: FinishReason, end: Finish) -> None:
         """Push the end of the reply, which is that of its last turn with the usage of all."""
         limit = self._limit if reason == "tool_limit" else None
-        summary = ServerToolsSummary(tuple(self._model_calls), tuple(self._summaries), limit)
+        summary = self._summarize(limit)
         self._observer.on_end(summary)
         usage = sum_usage(self._usages)
         estimated = None if self._usage_known or usage is None else _only_totals(usage)
@@ -486,8 +513,7 @@ class ToolLoop:
     def _add_past(self, fault: Fault) -> Fault:
         """Return a fault with what was done and used before it."""
         if self._model_calls or self._summaries:
-            summary = ServerToolsSummary(tuple(self._model_calls), tuple(self._summaries))
-            fault = replace(fault, server_tools=summary)
+            fault = replace(fault, server_tools=self._summarize())
         if not self._usage_known:
             return fault
         usages = self._usages if fault.usage is None else [*self._usages, fault.usage]

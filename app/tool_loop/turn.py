@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from app.chat.accumulator import MessageAccumulator, ReplyMessage
+from app.chat.accumulator import MessageAccumulator, ReplyMessage, normalize_object
 from app.chat.events import (
     END_TYPES,
     CallEnd,
@@ -148,7 +148,7 @@ class Turn:
             out.append(
                 ServerCall(index, "", event.name)
                 if tool is None
-                else ServerCall(index, tool.server, tool.tool, tool.approval)
+                else ServerCall(index, tool.server, tool.tool, tool.approval, tool.hosted)
             )
         out.append(replace(event, index=index, id=id_))
 
@@ -170,11 +170,16 @@ class Turn:
                 tool = self._served[message.id]
                 calls.append(TurnCall(index, message.id, message.name, message.text, tool))
             index += 1
-        return list(map(_to_message, messages)), calls
+        return [_to_message(message, self._normalizes(message)) for message in messages], calls
+
+    def _normalizes(self, message: ReplyMessage) -> bool:
+        tool = self._served.get(message.id) if message.kind == "function_call" else None
+        return tool is not None and tool.hosted is not None
 
 
-def _to_message(message: ReplyMessage) -> Message:
-    """Return a message of the reply as one of the conversation: what a client gets if it sends it back."""
+def _to_message(message: ReplyMessage, normalizes: bool = False) -> Message:
+    """Return a message of the reply as one of the conversation: what a client gets if it sends it back. `normalizes`:
+    the arguments of its call come back as an object, without the spelling of the model."""
     extra: dict[str, Any] = dict(message.extra)
     if message.kind == "reasoning_content":
         return Message("assistant", (Reasoning(message.text),), extra=extra)
@@ -182,6 +187,7 @@ def _to_message(message: ReplyMessage) -> Message:
         return Message("assistant", (Text(message.text),), extra=extra)
     if message.kind == "function_call":
         opaque = {_EXTRA_CONTENT: extra.pop(_EXTRA_CONTENT)} if _EXTRA_CONTENT in extra else {}
-        return Message("assistant", (ToolCall(message.name, message.text, message.id, opaque),), extra=extra)
+        arguments = normalize_object(message.text) if normalizes else message.text
+        return Message("assistant", (ToolCall(message.name, arguments, message.id, opaque),), extra=extra)
     assert message.media is not None
     return Message("assistant", (Media(message.media.media, (message.media.url,)),), extra=message.media.fields | extra)

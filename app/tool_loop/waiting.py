@@ -1,6 +1,6 @@
 """The calls of a conversation that wait for approval, and the caller's answers to them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
@@ -36,6 +36,22 @@ def find_waiting(messages: Sequence[Message], approvals: Sequence[ToolApproval])
     if violations:
         raise InvalidInput(violations)
     return waiting
+
+
+def find_paused(messages: Sequence[Message], names: Collection[str]) -> list[ToolApproval]:
+    """Return an approval of each call of these tools without a result with which the conversation ends: the reply
+    before it was paused."""
+    if not names or not messages or messages[-1].role not in ("assistant", "tool"):
+        return []
+    results = {part.id for message in messages for part in message.parts if isinstance(part, ToolResult)}
+    found: list[ToolApproval] = []
+    for message in reversed(messages):
+        if message.role not in ("assistant", "tool"):
+            break
+        for part in message.parts:
+            if isinstance(part, ToolCall) and part.name in names and part.id is not None and part.id not in results:
+                found.append(ToolApproval(part.id, True))
+    return found
 
 
 def _find_end_of_turn(messages: Sequence[Message], place: int) -> int:

@@ -4,7 +4,8 @@ The protocol's SDK runs in a process for each server (`process`), which starts w
 importing it takes a second and 45 MB, and nothing that a server sends may delay replies or other servers.
 """
 
+from app.tools.hosted import HostedTool
 from app.tools.process.protocol import ServerSpec
 from app.tools.servers import ConfiguredServer, McpServers, ServerStatus, open_configured
 
-__all__ = ["ConfiguredServer", "McpServers", "ServerSpec", "ServerStatus", "open_configured"]
+__all__ = ["ConfiguredServer", "HostedTool", "McpServers", "ServerSpec", "ServerStatus", "open_configured"]

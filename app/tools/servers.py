@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -11,11 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.access import ModelGlobs
-from app.chat.messages import Text
+from app.chat.hosted_tools import HostedAsk, HostedKind
+from app.chat.messages import Message, Text
 from app.chat.server_tools import ListedServer, OfferedTool, ToolAnswer, ToolBounds, refuse_call
 from app.chat.tool_asks import ServerAsk, make_tool_name
 from app.errors import Busy, Forbidden, InvalidInput, Violation
 from app.limits.values import describe_caller
+from app.tools.hosted import CallServer, CheckAddresses, HostedSession, HostedTool, HostedUse
 from app.tools.process.client import ConnectionEvents, ProcessFailed, ToolProcessClient
 from app.tools.process.protocol import STDERR_MARK, ListedTool, ServerSpec, State, StateChanged
 from app.upstream.redaction import Redactor
@@ -85,6 +88,7 @@ class McpServers:
         """Those of the servers, and of former ones that are still used."""
         self._model_tools: Mapping[str, Sequence[ServerAsk]] = {}
         self._bounds = ToolBounds()
+        self._hosted: Mapping[HostedKind, HostedTool] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._ending: set[asyncio.Task[None]] = set()
 
@@ -94,11 +98,12 @@ class McpServers:
         model_tools: Mapping[str, Sequence[ServerAsk]],
         bounds: ToolBounds = ToolBounds(),  # noqa: B008  # it is frozen
         starts: StartCounter | None = None,
+        hosted: Collection[HostedTool] = (),
     ) -> None:
         """Use these servers and bounds from now on; call it again after a reload of the configuration.
 
-        `model_tools` are the tools that models offer with every request. A server that was removed or changed ends once
-        no reply uses it.
+        `model_tools` are the tools that models offer with every request; those of `hosted` are offered to requests that
+        ask for a search or a fetch. A server that was removed or changed ends once no reply uses it.
         """
         self._model_tools, self._bounds = model_tools, bounds
         names = {server.spec.name: server for server in servers}
@@ -111,6 +116,7 @@ class McpServers:
                 self._processes.add(process)
                 self._servers[name] = _Server(configured, process, self._end_process, starts)
         self._servers = {name: self._servers[name] for name in names}
+        self._hosted = {one.kind: one for one in hosted if one.server in names}
 
     def start_required(self) -> None:
         """Start the servers that are required; call it in the event loop, after `configure`."""
@@ -177,6 +183,48 @@ class McpServers:
         await asyncio.gather(*self._starting, return_exceptions=True)
         processes, self._processes = self._processes, set()
         await asyncio.gather(*(process.aclose() for process in processes), *self._ending)
+
+    # Searches and fetches in the words of a client's API.
+
+    def find_hosted(self, kind: HostedKind, model: str) -> HostedTool | None:
+        """Return what runs a search or a fetch for this model; None if nothing is configured."""
+        found = self._hosted.get(kind)
+        return found if found is not None and found.models.match(model) else None
+
+    def explain_refusal(self, hosted: HostedTool, key: str, model: str) -> str | None:
+        """Return why a caller with this model may not use it; None if it may."""
+        try:
+            self._check(ServerAsk(hosted.server), key, model)
+        except Forbidden as error:
+            return str(error)
+        return None
+
+    def add_hosted(
+        self,
+        session: "McpSession",
+        asks: Sequence[tuple[HostedTool, HostedAsk]],
+        messages: Sequence[Message],
+        check_addresses: CheckAddresses,
+    ) -> HostedSession:
+        """Return the session with the searches and fetches of a request beside its other tools."""
+        uses = [HostedUse(tool, ask, self._make_caller(session, tool)) for tool, ask in asks]
+        return HostedSession(session, uses, messages, check_addresses)
+
+    def open_hosted(
+        self,
+        asks: Sequence[tuple[HostedTool, HostedAsk]],
+        messages: Sequence[Message],
+        check_addresses: CheckAddresses,
+    ) -> HostedSession:
+        """Return a session with nothing but these searches and fetches."""
+        return self.add_hosted(McpSession(self._bounds), asks, messages, check_addresses)
+
+    def _make_caller(self, session: "McpSession", tool: HostedTool) -> CallServer:
+        server = self._servers[tool.server]
+        session.use(server)
+        reads_entries = tool.kind == "web_search"
+        call = partial(session.call_tool, server, tool.tool, reads_entries=reads_entries)
+        return CallServer(call, server.configured.max_result_bytes)
 
     def _end_process(self, process: ToolProcessClient) -> None:
         """End the process of a server that is no longer used."""
@@ -403,7 +451,8 @@ class McpSession:
         self._names: set[str] = set()
 
     def use(self, server: _Server) -> None:
-        server.use()
+        if self._used.get(server.name) is not server:
+            server.use()
         self._used[server.name] = server
 
     def offer(self, server: _Server, ask: ServerAsk, listed: tuple[ListedTool, ...] | str, *, approvable: bool) -> None:
@@ -412,7 +461,7 @@ class McpSession:
         if isinstance(listed, str):
             reason, _, line = listed.partition(STDERR_MARK)
             self.warnings.append(f"the tools of the server {server.name!r} are absent: {reason}")
-            self.servers.append(ListedServer(server.name, (), reason, line))
+            self.servers.append(ListedServer(server.name, (), reason, last_line=line))
             return
         violations = list(_find_violations(server.configured, ask, listed))
         if violations:
@@ -448,15 +497,32 @@ class McpSession:
             tools.append(_make_offered(server.name, name, tool, approval=approval))
 
     async def call(self, tool: OfferedTool, arguments: dict[str, Any], traceparent: bytes | None) -> ToolAnswer:
-        server = self._used[tool.server]
+        return await self.call_tool(self._used[tool.server], tool.tool, arguments, traceparent)
+
+    async def call_tool(
+        self,
+        server: _Server,
+        tool: str,
+        arguments: dict[str, Any],
+        traceparent: bytes | None,
+        *,
+        reads_entries: bool = False,
+    ) -> ToolAnswer:
+        """Run a tool of a server that the session uses. `reads_entries`: the answer has the pages that it names."""
         server.calls += 1
         try:
-            return await self._call(server, tool.tool, arguments, traceparent)
+            return await self._call(server, tool, arguments, traceparent, reads_entries=reads_entries)
         finally:
             server.calls -= 1
 
     async def _call(
-        self, server: _Server, tool: str, arguments: dict[str, Any], traceparent: bytes | None
+        self,
+        server: _Server,
+        tool: str,
+        arguments: dict[str, Any],
+        traceparent: bytes | None,
+        *,
+        reads_entries: bool,
     ) -> ToolAnswer:
         loop, seconds = asyncio.get_running_loop(), server.configured.tool_seconds
         deadline = loop.time() + seconds
@@ -469,7 +535,8 @@ class McpSession:
             return refuse_call(text, _NOT_RUN_CODE)
         try:
             left = max(0.01, deadline - loop.time())
-            return _redact(await self._send(server, tool, arguments, left, traceparent), server)
+            sent = self._send(server, tool, arguments, left, traceparent, reads_entries=reads_entries)
+            return _redact(await sent, server)
         except ProcessFailed as error:
             reason = server.redact(str(error)).partition(STDERR_MARK)[0]
             return refuse_call(f"the server of the tool is not available: {reason}", _NOT_RUN_CODE)
@@ -477,7 +544,14 @@ class McpSession:
             server.slots.release()
 
     async def _send(
-        self, server: _Server, tool: str, arguments: dict[str, Any], seconds: float, traceparent: bytes | None
+        self,
+        server: _Server,
+        tool: str,
+        arguments: dict[str, Any],
+        seconds: float,
+        traceparent: bytes | None,
+        *,
+        reads_entries: bool,
     ) -> ToolAnswer:
         configured = server.configured
         return await server.process.call(
@@ -488,6 +562,7 @@ class McpSession:
             configured.max_result_bytes,
             configured.max_media_bytes,
             None if traceparent is None else traceparent.decode("ascii", "replace"),
+            reads_entries=reads_entries,
         )
 
     def _find_connection(self, server: _Server) -> int:

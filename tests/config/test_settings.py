@@ -11,7 +11,7 @@ from app.config.load import load
 from app.config.settings import Settings
 from app.config.tables.agents import AgentSettings
 from app.config.tables.alerts import AlertReceiver
-from app.config.tables.attachments import Documents, Fetch
+from app.config.tables.attachments import Documents, Fetch, MediaDescriptions
 from app.config.tables.callers import JwtIssuer, Key, Team
 from app.config.tables.guards import Guard, MaskingSettings
 from app.config.tables.limits import GatewayLimits
@@ -26,7 +26,7 @@ from app.config.tables.storage import (
     StateSettings,
     UsageSettings,
 )
-from app.config.tables.tools import McpServer, ToolsSettings
+from app.config.tables.tools import HostedFetch, HostedSearch, McpServer, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -53,6 +53,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
     "documents.": Documents,
+    "media_descriptions.": MediaDescriptions,
     "limits.": GatewayLimits,
     "alerts.<name>.": AlertReceiver,
     "metrics.": MetricsSettings,
@@ -65,6 +66,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "mcp_servers.<name>.": McpServer,
     "guards.<name>.": Guard,
     "masking.": MaskingSettings,
+    "hosted_tools.web_search.": HostedSearch,
+    "hosted_tools.web_fetch.": HostedFetch,
     "tools.": ToolsSettings,
     "agents.": AgentSettings,
 }
@@ -75,6 +78,7 @@ TABLES = {
     "fetch",
     "documents",
     "alerts",
+    "media_descriptions",
     "metrics",
     "tracing",
     "upstreams",
@@ -91,6 +95,7 @@ TABLES = {
     "mcp_servers",
     "guards",
     "masking",
+    "hosted_tools",
     "tools",
     "agents",
 }
@@ -145,6 +150,8 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
                 "guards.<name>.params",
                 "guards.<name>.headers",
                 "masking.patterns",
+                "hosted_tools.web_search.price",
+                "hosted_tools.web_fetch.price",
                 "mcp_servers.<name>.args",
                 "mcp_servers.<name>.env",
                 "mcp_servers.<name>.http_headers",

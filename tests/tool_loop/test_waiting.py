@@ -2,7 +2,7 @@ import pytest
 from app.chat.messages import Message, Text, ToolCall, ToolResult
 from app.chat.tool_asks import ToolApproval
 from app.errors import InvalidInput
-from app.tool_loop.waiting import WaitingCall, find_waiting, insert_results
+from app.tool_loop.waiting import WaitingCall, find_paused, find_waiting, insert_results
 
 MARKED = ToolCall("wx-set", "{}", "c1", awaits_approval=True)
 PLAIN = ToolCall("wx-set", "{}", "c2")
@@ -39,3 +39,10 @@ def test_results_stand_behind_their_turn() -> None:
     results = [Message("tool", (ToolResult((Text(one.id),), "wx-set", one.id),)) for one in waiting]
     told = insert_results(messages, list(zip(waiting, results, strict=True)))
     assert told == (*messages[:4], results[0], *messages[4:], results[1])
+
+
+def test_calls_with_which_the_conversation_ends_are_run_first() -> None:
+    paused = [USER, turn(MARKED, PLAIN), DONE]
+    assert find_paused(paused, {"wx-set"}) == [ToolApproval("c1", approve=True)]
+    assert find_paused(paused, {"other"}) == find_paused(paused, ()) == find_paused([], {"wx-set"}) == []
+    assert find_paused([*paused, USER], {"wx-set"}) == []

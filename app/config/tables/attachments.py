@@ -1,5 +1,7 @@
 """`[fetch]` and `[documents]`: the media that are fetched, and the documents that are read."""
 
+from typing import Literal
+
 from pydantic import Field, field_validator
 
 from app.attachments.fetch.address_policy import AllowList
@@ -20,6 +22,20 @@ class Fetch(Table):
     def _check_allow_list(cls, allow: tuple[str, ...]) -> tuple[str, ...]:
         AllowList(allow)
         return allow
+
+
+class MediaDescriptions(Table):
+    """How media are described by another model: `describe_media_with` of a model."""
+
+    prompt: str | None = Field(default=None, min_length=1)
+    """Without it, a text of the gateway's own."""
+    task_aware: bool = False
+    """The prompt has the last words of the user."""
+    max_items: int = Field(default=20, ge=1, le=1000)
+    max_parallel: int = Field(default=4, ge=1, le=64)
+    max_tokens: int = Field(default=400, ge=1)
+    timeout_seconds: Seconds = 30.0
+    on_failure: Literal["text", "refuse"] = "text"
 
 
 class Documents(Table):

@@ -1,7 +1,7 @@
 """`[mcp_servers.<name>]` and `[tools]`: the servers of tools, and the bounds of a reply that runs tools."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
@@ -88,3 +88,51 @@ class ToolsSettings(Table):
     max_seconds: Seconds = 600.0
     max_tokens: int = Field(default=200_000, ge=1)
     max_result_bytes: int = Field(default=1024 * 1024, ge=256)
+
+
+class HostedPrice(Table):
+    per_1000: float = Field(default=0.0, ge=0, le=1_000_000, allow_inf_nan=False)
+    """The price of a thousand calls, in the currency of the models' prices."""
+
+
+class _HostedTool(Table):
+    """A tool of a server that clients ask for in the words of their API."""
+
+    mcp: ToolServerName
+    """The server in `mcp_servers`."""
+    tool: str = Field(min_length=1)
+    models: Names = ("*",)
+    """The models that get it; for others it is as if it were not configured."""
+    max_uses: int = Field(default=8, ge=1, le=1000)
+    """The calls of one reply, where the request says no number."""
+    price: HostedPrice = HostedPrice()
+
+
+_ArgumentName: TypeAlias = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class HostedSearch(_HostedTool):
+    query: _ArgumentName = "query"
+    """The tool's own names of its arguments; what has none is not sent."""
+    count: _ArgumentName | None = None
+    allowed_domains: _ArgumentName | None = None
+    blocked_domains: _ArgumentName | None = None
+    location: _ArgumentName | None = None
+    recency: _ArgumentName | None = None
+    max_results: int = Field(default=10, ge=1, le=100)
+    offline: Literal["leave_out", "search"] = "leave_out"
+    """What a request gets that does not want live pages."""
+    first_call: Literal["agents", "never"] = "agents"
+    """Whether an agent's request for nothing but a search begins with one."""
+
+
+class HostedFetch(_HostedTool):
+    url: _ArgumentName = "url"
+    max_content_tokens: int = Field(default=20_000, ge=1, le=10_000_000)
+    known_urls: bool = True
+    """Only pages are fetched whose URL stands in the conversation."""
+
+
+class HostedToolsSettings(Table):
+    web_search: HostedSearch | None = None
+    web_fetch: HostedFetch | None = None

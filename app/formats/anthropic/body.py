@@ -24,11 +24,14 @@ from app.formats.anthropic.tools import (
     check_tool_choice,
     find_tools,
     is_about_type,
+    is_hosted,
     is_toolset,
     name_own_tools,
     parse_tools,
     read_choice_form,
+    read_hosted_tools,
     read_servers,
+    translate_choice,
 )
 from app.formats.base import Options, ReplyMode
 from app.formats.body import CacheChoice, ParsedRequest, RejectedRequest, ReplySettings, keep_texts, select_native
@@ -154,7 +157,6 @@ _PATHS = RequestPaths(
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _NATIVE = frozenset(("temperature", "top_p", "top_k", "max_tokens", "tool_choice"))
 """Parameters of `generate_cfg` that are fields of the API."""
-_WORDS = {"auto": "auto", "none": "none", "any": "required"}
 
 
 def parse_messages_body(
@@ -239,6 +241,9 @@ def _parse_request(
     if head is None:
         raise InvalidInput(violations + foreign)
     foreign += check_tool_choice(head.tool_choice, tools, asks.asks)
+    hosted = None
+    if warnings or tool_violations:  # each search has one of them
+        hosted = read_hosted_tools(functions, tools, head.tool_choice, asks.asks, foreign)
     violations += _check_thinking(head.thinking)
     edits = read_edits(body.get("context_management"))
     violations += edits.violations
@@ -258,7 +263,9 @@ def _parse_request(
         text_joiner=ANTHROPIC.text_joiner,
         policy=ANTHROPIC.policy,
         stream=given.stream,
-        server_tools=make_server_tools(asks.asks, (), function_paths=[path for path, _ in functions]),
+        server_tools=make_server_tools(
+            asks.asks, (), function_paths=[path for path, one in functions if not is_hosted(one)], hosted=hosted
+        ),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
         edits=edits.edits or (),
         known=known,
@@ -351,7 +358,7 @@ def _translate_params(
             params["stop"] = head.stop_sequences
     if head.tool_choice is not None and has_tools:
         choice = head.tool_choice
-        params["tool_choice"] = _WORDS.get(choice.type) or {"function": {"name": choice.name}}
+        params["tool_choice"] = translate_choice(choice)
         if choice.disable_parallel_tool_use:
             params["parallel_tool_calls"] = False
     if head.thinking is not None:

@@ -29,6 +29,7 @@ from app.chat.messages import (
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
+from app.formats.anthropic.hosted import HOSTED_ID, read_hosted_result
 from app.formats.anthropic.plain import (
     PLAIN_MESSAGES,
     PlainMessage,
@@ -290,7 +291,8 @@ class _AnthropicReader:
                 continue
             elif kind is wire.AnthropicServerResultBlock:
                 add_turn()
-                result = ToolResult(tuple(_read_server_result(block)), None, block.tool_use_id, block.is_error)
+                id_ = block.tool_use_id.removeprefix(HOSTED_ID)
+                result = ToolResult(tuple(_read_server_result(block)), None, id_, block.is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
                 thought = self._read_thought(block, place_path)
@@ -380,13 +382,20 @@ def _read_call(block: wire.AnthropicToolUseBlock | PlainToolUse, fields: dict[st
     """Read a call. That of a server's tool has the tool's own name, and the server's beside it."""
     arguments = _write_arguments(block.input)
     if block.type != "mcp_tool_use" or not isinstance(block.server_name, str):
-        return ToolCall(block.name, arguments, block.id, fields, path=path)
-    if isinstance(block.input, dict) and block.input.keys() == {INVALID_ARGUMENTS}:
-        given = block.input[INVALID_ARGUMENTS]
-        arguments = given if isinstance(given, str) else arguments
+        id_ = block.id.removeprefix(HOSTED_ID) if block.type == "server_tool_use" else block.id
+        return ToolCall(block.name, _read_invalid(block, arguments), id_, fields, path=path)
+    arguments = _read_invalid(block, arguments)
     server = block.server_name
     name = make_tool_name(server, block.name) if server else block.name
     return ToolCall(name, arguments, block.id, fields, path, server, block.name)
+
+
+def _read_invalid(block: wire.AnthropicToolUseBlock | PlainToolUse, arguments: str) -> str:
+    """Return the arguments of a call; those that are no object as the model wrote them."""
+    if block.type == "tool_use" or not isinstance(block.input, dict) or block.input.keys() != {INVALID_ARGUMENTS}:
+        return arguments
+    given = block.input[INVALID_ARGUMENTS]
+    return given if isinstance(given, str) else arguments
 
 
 def _write_arguments(value: Any) -> str:
@@ -420,6 +429,11 @@ def _read_media(source: Any, media: Any, path: str, name: str | None, mark: Cach
 
 def _read_server_result(block: wire.AnthropicServerResultBlock) -> Iterator[Text]:
     """Read the result of a tool that the provider ran: texts as they are, anything else as JSON."""
+    told = read_hosted_result(block.type, block.content)
+    if told is not None:
+        if told:
+            yield Text(told)
+        return
     content = _strip_encrypted(block.content)
     if isinstance(content, str):
         texts = [content]

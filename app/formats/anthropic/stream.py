@@ -34,6 +34,7 @@ from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
 from app.formats.anthropic.context_edits import write_applied
 from app.formats.anthropic.errors import WRITE_ERROR
+from app.formats.anthropic.hosted import HOSTED_ID, write_hosted_result
 from app.formats.anthropic.native import (
     OwnBlock,
     choose_own_reason,
@@ -373,10 +374,18 @@ class AnthropicStreamEncoder(DeltaEncoder):
             return self._end_open(None)
         elif message.server is not None:
             block = _write_server_call(message, message.server)
+            if message.server.hosted is not None:
+                return self._write_hosted_call(message, block)
             given = json.dumps(block["input"]) if isinstance(block["input"], dict) else message.text
             delta = _DELTAS["function_call"] % escape_line_separators(encode_json(given))
             return self._write_whole_block(block, delta)
         return b""
+
+    def _write_hosted_call(self, message: ReplyMessage, block: Json) -> bytes:
+        """Write the call of a search as Anthropic does: all SDKs read the deltas of this block."""
+        given = message.text if isinstance(block["input"], msgspec.Raw) else json.dumps(block["input"])
+        delta = _DELTAS["function_call"] % escape_line_separators(encode_json(given))
+        return self._write_whole_block({**block, "input": {}}, delta)
 
     def _write_citations(self, message: ReplyMessage) -> bytes:
         """Write the citations of a text of the server as it does."""
@@ -598,6 +607,8 @@ def _write_server_call(message: ReplyMessage, call: ServerCall) -> Json:
     """Write a call that the gateway runs, with the tool's own name. Arguments that are no object are a text in one."""
     arguments = message.text
     found = _write_input(arguments) if is_json_object(arguments or "{}") else {INVALID_ARGUMENTS: arguments}
+    if call.hosted is not None:
+        return {"type": "server_tool_use", "id": HOSTED_ID + message.id, "name": message.name, "input": found}
     block = {"type": "mcp_tool_use", "id": message.id, "name": call.tool}
     return block | {"server_name": call.server, "input": found}
 
@@ -605,6 +616,8 @@ def _write_server_call(message: ReplyMessage, call: ServerCall) -> Json:
 def _write_result(result: ServerResult) -> Json:
     """Write the result of such a call: its texts, and media by their types, because the block has no place for them."""
     text = result.plain_text
+    if result.hosted is not None:
+        return write_hosted_result(result.id, result.hosted, text or "")
     texts = [text] if text is not None else [describe_part(part) for part in result.content]
     content = [{"type": "text", "text": one} for one in texts if one]  # Anthropic refuses an empty text
     return {"type": "mcp_tool_result", "tool_use_id": result.id, "is_error": result.is_error, "content": content}
@@ -675,6 +688,9 @@ def write_usage(finish: Finish) -> Json:
     if isinstance(usage.get("iterations"), list):
         calls = zip(usage["iterations"], _ITERATIONS, strict=False)  # a summary may be all
         out["iterations"] = [_write_iteration(one, kind) for one, kind in calls]
+    done = finish.server_tools
+    if done is not None and (done.searches or done.fetches):
+        out["server_tool_use"] = {"web_search_requests": done.searches, "web_fetch_requests": done.fetches}
     return out
 
 

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict
 
+from app.chat.hosted_tools import HostedAsks
 from app.chat.messages import CacheMark, Tool
 from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.hosted_asks import find_kind, read_anthropic_tools
 from app.formats.request_memory import map_entries, recall
 from app.formats.server_asks import NOTHING_ASKED, AskReader, FoundAsks
 from app.other_apis import NO_PARAMETERS, read_choice, read_function_tool
@@ -97,6 +100,11 @@ def _is_deferred(tool: Any) -> bool:
 
 def _has_type(tool: Any, starts: tuple[str, ...]) -> bool:
     return isinstance(tool, dict) and str(tool.get("type")).startswith(starts) and tool.get("input_schema") is None
+
+
+def is_hosted(tool: Any) -> bool:
+    """Whether a tool is one that only Anthropic's servers run, and so no function."""
+    return _has_type(tool, _HOSTED_TOOLS)
 
 
 def _list_references(message: Any) -> list[str]:
@@ -196,7 +204,7 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
     for path, given in items:
         item = _read_tool_form(given)
         if _has_type(item, _HOSTED_TOOLS) and not only_searches:
-            warnings.append(f"{path} was not offered: {item['type'][:_MAX_SHOWN]} is run by Anthropic's servers")
+            warnings.append(_describe_left_out(path, item))
             continue
         problem = _check_tool(item, names)
         if problem is not None:
@@ -207,6 +215,43 @@ def _parse_tools(items: Sequence[tuple[str, Any]]) -> tuple[tuple[Tool, ...], li
         unknown = (key for key in item if key not in _TOOL_KEYS and item[key] not in (None, [], {}))
         warnings += (f"{json_path([key], path)} is not a field of a tool and was ignored" for key in unknown)
     return tuple(tools), violations, warnings
+
+
+def _describe_left_out(path: str, item: dict[str, Any]) -> str:
+    return f"{path} was not offered: {item['type'][:_MAX_SHOWN]} is run by Anthropic's servers"
+
+
+def read_hosted_tools(
+    items: Sequence[tuple[str, Any]],
+    tools: Sequence[Tool],
+    choice: AnthropicToolChoice | None,
+    asks: Sequence[ServerAsk],
+    foreign: Sequence[Violation],
+) -> HostedAsks | None:
+    """Return the searches and fetches among the tools, each with its path; None if there are none. `foreign` is what is
+    wrong with the request without them."""
+    given = [(path, item) for path, item in items if find_kind(item) is not None]
+    if not given:
+        return None
+    found = read_anthropic_tools(given, [tool.name for tool in tools])
+    places = {f"{path}.type" for path, _ in given}
+    named = [ask.name for ask in found.asks]
+    mistakes = [] if found.violations else check_tool_choice(choice, tools, asks, named)
+    return replace(
+        found,
+        choice=None if choice is None else translate_choice(choice),
+        violations=(*found.violations, *mistakes),
+        unserved=tuple(one for one in foreign if one.path in places or one.path.startswith("tool_choice")),
+        warnings=tuple(_describe_left_out(path, item) for path, item in given),
+    )
+
+
+_WORDS = {"auto": "auto", "none": "none", "any": "required"}
+
+
+def translate_choice(choice: AnthropicToolChoice) -> str | dict[str, Any]:
+    """Return a choice in the form of OpenAI's chat completions."""
+    return _WORDS.get(choice.type) or {"function": {"name": choice.name}}
 
 
 def _read_tool_form(tool: Any) -> Any:
@@ -257,8 +302,11 @@ def _check_tool_type(item: dict[str, Any]) -> tuple[str, str] | None:
     if not isinstance(kind, str):
         return ".type", _NO_TYPE
     if kind.startswith(_SEARCH_TOOLS):  # a request of an agent for nothing but a search
-        text = f"{kind} is run by Anthropic's servers: send a tool with an input_schema, and run it in the client"
-        return ".type", text
+        setting = f"hosted_tools.{find_kind(item) or 'web_search'}"
+        return ".type", (
+            f"{kind} is run by Anthropic's servers, or by this gateway if its operator configures {setting}: send a "
+            "tool with an input_schema, and run it in the client"
+        )
     if item.get("input_schema") is not None:
         return None
     if kind == "function":
@@ -280,13 +328,14 @@ def _parse_tool(item: dict[str, Any], path: str) -> Tool:
 
 
 def check_tool_choice(
-    choice: AnthropicToolChoice | None, tools: Sequence[Tool], asks: Sequence[ServerAsk]
+    choice: AnthropicToolChoice | None, tools: Sequence[Tool], asks: Sequence[ServerAsk], hosted: Sequence[str] = ()
 ) -> Iterator[Violation]:
+    """`hosted` are the names of the searches and fetches that are offered."""
     if choice is None or choice.type in ("auto", "none"):
         return
-    names = [tool.name for tool in tools]
+    names = [*(tool.name for tool in tools), *hosted]
     heads = tuple(f"{ask.server}-" for ask in asks)
-    if not tools and not asks:
+    if not names and not asks:
         yield Violation("tool_choice", "needs tools to choose from, but the request has none")
     elif choice.type == "tool" and choice.name is None:
         yield Violation("tool_choice.name", "is required")

@@ -44,7 +44,14 @@ from app.formats.responses.parse import parse_items
 from app.formats.responses.passed import make_passed_request
 from app.formats.responses.schema import COMPACTIONS, ResponsesItems, describe_unknown_item
 from app.formats.responses.special_items import find_special, is_empty_reasoning, is_reference
-from app.formats.responses.tools import OfferedTools, ToolSource, is_about_type, parse_tool_choice, parse_tools
+from app.formats.responses.tools import (
+    OfferedTools,
+    ToolSource,
+    choose_hosted,
+    is_about_type,
+    parse_tool_choice,
+    parse_tools,
+)
 from app.formats.seal import read_seal
 from app.formats.server_asks import list_function_paths, make_server_tools, settle_waiting_calls
 from app.formats.sse import encode_json
@@ -106,6 +113,7 @@ _STORED = "previous_response_id"
 _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
 """The place of all stored items. What is wrong with their tools was said when they were sent."""
+_SOURCES = "web_search_call.action.sources"
 _LOGPROBS = "message.output_text.logprobs"
 
 
@@ -298,6 +306,7 @@ class _BodyReader:
                     parsed.approvals,
                     max_calls=head.max_tool_calls,
                     function_paths=list_function_paths(tools.tools, tools.paths),
+                    hosted=None if compacts else tools.hosted,
                 ),
             ),
             limit_warnings([*self._warnings, *parsed.warnings]),
@@ -414,6 +423,7 @@ class _BodyReader:
             custom=tuple(sorted(tools.custom)),
             namespaces=tools.namespaces,
             client_search=tools.client_search,
+            sources=_SOURCES in (body.get("include") or ()),
             compacts=compacts,
             listed=listed,
         )
@@ -519,6 +529,8 @@ class _BodyReader:
         self._warnings += (text for text in found.warnings if not text.startswith(self._context_path))
         choice = parse_tool_choice(self._body.get("tool_choice"), found)
         allowed = choice.allowed
+        if found.hosted is not None:
+            found = replace(found, hosted=choose_hosted(self._body.get("tool_choice"), found, choice))
         if allowed is None:
             return found
         return replace(found, tools=tuple(tool for tool in found.tools if tool.name in allowed), asks=choice.asks)

@@ -5,6 +5,7 @@ from typing import Any, assert_never
 from app.chat.accumulator import ReplyMessage
 from app.chat.datauri import is_data
 from app.chat.events import ServerResult
+from app.chat.hosted_tools import HostedKind
 from app.chat.server_tools import OfferedTool, ToolError, describe_part
 from app.formats.base import ResponsesOptions
 from app.formats.citations import write_responses_citation
@@ -30,6 +31,10 @@ def make_item(id_: Any, message: ReplyMessage, status: str, text: str, options: 
                 "content": [make_part(message, text)],
             }
             return head | item | _write_text_fields(message.extra.get("extra_content"))
+        case "function_call" if message.server is not None and message.server.hosted is not None:
+            return make_search_call(
+                id_, message.server.hosted, text, "completed" if status == "completed" else "failed"
+            )
         case "function_call" if message.server is not None:
             call = message.server
             return make_server_call(message.id, call.server, call.tool, text) | {"status": status}
@@ -97,6 +102,17 @@ def make_server_call(id_: str, server: str, tool: str, arguments: str) -> dict[s
         "output": None,
         "error": None,
     }
+
+
+def make_search_call(id_: str, kind: HostedKind, arguments: str, status: str) -> dict[str, Any]:
+    """Return the item of a search or a fetch that the gateway runs."""
+    given = read_object(arguments) if arguments else {}
+    text = given.get("query" if kind == "web_search" else "url") if isinstance(given, dict) else None
+    text = text if isinstance(text, str) else ""
+    action = {"type": "search", "query": text, "queries": [text]}
+    if kind == "web_fetch":
+        action = {"type": "open_page", "url": text}
+    return {"id": id_, "type": "web_search_call", "status": status, "action": action}
 
 
 def write_tool(tool: OfferedTool) -> dict[str, Any]:

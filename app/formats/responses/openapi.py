@@ -258,6 +258,33 @@ class CompactionBody(Described):
     """Continue this stored response."""
 
 
+class SearchBody(Described):
+    """The commands of Codex's own search. Other fields have no effect."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    id: str = Field(min_length=1)
+    """The session."""
+    model: str | None = None
+    input: str | list[dict[str, Any]] | None = None
+    """The end of the conversation. URLs that stand in it may be opened."""
+    commands: dict[str, Any] | None = None
+    """`search_query`, `open` and `find`: lists of objects. What else is asked for is named in the answer."""
+    settings: dict[str, Any] | None = None
+    """`filters`, `search_context_size`, `user_location` and `external_web_access`."""
+    max_output_tokens: int | None = None
+
+
+class SearchOutput(Described):
+    model_config = give_examples(
+        {"output": "[turn0search0] News\nhttps://news.example/\nToday is quiet.", "encrypted_output": None}
+    )
+
+    output: str
+    """What the model reads, also of what failed."""
+    encrypted_output: None
+
+
 class InputTokens(Described):
     model_config = give_examples({"object": "response.input_tokens", "input_tokens": 11})
 
@@ -508,11 +535,14 @@ def _describe_paths() -> Json:
     count = _describe("Count the tokens of a request", "count_input_tokens", tokens, body="ResponsesRequest")
     compaction = json_content("CompactionObject")
     compact = _describe("Summarize a conversation", "compact_response", compaction, body="CompactionRequest")
+    found = json_content("SearchOutput")
+    search = _describe("Search the web as Codex does by itself", "search_web", found, body="SearchBody")
     path = "/v1/responses/{response_id}"
     return {
         "/v1/responses": {"post": _describe("Create a response", "create_response", either, body="ResponsesRequest")},
         "/v1/responses/input_tokens": {"post": count},
         "/v1/responses/compact": {"post": compact},
+        "/v1/alpha/search": {"post": search},
         path: {
             "get": _describe("Read a stored response, or its events", "get_response", either, [id_, *query]),
             "delete": _describe("Delete a stored response", "delete_response", deleted, [id_]),
@@ -577,6 +607,9 @@ _EXAMPLES: list[Json] = [
     },
 ]
 _COMPACTION_EXAMPLES: list[Json] = [{"model": "demo", "input": "What is the weather in Paris?"}]
+_SEARCH_EXAMPLES: list[Json] = [
+    {"id": "session-1", "model": "demo", "commands": {"search_query": [{"q": "news", "domains": ["news.example"]}]}}
+]
 PART = FormatPart(
     "Responses",
     (ResponseObject,),
@@ -584,7 +617,7 @@ PART = FormatPart(
     ResponseEvent,
     OpenAIErrorBody,
     (
-        *(ResponseDeleted, InputTokens, InputItems, CompactionObject),
+        *(ResponseDeleted, InputTokens, InputItems, CompactionObject, SearchOutput),
         *(ConversationObject, ConversationDeleted, ConversationItem),
     ),
     (
@@ -593,6 +626,7 @@ PART = FormatPart(
         BodyPart("ConversationBody", ConversationBody, [{"metadata": {"topic": "weather"}}]),
         BodyPart("ConversationChange", ConversationChange, [{"metadata": {"topic": "weather"}}]),
         BodyPart("ConversationItemsBody", ConversationItemsBody, [{"items": [{"role": "user", "content": "Hi"}]}]),
+        BodyPart("SearchBody", SearchBody, _SEARCH_EXAMPLES),
     ),
     _describe_paths,
 )

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
+import msgspec
 from msgspec.structs import replace
 from pydantic import TypeAdapter, ValidationError
 
@@ -24,7 +25,7 @@ from app.formats.request_memory import keep, list_places, resume
 from app.formats.responses import schema as wire
 from app.formats.responses.plain import PLAIN_ITEMS, PlainCall, PlainMessage, PlainOutput, PlainReasoning, PlainText
 from app.formats.responses.tools import CALL_PREFIX, REQUEST_PREFIX, SEARCH_NAME, join_name
-from app.formats.seal import read_seal
+from app.formats.seal import Seal, SealedResult, read_seal
 from app.validation.violations import find_unknown_keys, to_violations
 
 _schema = EntrySchema(TypeAdapter(wire.ResponsesItems), TypeAdapter(wire.Item), "type", PLAIN_ITEMS)
@@ -81,12 +82,15 @@ class _ItemParser:
         """The places of the results in the messages, by `call_id`."""
         self._held_results: list[tuple[str, ToolResult]] = []
         """The results of the turn's calls of servers' tools, each with its path: all calls of a turn come first."""
+        self._searches: list[tuple[str, wire.HostedItem | wire.McpCallItem]] = []
+        """The searches of a turn whose results may be in a seal behind them, with calls of servers' tools between."""
         self._approval_requests: dict[str, str] = {}
         """The ids of calls by those of the items that ask to approve them."""
         self._approvals: dict[str, ToolApproval] = {}
         """The answers to these items that no result has followed, by the ids of the items."""
 
     def finish(self) -> tuple[Message, ...]:
+        self._leave_out_searches()
         self._close()
         return tuple(self._messages)
 
@@ -105,12 +109,14 @@ class _ItemParser:
         copied.warnings, copied._messages, copied._turn = self.warnings.copy(), self._messages.copy(), self._turn.copy()
         copied._signatures, copied._local_shell_calls = self._signatures.copy(), self._local_shell_calls.copy()
         copied._open_calls, copied._results = self._open_calls.copy(), self._results.copy()
-        copied._held_results = self._held_results.copy()
+        copied._held_results, copied._searches = self._held_results.copy(), self._searches.copy()
         copied._approval_requests, copied._approvals = self._approval_requests.copy(), self._approvals.copy()
         return copied
 
     def add(self, path: str, item: Any) -> None:
         kind = type(item)
+        if self._searches and kind not in _AMONG_SEARCHES:
+            self._leave_out_searches()
         if kind not in _WITHOUT_WARNINGS:
             self.warnings += _warn_of_unknown_keys(item, path)
         _ADD[kind](self, path, item)
@@ -125,6 +131,47 @@ class _ItemParser:
         self._warn_of_settings(path, item.type)
 
     def _add_hosted(self, path: str, item: wire.HostedItem) -> None:
+        if item.type == "web_search_call":
+            result, ends_turn = _read_own_result(item)
+            if result is None:
+                self._searches.append((path, item))
+                return
+            self._say_search(path, result)
+            if ends_turn:
+                self._close()
+            return
+        self._leave_out_searches()
+        self._add_provider_item(path, item)
+
+    def _leave_out_searches(self) -> None:
+        """Add searches of which no results have come: what they brought is known to a provider only."""
+        held, self._searches = self._searches, []
+        for path, item in held:
+            if isinstance(item, wire.McpCallItem):
+                self._add_server_call(path, item)
+            else:
+                self._add_provider_item(path, item)
+
+    def _add_results(self, seal: Seal) -> None:
+        """Add the searches of a turn with the results in the seal behind them."""
+        held, self._searches = self._searches, []
+        for path, item in held:
+            result = seal.results.get(str(getattr(item, "id", None)))
+            if isinstance(item, wire.McpCallItem):
+                self._add_server_call(path, item)
+            elif result is None:
+                self._add_provider_item(path, item)
+            else:
+                self._say_search(path, result)
+        if seal.ends_turn:
+            self._close()
+
+    def _say_search(self, path: str, result: SealedResult) -> None:
+        self._add_call(path, result.name, result.arguments, result.call_id)
+        content = (Text(result.text),) if result.text else ()
+        self._held_results.append((path, ToolResult(content, None, result.call_id, result.is_error or None)))
+
+    def _add_provider_item(self, path: str, item: wire.HostedItem) -> None:
         detail = {"type": "provider.item", "item": item.model_dump(exclude_unset=True), "format": FORMAT}
         text = f"an item of type {item.type} is for a provider's own servers, and was left out"
         self._add_details(path, [detail], unread=[f"{path}: {text}"])
@@ -234,6 +281,9 @@ class _ItemParser:
     def _add_server_call(self, path: str, item: wire.McpCallItem) -> None:
         """Add a call that the gateway, or another provider, ran, and its result. If it was approved, only its result is
         new."""
+        if self._searches:
+            self._searches.append((path, item))
+            return
         request_id = item.approval_request_id or ""
         call_id = self._approval_requests.get(request_id)
         self._approvals.pop(request_id, None)
@@ -331,6 +381,10 @@ class _ItemParser:
 
     def _add_reasoning(self, path: str, item: wire.ReasoningItem | PlainReasoning) -> None:
         seal = read_seal(item.encrypted_content) if item.encrypted_content else None
+        if seal and seal.results:
+            self._add_results(seal)
+            return
+        self._leave_out_searches()
         text = _join_texts(item.content) or (seal and seal.text) or _join_texts(item.summary, "\n\n")
         details = seal.details if seal else []
         unread: list[str] = []
@@ -358,6 +412,8 @@ class _ItemParser:
         self._say(path, *parts, **extra)
 
 
+_AMONG_SEARCHES = frozenset((wire.HostedItem, wire.McpCallItem, wire.ReasoningItem, PlainReasoning))
+"""The types of items that may stand between a search and its results."""
 _WITHOUT_WARNINGS = frozenset((*PLAIN_ITEMS.values(), wire.HostedItem))
 """The types of items that have no unknown fields, or that are sent as they are."""
 _ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
@@ -390,6 +446,18 @@ _ADD: dict[type, Callable[[_ItemParser, str, Any], None]] = {
     wire.HostedItem: _ItemParser._add_hosted,
 }
 """What adds an item, by its type. Pydantic's models answer `isinstance` in Python, if they are of another class."""
+
+
+def _read_own_result(item: wire.HostedItem) -> tuple[SealedResult | None, bool]:
+    """Return the result that the gateway has written into the item of a search, and whether its turn ends with it."""
+    given = getattr(item, "parley", None)
+    if not isinstance(given, dict):
+        return None, False
+    try:
+        result = msgspec.convert(given.get("result"), SealedResult)
+    except msgspec.ValidationError:
+        return None, False
+    return result, given.get("ends_turn") is True
 
 
 def _make_detail(item: wire.ReasoningItem | PlainReasoning) -> dict[str, Any]:

@@ -10,9 +10,10 @@ that it does not know. The warnings are in `parley` of the last Response.
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from typing_extensions import override
 
-from app.chat.accumulator import ReplyMessage
+from app.chat.accumulator import ReplyMessage, normalize_object
 from app.chat.events import (
     SAID_BY_PASSED,
     Event,
@@ -25,6 +26,7 @@ from app.chat.events import (
     ToolsListed,
     TurnEnd,
 )
+from app.chat.hosted_tools import HostedKind, HostedResult
 from app.errors import find_code
 from app.formats.base import HEARTBEAT, USAGE_ESTIMATED, ReplyInfo, is_usage_estimated
 from app.formats.encoders import DeltaEncoder, TokenCursor
@@ -37,6 +39,7 @@ from app.formats.responses.items import (
     join_result,
     make_item,
     make_part,
+    make_search_call,
     make_server_call,
     write_logprobs,
     write_tool,
@@ -55,7 +58,7 @@ from app.formats.responses.response import (
     write_usage,
 )
 from app.formats.responses.tools import REQUEST_PREFIX
-from app.formats.seal import Seal, write_seal
+from app.formats.seal import Seal, SealedResult, write_seal
 from app.formats.sequential_calls import SequentialCallsStage
 from app.formats.sse import encode_json
 from app.openai_messages.custom_tools import unwrap_input
@@ -91,6 +94,12 @@ class ResponseEventEncoder(DeltaEncoder):
         self._held: list[ReplyMessage] = []
         self._ends_turn = ""
         """The id of the last call of a turn that another turn may follow."""
+        self._turn_is_served = False
+        """Whether the gateway runs all calls of the turn."""
+        self._last_search = ""
+        """The id of the last search of the turn."""
+        self._results: dict[str, SealedResult] = {}
+        """Those of the searches of the turn, by the ids of their items."""
         self._sealed: dict[int, tuple[int, Any]] = {}
         """For each message, which of its opaque fields are in items: how many details, and the extra content."""
         self._ahead: bytes | None = None
@@ -310,8 +319,11 @@ class ResponseEventEncoder(DeltaEncoder):
                 break
             if message.kind == "function_call":
                 calls.append(message)
-        if calls and all(call.server is not None and not call.server.approval for call in calls):
+        self._turn_is_served = all(call.server is not None and not call.server.approval for call in calls)
+        if calls and self._turn_is_served:
             self._ends_turn = calls[0].id
+        searches = [call.id for call in calls if call.server is not None and call.server.hosted is not None]
+        self._last_search = searches[0] if searches else ""
         return b""
 
     @override
@@ -334,6 +346,9 @@ class ResponseEventEncoder(DeltaEncoder):
     def _end_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
         """Write that the open call has all its arguments. One that waits for approval is an item by itself."""
         self._delta = b""
+        if call.hosted is not None:
+            self._awaits_result = True
+            return self._start_search(message, call.hosted)
         if not call.approval:
             self._awaits_result = True
             return self._events.write_of_item("response.mcp_call_arguments.done", arguments=message.text)
@@ -347,12 +362,48 @@ class ResponseEventEncoder(DeltaEncoder):
         }
         return self._events.start_item(item) + self._events.end_item(item)
 
+    def _start_search(self, message: ReplyMessage, kind: HostedKind) -> bytes:
+        item = make_search_call(self._make_id("ws"), kind, message.text, "in_progress")
+        out = self._events.start_item(item)
+        out += self._events.write_of_item("response.web_search_call.in_progress")
+        return out + self._events.write_of_item("response.web_search_call.searching")
+
+    def _end_search(self, message: ReplyMessage, result: ServerResult, found: HostedResult) -> bytes:
+        """Write the end of a search. What the model has read is kept for the next request: in the item of a stored
+        Response, else in a seal, because clients drop all other fields of the item."""
+        id_ = self._events.item_id
+        item = make_search_call(id_, found.kind, message.text, "failed" if result.is_error else "completed")
+        if self._options.sources and found.entries:
+            item["action"]["sources"] = [{"type": "url", "url": entry.url} for entry in found.entries]
+        is_last = result.id == self._last_search
+        arguments = normalize_object(message.text)
+        sealed = SealedResult(result.id, result.name, arguments, join_result(result), result.is_error)
+        if not self._options.sealed:
+            item["parley"] = {"result": msgspec.to_builtins(sealed), "ends_turn": is_last and self._turn_is_served}
+        out = b"" if result.is_error else self._events.write_of_item("response.web_search_call.completed")
+        out += self._events.end_item(item)
+        if not self._options.sealed:
+            return out
+        self._results[id_] = sealed
+        return out + self._write_results() if is_last else out
+
+    def _write_results(self) -> bytes:
+        """Write the results of the searches of a turn as an item that clients send back."""
+        contents, self._results = Seal(results=self._results, ends_turn=self._turn_is_served), {}
+        item = {"id": self._make_id("rs"), "type": "reasoning", "summary": [], "status": "in_progress"}
+        item["encrypted_content"] = write_seal(contents)
+        return self._events.start_item(item) + self._events.end_item(item | {"status": "completed"})
+
     def _write_result(self, result: ServerResult) -> bytes:
         """Write a result into the open item, or into one of its own if its call is in the request."""
         if self._open is None or self._open.id != result.id or result.index < 0:
             return self._close_item("completed") + self._write_approved(result)
-        item = make_item(self._events.item_id, self._open, "completed", self._open.text, self._options)
-        out = self._finish_server_call(item, result)
+        if result.hosted is not None:
+            out = self._end_search(self._open, result, result.hosted)
+            self._held.sort(key=_comes_behind_search)
+        else:
+            item = make_item(self._events.item_id, self._open, "completed", self._open.text, self._options)
+            out = self._finish_server_call(item, result)
         self._open, self._awaits_result = None, False
         return out + self._write_held()
 
@@ -534,7 +585,7 @@ class ResponseEventEncoder(DeltaEncoder):
         return make("response.reasoning_text.delta", content_index=place)
 
     def _open_server_call(self, message: ReplyMessage, call: ServerCall) -> bytes:
-        if call.approval:  # its item has its arguments when it starts
+        if call.approval or call.hosted is not None:  # its item has its arguments when it starts
             return b""
         item = make_server_call(message.id, call.server, call.tool, "")
         out = self._events.start_item(item)
@@ -658,6 +709,11 @@ class ResponseEventEncoder(DeltaEncoder):
 
     def _is_summary(self, message: ReplyMessage) -> bool:
         return message.kind == "reasoning_content" and self._has_summary
+
+
+def _comes_behind_search(message: ReplyMessage) -> bool:
+    """Whether a part of a turn with searches is written behind all of them: the caller's own calls are."""
+    return message.kind == "function_call" and message.server is None
 
 
 class ScoredResponseEventEncoder(ResponseEventEncoder):

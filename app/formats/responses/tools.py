@@ -12,10 +12,14 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from app.chat.hosted_tools import HostedAsks, HostedKind
 from app.chat.messages import Tool
 from app.chat.tool_asks import ServerAsk
 from app.errors import Violation
+from app.formats.hosted_asks import SEARCH_NAME as WEB_SEARCH_NAME
+from app.formats.hosted_asks import read_responses_tool
 from app.formats.request_memory import recall
 from app.formats.server_asks import AskReader, limit_asks
 from app.openai_messages.custom_tools import make_function
@@ -32,7 +36,9 @@ _MAX_NAME = 64
 """OpenAI, and servers that follow it, refuse longer names of functions."""
 _MAX_INNER_NAME = 40
 _DIGEST_DIGITS = 8
-_LEFT_OUT = ("web_search", "tool_search", "image_generation")
+SEARCH: HostedKind = "web_search"
+"""The beginning of the types of the tool that searches the web."""
+_LEFT_OUT = (SEARCH, "tool_search", "image_generation")
 """Types, or the beginnings of types, of tools that clients offer with every request (Codex sends `web_search`)."""
 _NO_PROVIDER = "and no provider's tool runs here"
 _CHOICES = ("auto", "none", "required")
@@ -71,6 +77,8 @@ class OfferedTools(Struct, frozen=True):
     """The JSON paths of the tools, by the names of the functions."""
     warnings: list[str] = []
     violations: list[Violation] = []
+    hosted: HostedAsks | None = None
+    """The search of the web, which the gateway may run."""
 
     def name_places(self, path: str) -> dict[int, tuple[str, ...]]:
         """Return the names of the functions that the tools of the list at a path became, by their places."""
@@ -119,6 +127,7 @@ def _parse_tools(sources: Iterable[ToolSource]) -> OfferedTools:
         parser.paths,
         [*parser.warnings, *asked.warnings],
         [*parser.violations, *asked.violations],
+        parser.hosted,
     )
 
 
@@ -146,6 +155,7 @@ class _ToolParser:
         self.asks = AskReader()
         self.warnings: list[str] = []
         self.violations: list[Violation] = []
+        self.hosted: HostedAsks | None = None
         self._names: set[str] = set()
         """The names of the functions of this source."""
         self._source = ToolSource("", ())
@@ -174,6 +184,8 @@ class _ToolParser:
             case str(kind) if kind.startswith(_LEFT_OUT):
                 text = f"{kind} runs on OpenAI's servers and was not offered to the model"
                 self.warnings.append(f"{path}: {text}")
+                if kind.startswith(SEARCH) and not namespace and not self._source.found and not self._source.stored:
+                    self._add_web_search(tool, path)
             case None:
                 if "functionDeclarations" in tool or "function_declarations" in tool:
                     self._refuse(path, f"has the form of Gemini's API: write each function as {_FORM}")
@@ -184,6 +196,14 @@ class _ToolParser:
             case kind:
                 text = f"is not supported here: {kind!r} is not function, custom, namespace or mcp"
                 self._refuse(f"{path}.type", f"{text}, {_NO_PROVIDER}")
+
+    def _add_web_search(self, tool: dict[str, Any], path: str) -> None:
+        warning = self.warnings[-1]
+        if self.hosted is None:
+            asks, violations = read_responses_tool(tool, path)
+            self.hosted = HostedAsks((SEARCH,), tuple(asks), violations=tuple(violations), warnings=(warning,))
+        else:  # the first one counts
+            self.hosted = replace(self.hosted, warnings=(*self.hosted.warnings, warning))
 
     def _refuse(self, path: str, message: str) -> None:
         self.violations.append(Violation(path, message))
@@ -309,6 +329,30 @@ def parse_tool_choice(given: Any, tools: OfferedTools) -> ToolChoice:
             return _refuse_choice("tool_choice.type", text)
         case _:
             return _refuse_choice("tool_choice", "must be auto, none, required or an object with a type")
+
+
+def choose_hosted(given: Any, tools: OfferedTools, choice: ToolChoice) -> HostedAsks | None:
+    """Return the search of a request with what its choice means if the gateway runs the search; None if the choice
+    leaves it out. `choice` is what the choice means without it."""
+    hosted = tools.hosted
+    if hosted is None:
+        return None
+    named = {"type": "function", "function": {"name": WEB_SEARCH_NAME}}
+    if isinstance(given, dict) and given.get("type") == "allowed_tools":
+        allowed = given.get("tools")
+        if not any(map(_is_search, allowed if isinstance(allowed, list) else ())):
+            return None
+        value = given.get("mode", "auto") if not choice.allowed else None
+    elif _is_search(given) or given == WEB_SEARCH_NAME:
+        value = named
+    else:
+        value = given if isinstance(given, str) and given in _CHOICES else None
+    return replace(hosted, choice=value, unserved=tuple(choice.violations))
+
+
+def _is_search(tool: Any) -> bool:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    return isinstance(kind, str) and kind.startswith(SEARCH)
 
 
 def _choose_served(choice: Any, tools: OfferedTools) -> ToolChoice | None:

@@ -115,12 +115,14 @@ class ToolProcessClient:
         max_text_bytes: int,
         max_media_bytes: int,
         traceparent: str | None,
+        *,
+        reads_entries: bool = False,
     ) -> ToolAnswer:
         """Raises ProcessFailed if the process ends. Cancelling it cancels the call."""
         process = await self._get_process()
         self._numbers += 1
         sizes = (max_text_bytes, max_media_bytes)
-        call = CallTool(self._numbers, connection, tool, arguments, seconds, *sizes, traceparent)
+        call = CallTool(self._numbers, connection, tool, arguments, seconds, *sizes, traceparent, reads_entries)
         answer = await process.request(call, seconds)
         assert isinstance(answer, CallEnded)
         return answer.answer

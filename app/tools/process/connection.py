@@ -19,11 +19,13 @@ from mcp.shared.dispatcher import CallOptions
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from app import __version__
 from app.chat.server_tools import ToolAnswer
 from app.steps.json_schema import find_schema_mistake
+from app.tools.process.entries import read_entries
 from app.tools.process.http import BoundedHttp, HttpFailure
 from app.tools.process.messages import REQUEST_PREFIX, TOO_DEEP, TOO_LONG, UNREADABLE
 from app.tools.process.protocol import STDERR_MARK, CallTool, Line, ListedTool, ServerSpec, State
@@ -263,7 +265,8 @@ class Connection:
             except _HttpFailed as error:
                 return self._explain_http(session, error)
         except ServerDown as error:
-            return fail(f"the server of the tool is not available: {error}", CONNECTION_CLOSED)
+            answer = fail(f"the server of the tool is not available: {error}", CONNECTION_CLOSED)
+            return replace(answer, outcome="not_run")
 
     async def _send_call(self, session: _Session, params: Mapping[str, Any], call: CallTool) -> ToolAnswer:
         try:
@@ -276,7 +279,8 @@ class Connection:
             self._note_answer(session)
             return fail(_explain_error(error), error.error.code)
         self._note_answer(session)
-        return read_result(result, call.max_text_bytes, call.max_media_bytes)
+        answer = read_result(result, call.max_text_bytes, call.max_media_bytes)
+        return replace(answer, entries=read_entries(result)) if call.reads_entries and answer.error is None else answer
 
     def _note_answer(self, session: _Session) -> None:
         session.answered = True

@@ -67,6 +67,8 @@ class CallTool(Struct, frozen=True, tag="call"):
     max_text_bytes: int
     max_media_bytes: int
     traceparent: str | None = None
+    reads_entries: bool = False
+    """The answer has the pages that the result names."""
 
 
 class CancelCall(Struct, frozen=True, tag="cancel"):

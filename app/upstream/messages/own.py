@@ -1,5 +1,6 @@
 """The body for a Messages server from that of a client of the same API: `app.upstream.own_body`."""
 
+import re
 from collections.abc import Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
@@ -54,6 +55,10 @@ _HIDDEN = ("fallback", "mcp_tool_listing", "tool_addition", "tool_removal")
 _SEALED = {"thinking": "signature", "redacted_thinking": "data"}
 """Where the blocks of reasoning have what the gateway, or a server, has sealed."""
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_SEARCHES = ("server_tool_use", "web_search_tool_result", "web_fetch_tool_result")
+_SEARCHED_HERE = re.compile(r"srvtoolu_(?!vrtx_|bdrk_)[A-Za-z0-9]*[^A-Za-z0-9].*", re.DOTALL)
+"""The ids of calls that this gateway ran: `srvtoolu_` and the id of the model's server. Anthropic has only letters and
+digits behind it (platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool)."""
 _RUN_BY_ANTHROPIC = "mcptoolu_"
 """The ids of calls that Anthropic's servers ran begin with it (platform.claude.com/docs/en/agents-and-tools)."""
 
@@ -282,6 +287,10 @@ class _OwnWriter:
         if kind.startswith("mcp_tool_") and kind != "mcp_tool_listing":
             id_ = block.get("id") if kind == "mcp_tool_use" else block.get("tool_use_id")
             if not str(id_).startswith(_RUN_BY_ANTHROPIC):
+                return False  # this gateway ran it
+        if kind in _SEARCHES:
+            id_ = block.get("id") if kind == "server_tool_use" else block.get("tool_use_id")
+            if _SEARCHED_HERE.fullmatch(str(id_)):
                 return False  # this gateway ran it
         return self._profile.takes == "all" or not _is_vendor_block(block, kind)
 

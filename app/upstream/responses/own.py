@@ -58,6 +58,8 @@ _VENDOR_ITEM_FIELDS: Mapping[str, frozenset[str]] = {
     "function_call_output": frozenset(("name", "namespace", "caller")),
 }
 _CLIENT_TOOLS = frozenset(("custom", "namespace", "tool_search"))
+_OWN_SEARCH = re.compile(r"ws_[0-9a-f]{32}_[0-9]+")
+"""The id that the gateway gives a search which it has run."""
 _SERVER_ITEMS = ("mcp_call", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response")
 _PREFIXES: Mapping[str, tuple[str, ...]] = {
     "message": ("msg_",),
@@ -293,6 +295,8 @@ class _OwnWriter:
             return False
         if kind in _SERVER_ITEMS and self._source.has_own_calls:
             return False
+        if kind == "web_search_call" and _OWN_SEARCH.fullmatch(str(entry.get("id"))):
+            return False  # this gateway ran it
         if kind == "reasoning" and not entry.get("encrypted_content") and self._profile.replay_reasoning != "item_text":
             return False  # the server would look it up by its id, and nothing is stored there
         if self._profile.takes == "all":

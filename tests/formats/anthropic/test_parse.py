@@ -131,7 +131,7 @@ def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:
     result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": found}
     mcp = {"type": "mcp_tool_result", "tool_use_id": "s", "content": [text("a"), text("b")], "is_error": False}
     for block, content in (
-        (result, [Text('[{"type": "web_search_result", "url": "u"}]')]),
+        (result, [Text("[1] u\nu")]),
         (mcp, [Text("a"), Text("b")]),
     ):
         messages = parse(user(text("Hi")), assistant(used, block, text("So"))).messages
