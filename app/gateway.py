@@ -429,7 +429,7 @@ class Gateway:
         return _BuiltBody(
             _encode_json(body),
             tuple(dict.fromkeys((*warnings, *option_warnings))) if warnings or option_warnings else (),
-            bool(prepared.params) and is_deterministic(body, profile),
+            bool(prepared.params) and is_deterministic(body, profile, api),
             (request.session or _hash_prefix(body, api, rest.before)) if hash_prefix else b"",
             beginning=b"" if rest.before is None else rest.before.written,
         )
@@ -624,7 +624,7 @@ def _hash_prefix(body: Mapping[str, Any], api: Api, before: Beginning | None = N
     if messages and isinstance(messages[0], msgspec.Raw):
         messages = [*msgspec.json.decode(b"[%b]" % bytes(messages[0])), *messages[1:]]
     end = next((index for index, message in enumerate(messages) if message.get("role") == "user"), len(messages))
-    seen: list[Any] = [body["model"], messages[: end + 1]]
+    seen: list[Any] = [body.get("model"), messages[: end + 1]]
     if api.system is not None:
         seen.append(body.get(api.system))
     return hashlib.blake2b(msgspec.json.encode(seen), digest_size=16).digest()

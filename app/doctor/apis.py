@@ -45,7 +45,8 @@ def reach_by(target: Target, api: ApiName) -> Target:
     """Return the same server, reached by another API with the same key."""
     if api == target.api:
         return target
-    key = target.headers.get("x-api-key") or target.headers.get("authorization", "").removeprefix("Bearer ") or None
+    named = (target.headers.get(name) for name in ("x-api-key", "x-goog-api-key"))
+    key = next(filter(None, named), "") or target.headers.get("authorization", "").removeprefix("Bearer ") or None
     found = find_api(api)
     base_url = target.base_url
     if find_api(target.api).needs_v1 and not found.needs_v1 and not base_url.endswith("/v1"):

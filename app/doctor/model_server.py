@@ -28,7 +28,7 @@ from app.doctor.probes import (
 from app.errors import UpstreamFailed
 from app.profiles import Profile, find_profile
 from app.upstream import causes, faults
-from app.upstream.api import ApiName, find_api
+from app.upstream.api import ApiName, find_api, should_stream
 from app.upstream.base_urls import PROBE_SECONDS
 from app.upstream.catalog import join_names
 from app.upstream.check import UpstreamReport, check_upstream
@@ -217,7 +217,9 @@ class _Probe(Struct, frozen=True):
         body, _ = find_api(self.target.api).build(request, self.deployment.name, self.deployment.profile)
         try:
             async with asyncio.timeout(self.seconds):
-                events = await self._read(msgspec.json.encode(body))
+                events = await self._read(
+                    msgspec.json.encode(body), streams=should_stream(request, self.deployment.profile)
+                )
         except TimeoutError:
             text = f"no complete reply to a short question within {self.seconds:g} s"
             return [], faults.make_fault("timeout", text, cause=causes.FIRST_TOKEN_TIMEOUT.word)
@@ -226,8 +228,9 @@ class _Probe(Struct, frozen=True):
         last = events[-1]
         return (events, None) if isinstance(last, Finish) else ([], last.fault if isinstance(last, Failed) else None)
 
-    async def _read(self, body: bytes) -> list[Event]:
-        response = await self.client.open(self.target, body)
-        make_reader = find_api(self.target.api).make_reader
+    async def _read(self, body: bytes, *, streams: bool) -> list[Event]:
+        api = find_api(self.target.api)
+        response = await self.client.open(self.target, body, path=api.find_path(self.deployment.name, streams=streams))
+        make_reader = api.make_reader
         stream = UpstreamStream(response, "doctor", (), self.target, make_reader=make_reader)
         return [event for events in await read_reply(stream) for event in events]

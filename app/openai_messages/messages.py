@@ -164,7 +164,7 @@ def shorten_call_id(id_: str, profile: Profile) -> str:
 
 def _call_id(id_: str, profile: Profile) -> str:
     """Return the id as it is sent: nine letters and digits derived from it for templates that refuse other ids."""
-    if profile.call_ids == "keep" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
+    if profile.call_ids != "alphanumeric9" or re.fullmatch(r"[A-Za-z0-9]{9}", id_):
         return shorten_call_id(id_, profile)
     return hashlib.sha256(id_.encode("utf-8", "surrogatepass")).hexdigest()[:9]
 

@@ -175,6 +175,47 @@ _ANTHROPIC: dict[str, Fact] = {
     ),
 }
 
+_GEMINI_API = "ai.google.dev/api/generate-content (November 2026)"
+_SIGNATURES = "ai.google.dev/gemini-api/docs/thought-signatures, FAQ"
+
+_GEMINI: dict[str, Fact] = {
+    "native_tools": Fact(True, "`tools` is a field of the API", _GEMINI_API),
+    "inline_think": Fact("off", "reasoning has parts of its own", _GEMINI_API),
+    "system": Fact("then_user", "of roles, there are `user` and `model` only", _GEMINI_API),
+    "continuation": Fact("fold", "no field marks a content that is to be continued", _GEMINI_API),
+    "thinking_switch": Fact(
+        "level",
+        "`thinkingLevel` of Gemini 3 and later; 2.5 needs `gemini_budget`",
+        "ai.google.dev/gemini-api/docs/thinking",
+    ),
+    "efforts": Fact(
+        ("minimal", "low", "medium", "high"), "the levels of `thinkingLevel`", "ai.google.dev/gemini-api/docs/thinking"
+    ),
+    "replay_reasoning": Fact("none", "reasoning is sent back as signatures alone", _SIGNATURES),
+    "replay_extra_content": Fact(True, "texts and calls have a `thoughtSignature`, which must return", _SIGNATURES),
+    "missing_signature": Fact(
+        "skip_thought_signature_validator",
+        "Gemini 3 refuses a turn whose first call has no signature, and skips the check of this one",
+        f"{_SIGNATURES}; vercel/ai issue 15550; google/adk-python issue 3693",
+    ),
+    "restore_reasoning": Fact(True, "clients drop the signature", _SIGNATURES),
+    "media": Fact(("image", "audio", "video", "file"), "`inlineData` of each type", _GEMINI_API),
+    "inline_media": Fact(
+        ("image", "audio", "video", "file"), "only newer servers fetch the addresses of `fileData`", _GEMINI_API
+    ),
+    "audio": Fact("data_url", "`inlineData` with its type", _GEMINI_API),
+    "video_frames": Fact("images", "frames are images", _GEMINI_API),
+    "lacks": Fact(("min_p", "repetition_penalty", "logit_bias"), "the request has no such fields", _GEMINI_API),
+    "parallel_tool_calls": Fact(False, "the request has no such field", _GEMINI_API),
+}
+_VERTEX: dict[str, Fact] = {
+    "call_ids": Fact(
+        "none",
+        "calls and results have no `id`",
+        "firebase.google.com/docs/reference/js/vertexai.functioncall",
+    ),
+}
+
 API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
     "responses": {
         "": _RESPONSES,
@@ -191,6 +232,7 @@ API_FACTS: dict[str, dict[str, dict[str, Fact]]] = {
         "lmstudio": _LMSTUDIO_MESSAGES,
         "anthropic": _ANTHROPIC,
     },
+    "gemini": {"": _GEMINI, "vertex": _VERTEX},
 }
 """By API and kind of server, and within a kind by field; the kind `""` is every kind."""
 WITHOUT_MEDIA: dict[str, tuple[MediaKind, ...]] = {"responses": ("video",), "messages": ("audio", "video")}
@@ -220,10 +262,19 @@ _OF_MESSAGES = frozenset(
     ("unsigned_thinking", "thinking_binding", "max_temperature", "sampling_excludes_top_p", "default_max_tokens")
 )
 WITHOUT_EFFECT: dict[str, frozenset[str]] = {
-    "chat_completions": _OF_MESSAGES | _OF_RESPONSES - {"max_call_id"} | {"tool_media", "takes", "passed_bodies"},
-    "responses": _OF_CHAT_COMPLETIONS | _OF_MESSAGES | {"cache_control", "thinking_switch", "replay_details"},
+    "chat_completions": _OF_MESSAGES
+    | _OF_RESPONSES - {"max_call_id"}
+    | {"tool_media", "takes", "passed_bodies", "tool_schema"},
+    "responses": _OF_CHAT_COMPLETIONS
+    | _OF_MESSAGES
+    | {"cache_control", "thinking_switch", "replay_details", "tool_schema"},
     "messages": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | {"valid_arguments", "thinking_budget", "replay_reasoning"})
-    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields"},
+    | {"effort_excludes", "forced_choice_while_thinking", "caller_fields", "tool_schema"},
+    "gemini": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | _OF_MESSAGES | {"valid_arguments", "thinking_budget"})
+    - {"missing_signature", "call_ids", "video_frames"}
+    | {"replay_reasoning", "replay_details", "effort_excludes", "forced_choice_while_thinking", "caller_fields"}
+    | {"formats_while_thinking", "thinks_by_default", "cache_control", "takes", "passed_bodies", "named_tool_choice"}
+    | {"parallel_tool_calls", "web_search_options"},
 }
 """The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
 form of it."""

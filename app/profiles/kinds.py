@@ -676,8 +676,10 @@ FACTS: dict[str, dict[str, Fact]] = {
     "anthropic": {},
     "anthropic_compatible": {},
 }
+FACTS["vertex"] = FACTS["gemini"]
 """By kind of server and field of its profile. `openai_compatible` is an unknown server: parameters keep their names.
-`anthropic` and `anthropic_compatible` differ only by what `apis` says of the API `messages`."""
+`anthropic` and `anthropic_compatible` differ only by what `apis` says of the API `messages`, and
+`gemini` and `vertex` by what it says of the API `gemini`."""
 
 KINDS: dict[str, Profile] = {
     kind: Profile(**{field: fact.value for field, fact in facts.items()}) for kind, facts in FACTS.items()

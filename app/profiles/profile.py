@@ -54,6 +54,11 @@ def _parse_none(value: Any) -> Any:
     return None if value == "none" else value
 
 
+def _parse_call_ids(value: Any) -> Any:
+    """Read `false` as `none`, and `true` as `keep`."""
+    return {False: "none", True: "keep"}[value] if isinstance(value, bool) else value
+
+
 def _check_formats(value: tuple[ImageFormat, ...]) -> tuple[ImageFormat, ...]:
     """Check that an image can be converted to one of the formats."""
     if "png" not in value and "jpeg" not in value:
@@ -150,11 +155,14 @@ class Profile(BaseModel):
         "reasoning_object",
         "adaptive",
         "budget",
+        "level",
+        "gemini_budget",
         "none",
     ] = "enable_thinking"
     """How `enable_thinking` is sent to this server. With the API `messages`: `adaptive` lets the model decide how much
     it thinks, with the effort beside it; `chat_template_kwargs` sends variables of the chat template, and a budget only
-    if the request has one; any other value but `none` sends a budget."""
+    if the request has one; any other value but `none` sends a budget. With the API `gemini`: `level` sends a
+    `thinkingLevel` (Gemini 3 and later), `gemini_budget` a `thinkingBudget` (Gemini 2.5)."""
     thinks_by_default: bool = False
     """The model thinks if a request does not switch thinking off."""
     efforts: tuple[str, ...] | dict[str, str] | None = None
@@ -237,8 +245,8 @@ class Profile(BaseModel):
     max_media_bytes: int | None = Field(default=None, ge=1)
     """Larger images are encoded smaller; larger audio, video and files are refused if the gateway reads their bytes."""
     tool_media: bool = False
-    """Over the APIs `responses` and `messages` the result of a tool may hold images and files. If false, they follow it
-    in a message of the user."""
+    """Over the APIs `responses`, `messages` and `gemini` the result of a tool may hold images and files. If false, they
+    follow it in a message of the user."""
     file_text: bool = True
     """The text of a file that the model does not accept is inserted; if false, only the file's name is given."""
     name_media: NamedMedia | None = None
@@ -316,8 +324,12 @@ class Profile(BaseModel):
     """The content of an assistant message that has only tool calls."""
     text_parts: bool = False
     """Text without media is sent as a list of parts too, one for each item; most servers want a string."""
-    call_ids: Literal["keep", "alphanumeric9"] = "keep"
-    """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse."""
+    tool_schema: Literal["json", "openapi"] = "json"
+    """With the API `gemini`: `json` sends the schemas of functions and of replies as they are, `openapi` in the older
+    form, which has a part of the words of JSON Schema."""
+    call_ids: Annotated[Literal["keep", "alphanumeric9", "none"], BeforeValidator(_parse_call_ids)] = "keep"
+    """`alphanumeric9` replaces ids that are not nine letters and digits, which Mistral's templates refuse. `none`, or
+    `false`, sends none over the API `gemini`: calls and results then belong together by their order."""
     parameter_alternatives: bool = True
     """The server takes `anyOf`, `oneOf` and `allOf` at the top of a function's parameters. If false, the function is
     offered with the properties of all alternatives, with a warning."""
@@ -496,6 +508,7 @@ SHAPES_REQUESTS = frozenset(
         "tool_names",
         "empty_content",
         "text_parts",
+        "tool_schema",
         "call_ids",
         "parameter_alternatives",
         "client_tools",

@@ -410,7 +410,9 @@ class UpstreamCaller:
         if scored is not None and pipeline.carries_logprobs(prepared.request, profile):
             record = TokenRecord()
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
-        body, warning = await self._open_body(target, api, prepared.bodies[index], headers)
+        streams = prepared.request.stream if passed else should_stream(prepared.request, profile)
+        path = api.find_path(prepared.route.deployments[index].model, streams=streams)
+        body, warning = await self._open_body(target, api, path, prepared.bodies[index], headers)
         if warning:
             stages.append(WarningStage(warning))
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
@@ -460,17 +462,17 @@ class UpstreamCaller:
         )
 
     async def _open_body(
-        self, target: Target, api: Api, data: bytes, headers: Sequence[tuple[bytes, bytes]]
+        self, target: Target, api: Api, path: str, data: bytes, headers: Sequence[tuple[bytes, bytes]]
     ) -> tuple[ResponseBody, str]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and a warning if it answers the second one. Raises UpstreamFailed."""
         try:
-            return await self._client.open(target, data, headers), ""
+            return await self._client.open(target, data, headers, path), ""
         except UpstreamFailed as failure:
             repaired = repair_refused(api, data, failure.fault)
             if repaired is None:
                 raise
-        return await self._client.open(target, repaired.data, headers), repaired.warning
+        return await self._client.open(target, repaired.data, headers, path), repaired.warning
 
 
 class WarningStage:

@@ -18,7 +18,7 @@ from app.profiles import Profile
 from app.upstream.causes import REASONING_REFUSED
 from app.upstream.reply.reader import ReplyReader
 
-ApiName: TypeAlias = Literal["chat_completions", "responses", "messages"]
+ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemini"]
 """Each is also the name of its package, whose module `api` has its `API`."""
 
 BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any], list[str]]]
@@ -30,14 +30,22 @@ class Api(Struct, frozen=True):
     """What differs between the APIs."""
 
     path: str
-    """Below the `base_url`, which ends with `/v1` at most servers."""
+    """Below the `base_url`, which ends with `/v1` at most servers. With `make_path`, one that shows that the server has
+    the API."""
     build: BuildBody
     make_reader: Callable[[str], ReplyReader]
     """Makes the reader of one reply from the reply's id."""
+    make_path: Callable[[str, bool], str] | None = None
+    """Makes the path of a request for a reply, from the server's own name of the model and whether the reply is
+    streamed; None: it is `path`, and the body says both."""
+    list_path: str = "/models"
+    """Of the list of the server's models."""
     fields: frozenset[str] = frozenset()
     """The fields that a body is known to have, at the makers of the API."""
     conversation: str = "messages"
     """The field of the body with the messages."""
+    options: str | None = None
+    """The field of the body with the options of sampling, if they have a field of their own."""
     system: str | None = None
     """The field of the body with the system's text, if it has a field of its own."""
     compact_path: str | None = None
@@ -79,10 +87,18 @@ class Api(Struct, frozen=True):
     """Writes the beginning of a conversation. `build` then takes requests with such a beginning."""
     needs_v1: bool = False
     """Servers document the `base_url` without `/v1`, so that it is added."""
+    default_path: str = ""
+    """The path of a `base_url` that has none."""
 
     def complete_base_url(self, base_url: str) -> str:
         """Return the URL to which the paths of the API are appended."""
+        if self.default_path and not base_url.partition("://")[2].partition("/")[2]:
+            return base_url.rstrip("/") + self.default_path
         return f"{base_url}/v1" if self.needs_v1 and not base_url.endswith("/v1") else base_url
+
+    def find_path(self, model: str, *, streams: bool) -> str:
+        """Return the path of a request for a reply."""
+        return self.path if self.make_path is None else self.make_path(model, streams)
 
     def make_headers(self, api_key: str | None, auth: Literal["bearer"] | None = None) -> dict[str, str]:
         """Return the headers with the key; `auth` says where the key is, if that is not the API's own place."""
@@ -172,8 +188,10 @@ def should_stream(request: ChatRequest, profile: Profile) -> bool:
     return profile.stream == "always" or (profile.stream == "as_asked" and request.stream)
 
 
-def is_deterministic(body: Mapping[str, Any], profile: Profile) -> bool:
+def is_deterministic(body: Mapping[str, Any], profile: Profile, api: Api | None = None) -> bool:
     """Whether the body asks for the same reply each time: by temperature 0 or by a seed."""
+    if api is not None and api.options is not None:
+        body = body.get(api.options) or NOTHING
     temperature = body.get(profile.renamed.get("temperature", "temperature"))
     seed = body.get(profile.renamed.get("seed", "seed"))
     return seed is not None or (temperature is not None and temperature is not False and temperature == 0)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from app.chat.events import Fault
 from app.errors import find_code
+from app.upstream.google_errors import GoogleError, read_google_error
 from app.upstream.long_prompts import is_long_prompt
 from app.upstream.reply.chunk import is_too_deep
 from app.upstream.token_limits import find_output_limit
@@ -368,6 +369,7 @@ def from_object(value: Any, status: int | None, retry_after_seconds: float | Non
         code=http_status(code) or http_status(source.get("status")) or http_status(source.get("status_code")),
         type_=str(type_ or ""),
         detail=_find_detail(source),
+        google=read_google_error(source, message),
     )
 
 
@@ -518,14 +520,19 @@ def _classify(
     code: int | None = None,
     type_: str = "",
     detail: Any = None,
+    google: GoogleError | None = None,
 ) -> Fault:
-    found = by_words(words) or word or _BY_TYPE.get(type_)
+    if google is None:
+        found = by_words(words) or word or _BY_TYPE.get(type_)
+    else:
+        found = google.code
+        wait = wait or (google.retry_after_seconds and _cap_seconds(google.retry_after_seconds))
     limit = find_output_limit(message[:MAX_WORDS]) if found in _PERHAPS_OUTPUT_LIMIT else None
     if limit is not None and (status is None or status in _REFUSALS):
         text = _clean(f"{_MAX_TOKENS} is too large for this model: {message}")
         return Fault("invalid_request", text, False, status, wait, limit.to_detail(), param=_MAX_TOKENS)
     kind = found or by_status(status, code, type_)
-    if kind == "permission" and "quota" in words.lower():
+    if kind == "permission" and google is None and "quota" in words.lower():
         kind = "insufficient_quota"
     fault = Fault(kind, _clean(message), find_code(kind).retryable, status, wait, detail)
     if status in (400, 404) and _REFUSED_REASONING.search(words[:MAX_WORDS]):

@@ -54,6 +54,7 @@ TAKES = {
     "mistral": "image",
     "xai": "image",
     "gemini": "image audio",
+    "vertex": "image audio",
     "openai": "image audio file",
 }
 

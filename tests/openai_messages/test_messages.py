@@ -210,7 +210,7 @@ def test_a_signature_goes_back_on_its_call_and_nothing_else_of_extra_does() -> N
 def test_a_signature_is_sent_only_to_servers_that_may_know_it(kind: str) -> None:
     call = calls("f", extra={"extra_content": {"google": {}}}, id="a")
     sent_calls = sent(Q, call, returns("f"), **KINDS[kind].model_dump())[1]["tool_calls"]
-    assert ("extra_content" in sent_calls[0]) == (kind in ("openai_compatible", "gemini"))
+    assert ("extra_content" in sent_calls[0]) == (kind in ("openai_compatible", "gemini", "vertex"))
 
 
 def test_media_of_results_follow_the_last_result_in_one_message() -> None:

@@ -40,11 +40,15 @@ def _http_path(value: str) -> str:
     return value
 
 
+_KINDS = {"messages": "anthropic_compatible", "gemini": "gemini"}
+"""The kind of a server of which only the API is given."""
+
+
 class Upstream(Table):
     base_url: Annotated[str, AfterValidator(_server_url)]
     api: ApiName = "chat_completions"
     kind: str = "openai_compatible"
-    """Without it, `anthropic_compatible` for the API `messages`."""
+    """Without it, that of `_KINDS` for the API."""
     auth: Literal["bearer"] | None = None
     api_key: Secret | None = None
     headers: dict[HeaderName, Secret] = Field(default_factory=dict)
@@ -70,9 +74,18 @@ class Upstream(Table):
     @model_validator(mode="before")
     @classmethod
     def _set_kind(cls, given: Any) -> Any:
-        if isinstance(given, Mapping) and given.get("api") == "messages" and given.get("kind") is None:
-            return {**given, "kind": "anthropic_compatible"}
+        if isinstance(given, Mapping) and given.get("kind") is None and given.get("api") in _KINDS:
+            return {**given, "kind": _KINDS[given["api"]]}
         return given
+
+    @model_validator(mode="after")
+    def _check_url(self) -> "Upstream":
+        if self.api == "gemini" and self.url.endswith("/openai"):
+            raise ValueError(
+                "base_url is the address of Google's endpoint for the API chat_completions: leave out its /openai, or "
+                'set api = "chat_completions"'
+            )
+        return self
 
     @property
     def url(self) -> str:

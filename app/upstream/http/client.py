@@ -121,7 +121,9 @@ class Target:
         return PoolKey(self.name, self.max_connections, self.connections)
 
     def url(self, path: str) -> httpx.URL:
-        return _url(f"{self.base_url}{path}?{self.query}" if self.query else self.base_url + path)
+        if not self.query:
+            return _url(self.base_url + path)
+        return _url(f"{self.base_url}{path}{'&' if '?' in path else '?'}{self.query}")
 
     def annotate_fault(self, fault: Fault) -> Fault:
         """Add this upstream's name and a cause to the fault, and redact what no caller may see."""
@@ -156,13 +158,18 @@ class UpstreamClient:
         self._transport = transport or PushTransport()
         self._error_body_seconds = error_body_seconds
 
-    async def open(self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> ResponseBody:
+    async def open(
+        self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = (), path: str | None = None
+    ) -> ResponseBody:
         """Send a chat request and return the response's body once its head has arrived. `headers` are sent in addition
-        to those of the target, and in place of the API's own.
+        to those of the target, and in place of the API's own. `path`: where the request is sent, if that is not the
+        path of the API.
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
         head = _drop_defaults(target, headers) if headers else target.chat_head
+        if path is not None and path != target.reply_path:
+            head = make_request_head(b"POST", target.url(path), target.headers, target.pool_key)
         return await self._open(target, head, body, headers)
 
     async def open_url(
@@ -239,7 +246,8 @@ class UpstreamClient:
         Raises UpstreamFailed.
         """
         try:
-            data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", "/models", MAX_LIST_BYTES)
+            path = find_api(target.api).list_path
+            data = await self._fetch(target.with_timeout(target.connect_seconds), "GET", path, MAX_LIST_BYTES)
             return await _parse(parse_model_list, data, target, "a JSON list of models")
         except UpstreamFailed as error:
             raise UpstreamFailed(
@@ -398,7 +406,17 @@ def parse_model_list(data: bytes) -> list[dict[str, Any]]:
     except msgspec.DecodeError:
         body = clean(load(data))
     rows = body.get("data") if isinstance(body, dict) else None
-    return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if isinstance(rows, list):
+        return [row for row in rows if isinstance(row, dict)]
+    named = body.get("models") if isinstance(body, dict) else None
+    return [_read_google_model(row) for row in named if isinstance(row, dict)] if isinstance(named, list) else []
+
+
+def _read_google_model(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of Gemini's list (ai.google.dev/api/models) with the usual fields."""
+    name, window = row.get("name"), row.get("inputTokenLimit")
+    given = {} if window is None else {"context_length": window}
+    return {**row, "id": name.removeprefix("models/"), **given} if isinstance(name, str) else row
 
 
 class _Embedding(msgspec.Struct):

@@ -204,9 +204,10 @@ LACK_SAMPLERS = {
     "moonshot",
     "zhipu",
     "gemini",
+    "vertex",
 }
 LACKING = {
-    "seed": {"deepseek", "moonshot", "zhipu", "gemini"},
+    "seed": {"deepseek", "moonshot", "zhipu", "gemini", "vertex"},
     "min_p": LACK_SAMPLERS | {"mistral"},
 }
 RENAMED = {

@@ -44,6 +44,7 @@ THINKING: dict[str, tuple[Json | None, Json | None, Json | None]] = {
     "mistral": NO_SWITCH,
     "xai": NO_SWITCH,
     "gemini": (*EFFORT[:2], GOOGLE_BUDGET),
+    "vertex": (*EFFORT[:2], GOOGLE_BUDGET),
     "openai": NO_SWITCH,
 }
 
