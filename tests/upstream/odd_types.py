@@ -61,7 +61,7 @@ class OddReply(NamedTuple):
 
 
 MISSING = object()
-_NAMES = ("chat_completions", "responses", "messages")
+_NAMES = ("chat_completions", "responses", "messages", "gemini")
 
 
 def list_replies() -> Iterator[OddReply]:
@@ -362,12 +362,62 @@ _WHOLE_BLOCKS: list[Json] = [
 ]
 _ERROR: Json = {"type": "error", "error": {"type": "overloaded_error", "message": "no"}, "request_id": "r"}
 
+_SIGNED = {"thoughtSignature": "AAAA"}
+_GEMINI_USAGE = {
+    "promptTokenCount": 3,
+    "toolUsePromptTokenCount": 1,
+    "candidatesTokenCount": 5,
+    "thoughtsTokenCount": 2,
+    "cachedContentTokenCount": 1,
+    "totalTokenCount": 11,
+    "promptTokensDetails": [{"modality": "TEXT", "tokenCount": 3}],
+}
+_GEMINI_PARTS: list[Json] = [
+    {"text": "Hm", "thought": True},
+    {"text": "Hi", **_SIGNED},
+    {"executableCode": {"code": "1", "language": "PYTHON"}, **_SIGNED},
+    {"inlineData": {"mimeType": "image/png", "data": "AAAA"}, **_SIGNED},
+    {"functionCall": {"id": "c1", "name": "get_weather", "args": {"city": "A"}}, **_SIGNED},
+    {"functionCall": {"name": "get_weather", "willContinue": True}},
+    {
+        "functionCall": {
+            "partialArgs": [
+                {"jsonPath": "$.city", "stringValue": "A", "willContinue": True},
+                {"jsonPath": "$.n[0]", "numberValue": 1},
+            ],
+            "willContinue": True,
+        }
+    },
+    {"functionCall": {}},
+]
+_GROUNDING: Json = {
+    "groundingChunks": [{"web": {"uri": "https://a.example", "title": "A"}}],
+    "groundingSupports": [{"segment": {"startIndex": 0, "endIndex": 2}, "groundingChunkIndices": [0]}],
+}
+
+
+def _candidate(*parts: Json, **fields: Any) -> Json:
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, "index": 0, **fields}]}
+
+
+_GEMINI_STREAM: list[Json] = [
+    *(_candidate(part) | {"usageMetadata": _GEMINI_USAGE} for part in _GEMINI_PARTS),
+    _candidate(finishReason="STOP", finishMessage="x", groundingMetadata=_GROUNDING),
+]
+_BLOCKED: Json = {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage": "no"}}
+
 STREAMS: dict[str, list[Json]] = {
+    "gemini": _GEMINI_STREAM,
     "chat_completions": _CHAT_STREAM,
     "responses": _RESPONSES_STREAM,
     "messages": _MESSAGES_STREAM,
 }
 REPLIES: dict[str, list[Json]] = {
+    "gemini": [
+        _candidate(*_GEMINI_PARTS, finishReason="MALFORMED_FUNCTION_CALL", finishMessage="x"),
+        _candidate(*_GEMINI_PARTS, finishReason="SAFETY", finishMessage="x", groundingMetadata=_GROUNDING),
+        _BLOCKED,
+    ],
     "chat_completions": [
         {
             "id": "1",
@@ -399,10 +449,19 @@ ERRORS: list[Any] = [
     {"detail": [{"loc": ["a", 1], "msg": "x", "type": "y"}]},
     {"base_resp": {"status_code": 1004, "status_msg": "x"}},
     [{"error": {"code": 400, "message": "x", "details": [{"@type": "x", "retryDelay": "3s"}]}}],
+    {
+        "error": {
+            "code": 429,
+            "message": "x",
+            "status": "RESOURCE_EXHAUSTED",
+            "details": [{"violations": [{"quotaId": "x"}], "reason": "x", "retryDelay": "3s"}],
+        }
+    },
     {"code": 20015, "message": "x", "data": None, "status_code": 400, "__type": "x", "error_type": "x"},
     {"Response": {"Error": {"Code": "x", "Message": "y"}}},
     {"error": "x", "errors": ["a", {"message": "b"}], "title": "x", "faultstring": "y"},
 ]
 MODEL_LISTS: list[Any] = [
-    {"object": "list", "data": [{"id": "a", "owned_by": "x", "meta": {"n_ctx": 5}, "max_model_len": 5}]}
+    {"object": "list", "data": [{"id": "a", "owned_by": "x", "meta": {"n_ctx": 5}, "max_model_len": 5}]},
+    {"models": [{"name": "models/a", "inputTokenLimit": 5}]},
 ]

@@ -644,9 +644,10 @@ def _lacks_fields(item: Mapping[str, Any]) -> bool:
         case "tool_use":
             name = item.get("name")
             has_name = isinstance(name, str) and name != "" and clean_name(name) == name
-            return not (has_name and item.get("id") and isinstance(item.get("input"), dict))
+            has_id = isinstance(item.get("id"), str) and item["id"] != ""
+            return not (has_name and has_id and isinstance(item.get("input"), dict))
         case str():
-            return False
+            return not isinstance(item.get("id"), str | None)
         case _:
             return True
 
