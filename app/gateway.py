@@ -249,16 +249,19 @@ class Gateway:
         Raises ParleyError as a request for a reply does."""
         deployment = route.deployments[0]
         target, api = deployment.target, find_api(deployment.target.api)
-        path = api.count_path
         server = (target.name, target.base_url)
-        if path is None or server in self._not_counting or input_limit(request.params, deployment.profile) is not None:
+        if (
+            (api.count_path is None and api.make_count is None)
+            or server in self._not_counting
+            or input_limit(request.params, deployment.profile) is not None
+        ):
             return None
         prepared = await self._prepare_question(replace(route, deployments=(deployment,)), request, take_memory, caller)
         list_headers = None if prepared.is_own(0) else api.list_headers
         headers = prepared.headers if list_headers is None else list_headers(deployment.profile)
-        fields = msgspec.json.decode(prepared.bodies[0], type=dict[str, msgspec.Raw])
-        counted = fields.keys() - api.not_counted if api.counted is None else api.counted
-        body = msgspec.json.encode({name: value for name, value in fields.items() if name in counted})
+        made = api.make_count_request(deployment.model, prepared.bodies[0])
+        assert made is not None
+        path, body = made
         try:
             return await self._client.count_tokens(target, path, body, headers)
         except UpstreamFailed as failure:

@@ -38,7 +38,7 @@ from app.runtime.ticker import Ticker
 from app.steps import pipeline
 from app.steps.token_logprobs import LogprobsStage
 from app.upstream import causes, faults
-from app.upstream.api import Api, find_api, repair_refused, should_stream
+from app.upstream.api import Api, apply_repairs, find_api, repair_refused, should_stream
 from app.upstream.http.client import Target, UpstreamClient
 from app.upstream.http.transport import ResponseBody
 from app.upstream.reply.reader import ReplyReader
@@ -47,6 +47,8 @@ from app.usage.meter import CallMeter
 
 log = logging.getLogger("parley.routing")
 _MAX_LOGGED = 100
+_MAX_REPAIRS = 2
+"""How often one request is sent again with what its server has refused changed."""
 """Of no more models it is logged that their calls arrive as text: behind a pass-through, callers choose the names."""
 RETRY_SECONDS = 0.5
 """The first wait before a retry, if the server sends no `Retry-After`. It doubles with each retry."""
@@ -114,6 +116,8 @@ class UpstreamCaller:
         """The times to the first token of the models that send second requests."""
         self._text_tools: set[tuple[str, str]] = set()
         """The models and upstreams whose calls in text were logged."""
+        self._repairs: dict[tuple[str, str, str], tuple[str, ...]] = {}
+        """The repairs that bodies need, by the upstream's name, its address and the path, which has the model."""
 
     def _report_text_tools(self, model: str, upstream: str, family: str) -> None:
         """Log once that calls of a model were found in the text, with the line that makes it a setting."""
@@ -412,9 +416,8 @@ class UpstreamCaller:
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
         streams = prepared.request.stream if passed else should_stream(prepared.request, profile)
         path = api.find_path(prepared.route.deployments[index].model, streams=streams)
-        body, warning = await self._open_body(target, api, path, prepared.bodies[index], headers)
-        if warning:
-            stages.append(WarningStage(warning))
+        body, changes = await self._open_body(target, api, path, prepared.bodies[index], headers)
+        stages += map(WarningStage, changes)
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
         exchange.attach(
             UpstreamStream(
@@ -463,16 +466,24 @@ class UpstreamCaller:
 
     async def _open_body(
         self, target: Target, api: Api, path: str, data: bytes, headers: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[ResponseBody, str]:
+    ) -> tuple[ResponseBody, list[str]]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
-        response's body, and a warning if it answers the second one. Raises UpstreamFailed."""
-        try:
-            return await self._client.open(target, data, headers, path), ""
-        except UpstreamFailed as failure:
-            repaired = repair_refused(api, data, failure.fault)
-            if repaired is None:
-                raise
-        return await self._client.open(target, repaired.data, headers, path), repaired.warning
+        response's body, and what was changed in the one that it answers. Raises UpstreamFailed."""
+        key = (target.name, target.base_url, path)
+        known, warnings = self._repairs.get(key, ()), list[str]()
+        if known:
+            data, warnings = apply_repairs(api, data, known)
+        for _ in range(_MAX_REPAIRS):
+            try:
+                return await self._client.open(target, data, headers, path), warnings
+            except UpstreamFailed as failure:
+                repaired = repair_refused(api, data, failure.fault)
+                if repaired is None:
+                    raise
+            data, warnings = repaired.data, [*warnings, repaired.warning]
+            if repaired.name and repaired.name not in known and len(self._repairs) < _MAX_LOGGED:
+                known = self._repairs[key] = (*known, repaired.name)
+        return await self._client.open(target, data, headers, path), warnings
 
 
 class WarningStage:

@@ -1,7 +1,8 @@
 """The APIs of model servers. Each has a package here with a body writer and a reply reader around the same
 conversation and the same events, so that nothing else depends on which API a server speaks."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import Any, Literal, TypeAlias, cast
@@ -24,6 +25,16 @@ ApiName: TypeAlias = Literal["chat_completions", "responses", "messages", "gemin
 BuildBody: TypeAlias = Callable[[ChatRequest, str, Profile], tuple[dict[str, Any], list[str]]]
 """Builds a request's body from the request, the server's own name of the model and the profile. Returns a warning for
 each option that is not sent as given. Raises InvalidInput with every violation."""
+
+
+class Repair(Struct, frozen=True):
+    """A change of bodies for those servers and models of an API that refuse what others take."""
+
+    refused: re.Pattern[str]
+    """In the message of the refusal."""
+    change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    """Returns the changed body; None if there is nothing to change."""
+    warning: str
 
 
 class Api(Struct, frozen=True):
@@ -57,6 +68,9 @@ class Api(Struct, frozen=True):
     counted: frozenset[str] | None = None
     """The fields of a body that such a request may have; None: all but those that are in `not_counted`."""
     not_counted: frozenset[str] = frozenset()
+    make_count: "Callable[[str, Mapping[str, Any]], tuple[str, dict[str, Any]]] | None" = None
+    """Makes the path and the body of such a request from the server's own name of the model and the body for a reply,
+    instead of the three above."""
     key_header: str = "authorization"
     key_prefix: str = "Bearer "
     """Before the key in that header."""
@@ -79,6 +93,8 @@ class Api(Struct, frozen=True):
     """Returns the headers that what a profile adds to a body needs."""
     strip_reasoning: Callable[[dict[str, Any]], dict[str, Any] | None] | None = None
     """Returns a body without the opaque reasoning that its server has refused; None if it has none."""
+    repairs: Mapping[str, Repair] = {}
+    """Changes that are made once a server has refused a body, and then of all bodies for that model, by name."""
     switches: tuple[str, ...] = ()
     """Fields by which thinking is switched at many servers, while others refuse a request with an unknown field."""
     needs_max_tokens: bool = False
@@ -99,6 +115,20 @@ class Api(Struct, frozen=True):
     def find_path(self, model: str, *, streams: bool) -> str:
         """Return the path of a request for a reply."""
         return self.path if self.make_path is None else self.make_path(model, streams)
+
+    def make_count_request(self, model: str, body: bytes) -> tuple[str, bytes] | None:
+        """Return the path and the body of a request for the number of input tokens of a body for a reply; None if the
+        API has none."""
+        if self.make_count is None and self.count_path is None:
+            return None
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        if self.make_count is not None:
+            path, made = self.make_count(model, fields)
+            return path, msgspec.json.encode(made)
+        assert self.count_path is not None
+        counted = fields.keys() - self.not_counted if self.counted is None else self.counted
+        kept = {name: value for name, value in fields.items() if name in counted}
+        return self.count_path, msgspec.json.encode(kept)
 
     def make_headers(self, api_key: str | None, auth: Literal["bearer"] | None = None) -> dict[str, str]:
         """Return the headers with the key; `auth` says where the key is, if that is not the API's own place."""
@@ -123,15 +153,32 @@ class RepairedBody(Struct, frozen=True):
 
     data: bytes
     warning: str
+    name: str = ""
+    """That of the repair, if further bodies for the model need it, too."""
+
+
+def apply_repairs(api: Api, body: bytes, names: Iterable[str]) -> tuple[bytes, list[str]]:
+    """Return a body with the repairs that its model is known to need, and their warnings."""
+    changed, warnings = msgspec.json.decode(body), []
+    for name in names:
+        repaired = api.repairs[name].change(changed)
+        if repaired is not None:
+            changed = repaired
+            warnings.append(api.repairs[name].warning)
+    return (msgspec.json.encode(changed) if warnings else body), warnings
 
 
 def repair_refused(api: Api, body: bytes, fault: Fault) -> RepairedBody | None:
     """Return the body that is sent instead of a refused one: without opaque reasoning that the server cannot verify,
-    that of another account, another model or another prefix, or without a switch of thinking that it does not know.
-    None if that is not why it was refused."""
+    that of another account, another model or another prefix, without a switch of thinking that it does not know, or
+    with one of the API's repairs. None if that is not why it was refused."""
     if fault.cause == REASONING_REFUSED.word:
         stripped = None if api.strip_reasoning is None else api.strip_reasoning(msgspec.json.decode(body))
         return None if stripped is None else RepairedBody(msgspec.json.encode(stripped), REASONING_LEFT_OUT)
+    for name, repair in api.repairs.items() if fault.code == "invalid_request" else ():
+        changed = repair.change(msgspec.json.decode(body)) if repair.refused.search(fault.message) else None
+        if changed is not None:
+            return RepairedBody(msgspec.json.encode(changed), repair.warning, name)
     if fault.code != "invalid_request" or not any(name in fault.message for name in api.switches):
         return None
     given = msgspec.json.decode(body, type=dict[str, msgspec.Raw])

@@ -247,7 +247,7 @@ _REFUSED_REASONING = re.compile(
     r"invalid_encrypted_content|encrypted.content.*(?:could not be verified|decrypt|not issued to this caller)|"
     r"signature\b.*\bthinking|\bthinking\b.*\bsignature|thinking.? blocks.*cannot be modified|"
     r"item with id .rs_\w*. not found|of type .reasoning. was provided without|"
-    r"(?:corrupted|invalid) thought.?signature",
+    r"(?:corrupted|invalid) thought.?signature|thought.?signature is (?:not valid|invalid)",
     re.IGNORECASE | re.DOTALL,
 )
 """What servers of Responses and Messages say of reasoning of earlier turns that they cannot verify or do not find:

@@ -1,10 +1,13 @@
 """Gemini's generateContent, as Google AI Studio and Vertex AI serve it (ai.google.dev/api/generate-content)."""
 
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 from app.upstream.api import Api
 from app.upstream.gemini.assembler import GeminiAssembler
 from app.upstream.gemini.decoder import decode
+from app.upstream.gemini.repair import REPAIRS, strip_signatures
 from app.upstream.gemini.request import build
 from app.upstream.reply.reader import ReplyReader
 from app.upstream.reply.sse import EventReader
@@ -19,10 +22,21 @@ def make_reader(reply_id: str) -> ReplyReader:
 
 
 def make_path(model: str, streams: bool) -> str:
-    """Return the path of a request for a reply. A model's name may have slashes and colons."""
+    """Return the path of a request for a reply."""
+    return f"{_find_model(model)}:{'streamGenerateContent?alt=sse' if streams else 'generateContent'}"
+
+
+def make_count(model: str, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the path and the body of a request for the number of input tokens
+    (ai.google.dev/api/tokens#method:-models.counttokens)."""
+    request = {"model": _PREFIX + model.removeprefix(_PREFIX), **body}
+    return f"{_find_model(model)}:countTokens", {"generateContentRequest": request}
+
+
+def _find_model(model: str) -> str:
+    """Return the path of a model. Its name may have slashes and colons."""
     parts = quote(model.removeprefix(_PREFIX), safe="/:").split("/")
-    name = "/".join([_DOTS.get(part, part) for part in parts])
-    return f"/{_PREFIX}{name}:{'streamGenerateContent?alt=sse' if streams else 'generateContent'}"
+    return f"/{_PREFIX}{'/'.join([_DOTS.get(part, part) for part in parts])}"
 
 
 API = Api(
@@ -30,6 +44,7 @@ API = Api(
     build,
     make_reader,
     make_path=make_path,
+    make_count=make_count,
     list_path="/models?pageSize=1000",
     fields=frozenset(  # google-genai 3.6.1, types.py; ai.google.dev/api/generate-content
         ("contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings", "cachedContent")
@@ -40,5 +55,7 @@ API = Api(
     system="systemInstruction",
     key_header="x-goog-api-key",
     key_prefix="",
+    strip_reasoning=strip_signatures,
+    repairs=REPAIRS,
     default_path="/v1beta",
 )

@@ -442,6 +442,8 @@ def _parse_embeddings(data: bytes, count: int) -> list[list[float]]:
 def _parse_token_count(data: bytes) -> dict[str, Any]:
     """Parse a number of tokens. Raises ValueError, and RecursionError where the JSON is nested too deeply."""
     answer = msgspec.json.decode(data, type=dict[str, Any])
+    if "totalTokens" in answer:  # Gemini
+        answer["input_tokens"] = answer["totalTokens"]
     if read_count(answer.get("input_tokens")) is None:
         raise ValueError("no number of tokens")
     return answer

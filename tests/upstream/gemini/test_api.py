@@ -1,8 +1,11 @@
 """What the Gemini API needs beside its body and its replies."""
 
+import json
+
 import pytest
 from app.config.registry import targets
 from app.config.settings import Settings
+from app.upstream.api import Api
 from app.upstream.gemini.api import API
 from pydantic import ValidationError
 
@@ -58,3 +61,11 @@ def test_the_address_of_googles_other_endpoint_is_refused() -> None:
     row = {"base_url": "https://a.test/v1beta/openai/", "api": "gemini"}
     with pytest.raises(ValidationError, match="leave out its /openai"):
         Settings.model_validate({"upstreams": {"a": row}})
+
+
+def test_tokens_are_counted_of_the_request_for_a_reply() -> None:
+    made = API.make_count_request("models/m", b'{"contents":[1],"tools":[]}')
+    assert made is not None
+    assert made[0] == "/models/m:countTokens"
+    assert json.loads(made[1]) == {"generateContentRequest": {"model": "models/m", "contents": [1], "tools": []}}
+    assert Api("/x", API.build, API.make_reader).make_count_request("m", b"{}") is None

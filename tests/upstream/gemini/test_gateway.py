@@ -1,9 +1,13 @@
 """A gateway in front of a server of the Gemini API."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
+from app.config.registry import targets
+from app.config.settings import Settings
+from app.upstream.http.client import UpstreamClient
 
 from tests.each_case import each_case
 from tests.in_process_gateway import ModelServer, Running, streamed
@@ -92,3 +96,10 @@ def test_the_models_of_the_server_have_their_names_and_windows() -> None:
         listed = gateway.get("/v1/models").json["data"]
     assert {"gemini-3", "other"} <= {row["id"] for row in listed}
     assert str(server.requests[-1].url) == "http://model.test/v1beta/models?pageSize=1000"
+
+
+def test_the_number_of_tokens_is_the_servers() -> None:
+    server = ModelServer(lambda _: httpx.Response(200, json={"totalTokens": 7}))
+    target = targets(Settings.model_validate(SETTINGS))["google"]
+    counted = asyncio.run(UpstreamClient(server).count_tokens(target, "/models/m:countTokens", b"{}"))
+    assert counted["input_tokens"] == 7

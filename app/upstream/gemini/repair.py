@@ -1,0 +1,175 @@
+"""Change a body of the Gemini API that its server has refused, because not all servers and models take the same.
+
+The messages are those of Google's servers; each change is made once, and then for every body to that model.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from app.upstream.api import Repair
+from app.upstream.gemini.conversation import SIGNATURE, sign_first_call
+from app.upstream.gemini.schemas import write_openapi
+
+Json = dict[str, Any]
+SKIPPED = "skip_thought_signature_validator"
+"""A signature that is not checked (ai.google.dev/gemini-api/docs/thought-signatures, FAQ)."""
+_BUDGETS = {"MINIMAL": 0, "LOW": 1024, "MEDIUM": 8192, "HIGH": 24_576}
+
+
+def strip_signatures(body: Json) -> Json | None:
+    """Return the body with no signature but that which is not checked; None if it has no other."""
+    contents = [{**content, "parts": [_drop_signature(part) for part in content["parts"]]} for content in _list(body)]
+    for content in contents:
+        sign_first_call(content, SKIPPED)
+    return _with_contents(body, contents)
+
+
+def sign_calls(body: Json) -> Json | None:
+    """Return the body with a signature on the first call of each content; None if each has one."""
+    contents = [{**content, "parts": [dict(part) for part in content["parts"]]} for content in _list(body)]
+    for content in contents:
+        sign_first_call(content, SKIPPED)
+    return _with_contents(body, contents)
+
+
+def drop_ids(body: Json) -> Json | None:
+    """Return the body with calls and results that have no ids; None if none has one."""
+    contents = [{**content, "parts": [_drop_id(part) for part in content["parts"]]} for content in _list(body)]
+    return _with_contents(body, contents)
+
+
+def write_old_schemas(body: Json) -> Json | None:
+    """Return the body with schemas of OpenAPI instead of JSON schemas; None if it has none of these."""
+    changed = dict(body)
+    if isinstance(body.get("tools"), list):
+        changed["tools"] = [_write_old_tool(tool) for tool in body["tools"]]
+    options = body.get("generationConfig")
+    schema = options.get("responseJsonSchema") if isinstance(options, dict) else None
+    if isinstance(options, dict) and isinstance(schema, dict):
+        rest = {name: value for name, value in options.items() if name != "responseJsonSchema"}
+        changed["generationConfig"] = {**rest, "responseSchema": write_openapi(schema)}
+    return changed if changed != body else None
+
+
+def write_budget(body: Json) -> Json | None:
+    """Return the body with a budget of thinking instead of a level; None if it has no level."""
+
+    def write(config: Json) -> Json | None:
+        level = config.get("thinkingLevel")
+        if not isinstance(level, str) or level not in _BUDGETS:
+            return None
+        rest = {name: value for name, value in config.items() if name != "thinkingLevel"}
+        return {**rest, "thinkingBudget": _BUDGETS[level]}
+
+    return _change_thinking(body, write)
+
+
+def keep_thinking(body: Json) -> Json | None:
+    """Return the body without a budget of 0, for a model that always thinks; None if it has none."""
+    return _change_thinking(body, lambda config: {} if config.get("thinkingBudget") == 0 else None)
+
+
+def drop_thinking(body: Json) -> Json | None:
+    """Return the body without what it says of thinking; None if it says nothing."""
+    return _change_thinking(body, lambda _: {})
+
+
+def _change_thinking(body: Json, change: Callable[[Json], Json | None]) -> Json | None:
+    options = body.get("generationConfig")
+    config = options.get("thinkingConfig") if isinstance(options, dict) else None
+    changed = change(config) if isinstance(config, dict) else None
+    if not isinstance(options, dict) or changed is None:
+        return None
+    rest = {name: value for name, value in options.items() if name != "thinkingConfig"}
+    written = {**rest, **({"thinkingConfig": changed} if changed else {})}
+    left = {name: value for name, value in body.items() if name != "generationConfig"}
+    return {**left, "generationConfig": written} if written else left
+
+
+def _list(body: Json) -> list[Json]:
+    contents = body.get("contents")
+    listed = contents if isinstance(contents, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("parts"), list)]
+
+
+def _with_contents(body: Json, contents: list[Json]) -> Json | None:
+    return {**body, "contents": contents} if contents and contents != body["contents"] else None
+
+
+def _drop_signature(part: Any) -> Any:
+    if not isinstance(part, dict) or part.get(SIGNATURE) in (None, SKIPPED):
+        return part
+    return {name: value for name, value in part.items() if name != SIGNATURE}
+
+
+def _drop_id(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    written = dict(part)
+    for name in ("functionCall", "functionResponse"):
+        if isinstance(part.get(name), dict):
+            written[name] = {key: value for key, value in part[name].items() if key != "id"}
+    return written
+
+
+def _write_old_tool(tool: Any) -> Any:
+    functions = tool.get("functionDeclarations") if isinstance(tool, dict) else None
+    return (
+        {**tool, "functionDeclarations": [_write_old(one) for one in functions]}
+        if isinstance(functions, list)
+        else tool
+    )
+
+
+def _write_old(function: Any) -> Any:
+    schema = function.get("parametersJsonSchema") if isinstance(function, dict) else None
+    if not isinstance(schema, dict):
+        return function
+    rest = {name: value for name, value in function.items() if name != "parametersJsonSchema"}
+    return {**rest, "parameters": write_openapi(schema)}
+
+
+def _make(pattern: str, change: Callable[[Json], Json | None], warning: str) -> Repair:
+    return Repair(re.compile(pattern, re.IGNORECASE), change, warning)
+
+
+REPAIRS: dict[str, Repair] = {
+    "tool_schema": _make(
+        r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"',
+        write_old_schemas,
+        "the model server does not know JSON schemas: the request was sent with schemas of OpenAPI, without what these "
+        'cannot say. Set tool_schema = "openapi" in the model\'s profile',
+    ),
+    "call_ids": _make(
+        r"Unknown name \"id\" at '?contents",
+        drop_ids,
+        "the model server does not know ids of calls: the request was sent without them. Set call_ids = false in the "
+        "model's profile",
+    ),
+    "missing_signature": _make(
+        r"missing a thought_?signature",
+        sign_calls,
+        "the model server demands signatures of calls: the request was sent with one that is not checked. Set "
+        "missing_signature in the model's profile",
+    ),
+    "level": _make(
+        r"thinking.?level\b.{0,60}\bnot supported",
+        write_budget,
+        "this model has no levels of thinking: the request was sent with a budget. Set thinking_switch = "
+        '"gemini_budget" in the model\'s profile',
+    ),
+    "always_thinks": _make(
+        r"only works in thinking mode",
+        keep_thinking,
+        "this model cannot be switched off: it thinks",
+    ),
+    "thinking": _make(
+        r"thinking\b.{0,30}\bnot (?:supported|enabled|available)|does not support thinking|"
+        r'Unknown name "thinking_?Config"',
+        drop_thinking,
+        "this model does not think: the request was sent without what it says of thinking. Set thinking_switch = "
+        '"none" in the model\'s profile',
+    ),
+}
+"""By a name of its own. The first of several that fit counts."""

@@ -1,0 +1,143 @@
+"""Bodies of the Gemini API that a server has refused."""
+
+import json
+from typing import Any
+
+import httpx
+from app.upstream.gemini.repair import REPAIRS, SKIPPED, strip_signatures
+
+from tests.each_case import each_case
+from tests.in_process_gateway import ModelServer, Running
+from tests.upstream.gemini.replies import REPLY, SETTINGS
+
+Json = dict[str, Any]
+CALL: Json = {"functionCall": {"id": "1", "name": "f"}}
+RESULT: Json = {"functionResponse": {"id": "1", "name": "f"}}
+BARE: Json = {
+    "contents": [{"role": "model", "parts": [{"text": "a"}, CALL, CALL]}, {"role": "user", "parts": [RESULT]}]
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}}
+OLD = {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}
+
+
+def think(**config: Any) -> Json:
+    return {"contents": [], "generationConfig": {"seed": 1, "thinkingConfig": config}}
+
+
+def test_signatures_that_cannot_be_verified_are_replaced() -> None:
+    signed = {**CALL, "thoughtSignature": "x"}
+    body = {"contents": [{"parts": [{"text": "a", "thoughtSignature": "x"}, signed, signed, 1]}]}
+    changed = strip_signatures(body)
+    assert changed == {"contents": [{"parts": [{"text": "a"}, {**CALL, "thoughtSignature": SKIPPED}, CALL, 1]}]}
+    assert strip_signatures(changed) is None
+    assert strip_signatures({"contents": "odd"}) is None
+
+
+@each_case(
+    ("name", "body", "changed"),
+    [
+        ("thinking", think(includeThoughts=True), {"contents": [], "generationConfig": {"seed": 1}}),
+        ("thinking", {"generationConfig": {"thinkingConfig": {"a": 1}}}, {}),
+        ("thinking", {"generationConfig": {"seed": 1}}, None),
+        ("level", think(thinkingLevel="LOW", includeThoughts=True), think(includeThoughts=True, thinkingBudget=1024)),
+        ("level", think(thinkingLevel="MINIMAL"), think(thinkingBudget=0)),
+        ("level", think(thinkingBudget=5), None),
+        ("level", think(thinkingLevel=["odd"]), None),
+        ("always_thinks", think(thinkingBudget=0), {"contents": [], "generationConfig": {"seed": 1}}),
+        ("always_thinks", think(thinkingBudget=5), None),
+        ("always_thinks", {"generationConfig": "odd"}, None),
+        (
+            "missing_signature",
+            BARE,
+            {
+                "contents": [
+                    {"role": "model", "parts": [{"text": "a"}, {**CALL, "thoughtSignature": SKIPPED}, CALL]},
+                    BARE["contents"][1],
+                ]
+            },
+        ),
+        ("missing_signature", {"contents": [{"role": "user", "parts": [{"text": "a"}]}]}, None),
+        (
+            "call_ids",
+            {"contents": [{"role": "model", "parts": [CALL, "odd"]}, {"role": "user", "parts": [RESULT]}]},
+            {
+                "contents": [
+                    {"role": "model", "parts": [{"functionCall": {"name": "f"}}, "odd"]},
+                    {"role": "user", "parts": [{"functionResponse": {"name": "f"}}]},
+                ]
+            },
+        ),
+        (
+            "tool_schema",
+            {
+                "tools": [
+                    {"functionDeclarations": [{"name": "f", "parametersJsonSchema": SCHEMA}, {"name": "g"}, 1]},
+                    {"googleSearch": {}},
+                    1,
+                ],
+                "generationConfig": {"responseJsonSchema": SCHEMA, "seed": 1},
+            },
+            {
+                "tools": [
+                    {"functionDeclarations": [{"name": "f", "parameters": OLD}, {"name": "g"}, 1]},
+                    {"googleSearch": {}},
+                    1,
+                ],
+                "generationConfig": {"seed": 1, "responseSchema": OLD},
+            },
+        ),
+        ("tool_schema", {"contents": []}, None),
+    ],
+)
+def test_a_repair_changes_what_was_refused_once(name: str, body: Json, changed: Json | None) -> None:
+    assert REPAIRS[name].change(body) == changed
+    assert changed is None or REPAIRS[name].change(changed) is None
+
+
+@each_case(
+    ("message", "name"),
+    [
+        (
+            "Invalid JSON payload. Unknown name \"parametersJsonSchema\" at 'tools[0].function_declarations[0]'",
+            "tool_schema",
+        ),
+        ("Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call'", "call_ids"),
+        ("Function call is missing a thought_signature in functionCall parts.", "missing_signature"),
+        ("Thinking level is not supported for this model.", "level"),
+        ("Budget 0 is invalid. This model only works in thinking mode.", "always_thinks"),
+        ("Thinking is not enabled for models/gemini-2.0-flash", "thinking"),
+        ("Unable to submit request because Thinking is not supported by this model.", "thinking"),
+    ],
+)
+def test_the_message_of_a_refusal_tells_the_repair(message: str, name: str) -> None:
+    assert next(one for one, repair in REPAIRS.items() if repair.refused.search(message)) == name
+
+
+def refuse(message: str) -> httpx.Response:
+    error = {"error": {"code": 400, "message": message, "status": "INVALID_ARGUMENT"}}
+    return httpx.Response(400, json=error)
+
+
+def test_what_a_model_refuses_is_changed_once_and_then_always() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        if "thinkingConfig" in body.get("generationConfig", {}):
+            return refuse("Thinking is not enabled for models/up-model")
+        if "parametersJsonSchema" in body["tools"][0]["functionDeclarations"][0]:
+            return refuse("Unknown name \"parametersJsonSchema\" at 'tools[0]': Cannot find field.")
+        return httpx.Response(200, json=REPLY)
+
+    server = ModelServer(answer)
+    tools = [{"type": "function", "function": {"name": "f", "parameters": SCHEMA}}]
+    ask = {"model": "m", "messages": [{"role": "user", "content": "Q"}], "tools": tools}
+    with Running(SETTINGS, server) as gateway:
+        warnings = [gateway.post("/v1/chat/completions", ask).json["warnings"] for _ in range(2)]
+    assert len(server.requests) == 4
+    assert warnings[0] == warnings[1] and len(warnings[0]) == 2
+
+
+def test_a_refusal_that_no_repair_is_for_is_told() -> None:
+    server = ModelServer(lambda _: refuse("Thinking is not enabled, and neither is anything else"))
+    with Running(SETTINGS, server) as gateway:
+        answer = gateway.post("/v1/chat/completions", {"model": "m", "messages": [{"role": "user", "content": "Q"}]})
+    assert answer.status == 400 and len(server.requests) == 2
