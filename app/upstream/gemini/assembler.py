@@ -1,6 +1,6 @@
 """Turn the chunks of Gemini's API into the gateway's events, for streamed and whole replies alike.
 
-The API: ai.google.dev/api/generate-content. A chunk has parts: a text, a thought, a call, an image, or what only the
+The API: ai.google.dev/api/generate-content. A chunk has parts: a text, reasoning, a call, an image, or what only the
 server can read (code that it ran, calls of its own tools), which becomes an item of `reasoning_details` at its place.
 The signature of a text or of a call becomes its `extra_content.google.thought_signature`.
 

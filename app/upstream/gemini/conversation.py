@@ -33,6 +33,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _OWN_PARTS = frozenset(("text", "inlineData", "fileData", "functionCall", "functionResponse", "thought"))
 """Fields of parts that a conversation is written with. A caller's own detail must not smuggle in any of them."""
 SIGNATURE = "thoughtSignature"
+_REFERENCE = '"$ref"'
+"""In a response this key means a medium of the result, so that a schema with it is refused (googleapis/python-genai
+issue 2792, NousResearch/hermes-agent issue 93014). It is sent as text."""
 
 
 class WrittenConversation(msgspec.Struct):
@@ -204,7 +207,7 @@ class _ConversationWriter:
         response: Any
         if result.is_error:
             response = {"error": text}
-        elif is_json_object(text):
+        elif is_json_object(text) and _REFERENCE not in text:
             response = msgspec.Raw(text.encode("utf-8", "surrogatepass"))
         else:
             response = {"result": text}

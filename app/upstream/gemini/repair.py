@@ -136,10 +136,12 @@ def _make(pattern: str, change: Callable[[Json], Json | None], warning: str) -> 
 
 REPAIRS: dict[str, Repair] = {
     "tool_schema": _make(
-        r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"',
+        # anomalyco/opencode issue 12295; brightwave-inc/tidebreak PR 1537
+        r'Unknown name "(?:parameters_?Json_?Schema|response_?Json_?Schema)"|alongside unsupported fields|'
+        r"didn.?t specify the schema type field",
         write_old_schemas,
-        "the model server does not know JSON schemas: the request was sent with schemas of OpenAPI, without what these "
-        'cannot say. Set tool_schema = "openapi" in the model\'s profile',
+        "the model server does not take these JSON schemas: the request was sent with schemas of OpenAPI, without what "
+        'these cannot say. Set tool_schema = "openapi" in the model\'s profile',
     ),
     "call_ids": _make(
         r"Unknown name \"id\" at '?contents",

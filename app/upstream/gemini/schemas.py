@@ -18,6 +18,12 @@ _MAX_DEPTH = 64
 _MAX_SIZE = 20_000
 """How many schemas one schema may become: a definition may be used many times."""
 _ANY_OBJECT = {"type": "OBJECT"}
+_ANY_VALUE: tuple[Json, ...] = (
+    *({"type": name} for name in ("STRING", "NUMBER", "BOOLEAN", "OBJECT")),
+    {"type": "ARRAY", "items": {"type": "STRING"}},
+)
+"""The types of a value that a schema says nothing of: Vertex refuses a schema without a type."""
+_OF_EACH = ("title", "description", "nullable")
 _NAMES = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
 
@@ -40,7 +46,7 @@ class _Writer:
         """Write one schema; `within` are the references that it stands in."""
         self._size += 1
         if not isinstance(given, Mapping):
-            return {}  # `true` is any value
+            given = {}  # `true` is any value
         reference = given.get("$ref")
         if isinstance(reference, str):
             target = self._find(reference)
@@ -70,12 +76,16 @@ class _Writer:
         self._add_values(given, written)
         self._add_bounds(given, written)
         self._add_inner(given, written, within, depth)
-        if alternatives:
-            inner = [self.write(one, within, depth) for one in alternatives]
-            if len(inner) == 1:
-                return {**inner[0], **written}
-            written["anyOf"] = inner
-        return written
+        inner = [self.write(one, within, depth) for one in alternatives]
+        if len(inner) == 1:
+            return {**inner[0], **written}
+        if not inner and "type" not in written:
+            inner = [dict(one) for one in _ANY_VALUE]
+        if not inner:
+            return written
+        # Vertex takes no other field beside `anyOf`.
+        said = {name: written[name] for name in _OF_EACH if name in written}
+        return {"anyOf": [{**said, **one} for one in inner]}
 
     def _add_values(self, given: Mapping[str, Any], written: Json) -> None:
         """Add the values that a text may have. The API takes no others."""
@@ -109,8 +119,7 @@ class _Writer:
             if required:
                 written["required"] = required
         if written.get("type") == "ARRAY":
-            inner = self.write(items, within, depth) if isinstance(items, Mapping) else {}
-            written["items"] = inner or {"type": "STRING"}
+            written["items"] = self.write(items, within, depth) if items else {"type": "STRING"}
 
     def _find(self, reference: str) -> Mapping[str, Any] | None:
         """Return the schema that a reference within the document means; None if there is none."""

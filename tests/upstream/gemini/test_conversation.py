@@ -40,6 +40,12 @@ def test_a_result_that_is_an_object_is_the_response_itself() -> None:
     assert list(contents[2]["parts"][0]["functionResponse"]["response"].items()) == [("b", 1), ("a", 2)]
 
 
+def test_a_schema_in_a_result_is_sent_as_text() -> None:
+    schema = '{"a": {"$ref": "#/$defs/A"}}'
+    contents = list_contents(Q, assistant(ToolCall("f", "{}", "1")), result("1", Text(schema)))
+    assert contents[2]["parts"][0]["functionResponse"]["response"] == {"result": schema}
+
+
 def test_images_of_a_result_stand_in_it_or_follow_it() -> None:
     image = Media("image", ("data:image/png;base64,AAAA",))
     messages = Q, assistant(ToolCall("f", "{}", "1")), result("1", Text("see"), image)

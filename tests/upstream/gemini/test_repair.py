@@ -103,6 +103,8 @@ def test_a_repair_changes_what_was_refused_once(name: str, body: Json, changed: 
         ),
         ("Invalid JSON payload received. Unknown name \"id\" at 'contents[1].parts[0].function_call'", "call_ids"),
         ("Function call is missing a thought_signature in functionCall parts.", "missing_signature"),
+        ("$ref 'Option' was set alongside unsupported fields. If a schema node has $ref set", "tool_schema"),
+        ("`f` functionDeclaration `parameters.a` schema didn't specify the schema type field.", "tool_schema"),
         ("Thinking level is not supported for this model.", "level"),
         ("Budget 0 is invalid. This model only works in thinking mode.", "always_thinks"),
         ("Thinking is not enabled for models/gemini-2.0-flash", "thinking"),

@@ -8,6 +8,12 @@ from tests.each_case import each_case
 
 Json = dict[str, Any]
 NAMED = {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}
+ANY: Json = {
+    "anyOf": [
+        *({"type": name} for name in ("STRING", "NUMBER", "BOOLEAN", "OBJECT")),
+        {"type": "ARRAY", "items": {"type": "STRING"}},
+    ]
+}
 TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}}
 
 
@@ -24,8 +30,10 @@ TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}}
         (
             {"oneOf": [{"const": 1}, {"enum": ["a", None]}], "description": "d"},
             {
-                "description": "d",
-                "anyOf": [{"type": "INTEGER"}, {"type": "STRING", "enum": ["a"], "nullable": True}],
+                "anyOf": [
+                    {"description": "d", "type": "INTEGER"},
+                    {"description": "d", "type": "STRING", "enum": ["a"], "nullable": True},
+                ],
             },
         ),
         ({"enum": [1, 2]}, {"type": "INTEGER"}),
@@ -35,12 +43,13 @@ TREE = {"type": "object", "properties": {"next": {"$ref": "#"}}}
             {"type": "INTEGER", "minimum": 2, "maximum": 8},
         ),
         ({"type": "number", "exclusiveMinimum": 1, "multipleOf": 2}, {"type": "NUMBER"}),
-        ({"type": "array", "items": True}, {"type": "ARRAY", "items": {"type": "STRING"}}),
+        ({"type": "array", "items": True}, {"type": "ARRAY", "items": ANY}),
+        ({"type": "array", "items": {}}, {"type": "ARRAY", "items": {"type": "STRING"}}),
         ({"items": {"type": "integer"}, "minItems": 1}, {"type": "ARRAY", "minItems": 1, "items": {"type": "INTEGER"}}),
-        ({"properties": {"a": True}}, {"type": "OBJECT", "properties": {"a": {}}}),
+        ({"properties": {"a": True}}, {"type": "OBJECT", "properties": {"a": ANY}}),
         (
             {"type": "object", "properties": {"a": {}}, "required": ["a", "b"]},
-            {"type": "OBJECT", "properties": {"a": {}}, "required": ["a"]},
+            {"type": "OBJECT", "properties": {"a": ANY}, "required": ["a"]},
         ),
         ({"type": "object", "required": ["b"]}, {"type": "OBJECT"}),
         ({"type": "object", "required": "b"}, {"type": "OBJECT"}),
