@@ -205,6 +205,12 @@ _GEMINI: dict[str, Fact] = {
     ),
     "audio": Fact("data_url", "`inlineData` with its type", _GEMINI_API),
     "video_frames": Fact("images", "frames are images", _GEMINI_API),
+    "max_function_name": Fact(64, '"with a maximum length of 64"', "ai.google.dev/api/caching, FunctionDeclaration"),
+    "function_names": Fact(
+        "dotted",
+        "letters, digits, underscores, colons, dots and dashes, behind a letter or an underscore",
+        "ai.google.dev/api/caching, FunctionDeclaration",
+    ),
     "lacks": Fact(("min_p", "repetition_penalty", "logit_bias"), "the request has no such fields", _GEMINI_API),
     "parallel_tool_calls": Fact(False, "the request has no such field", _GEMINI_API),
 }

@@ -337,9 +337,12 @@ class Profile(BaseModel):
     """Over the Responses API the server knows tools of clients that are no functions: custom tools, namespaces and
     searches for tools. If false, a client's own request that has any is translated, and they become functions."""
     max_function_name: int | None = Field(default=None, ge=16)
-    """The longest name of a function that the server takes, in characters, which must be letters, digits, `_` and `-`.
-    Another name is sent shortened and with `_` in their place, and calls come back with the name that the caller gave.
+    """The longest name of a function that the server takes, in the characters of `function_names`. Another name is sent
+    shortened and with `_` in the place of other characters, and calls come back with the name that the caller gave.
     None: every name is sent as it is."""
+    function_names: Literal["plain", "dotted"] = "plain"
+    """The characters that names may have if `max_function_name` is set: `plain` letters, digits, `_` and `-`; `dotted`
+    also `.` and `:`, and the first one must be a letter or `_` (Gemini)."""
     max_call_id: int | None = Field(default=None, ge=29)
     """The longest id of a call that the server takes, in characters. A longer one, of another server, is replaced by a
     digest of it."""
@@ -513,6 +516,7 @@ SHAPES_REQUESTS = frozenset(
         "parameter_alternatives",
         "client_tools",
         "max_function_name",
+        "function_names",
         "max_call_id",
         "valid_arguments",
         "caches_prefixes",

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from msgspec.structs import replace
 
@@ -17,21 +17,31 @@ from app.chat.messages import ChatRequest, Message, Part, Tool, ToolCall, ToolRe
 from app.profiles import Profile
 
 _DIGEST_DIGITS = 8
-_UNSENDABLE = re.compile(r"[^A-Za-z0-9_-]")
+_UNSENDABLE = (re.compile(r"[^A-Za-z0-9_-]"), re.compile(r"[^A-Za-z0-9_.:-]"))
+"""The characters that names may not have: without dots, and with them."""
 _CHOICES = ("function_choice", "tool_choice")
+
+
+class _Rule(NamedTuple):
+    """Which names a server takes."""
+
+    most: int
+    """In characters."""
+    is_dotted: bool
+    """They may have dots and colons, and begin with a letter or an underscore."""
 
 
 def rename_functions(request: ChatRequest, profile: Profile) -> ChatRequest:
     """Return the request with names that the server takes."""
-    most = _find_limit(profile)
-    if most is None:
+    rule = _find_rule(profile)
+    if rule is None:
         return request
     changed: dict[str, Any] = {}
-    if not _are_taken(request.tools, most):
-        changed["tools"] = tuple(_rename_tool(tool, most) for tool in request.tools)
+    if not _are_taken(request.tools, rule):
+        changed["tools"] = tuple(_rename_tool(tool, rule) for tool in request.tools)
         params = request.params
-        changed["params"] = {**params, **{key: _rename_choice(params[key], most) for key in _CHOICES if key in params}}
-    messages = _rename_calls(request.messages, most)
+        changed["params"] = {**params, **{key: _rename_choice(params[key], rule) for key in _CHOICES if key in params}}
+    messages = _rename_calls(request.messages, rule)
     if messages is not None:
         changed["messages"] = messages
     return replace(request, **changed) if changed else request
@@ -39,10 +49,10 @@ def rename_functions(request: ChatRequest, profile: Profile) -> ChatRequest:
 
 def find_renamed(request: ChatRequest, profile: Profile) -> dict[str, str]:
     """Return the functions that get another name: the given name by the one that is sent."""
-    most = _find_limit(profile)
-    if most is None or _are_taken(request.tools, most):
+    rule = _find_rule(profile)
+    if rule is None or _are_taken(request.tools, rule):
         return {}
-    return {_make_name(tool.name, most): tool.name for tool in request.tools if _is_changed(tool.name, most)}
+    return {_make_name(tool.name, rule): tool.name for tool in request.tools if _is_changed(tool.name, rule)}
 
 
 class FunctionNameStage:
@@ -61,57 +71,63 @@ class FunctionNameStage:
         ]
 
 
-def _find_limit(profile: Profile) -> int | None:
-    """Return the limit of names that are sent in fields of their own; None if the prompt or a parser has them."""
-    return profile.max_function_name if profile.native_tools and profile.text_family is None else None
+def _find_rule(profile: Profile) -> _Rule | None:
+    """Return the rule of names that are sent in fields of their own; None if the prompt or a parser has them."""
+    most = profile.max_function_name if profile.native_tools and profile.text_family is None else None
+    return None if most is None else _Rule(most, profile.function_names == "dotted")
 
 
-def _are_taken(tools: Sequence[Tool], most: int) -> bool:
+def _are_taken(tools: Sequence[Tool], rule: _Rule) -> bool:
     """Whether the server takes all names, which are read at once: agents offer a hundred of them."""
     names = "\0".join([*[tool.name for tool in tools], ""])
-    return names.count("\0") == len(tools) and _compile_names(most).fullmatch(names) is not None
+    return names.count("\0") == len(tools) and _compile_names(rule).fullmatch(names) is not None
 
 
 @cache
-def _compile_names(most: int) -> re.Pattern[str]:
-    return re.compile(rf"(?:[A-Za-z0-9_-]{{0,{most}}}\0)*")
+def _compile_names(rule: _Rule) -> re.Pattern[str]:
+    if rule.is_dotted:
+        return re.compile(rf"(?:(?:[A-Za-z_][A-Za-z0-9_.:-]{{0,{rule.most - 1}}})?\0)*")
+    return re.compile(rf"(?:[A-Za-z0-9_-]{{0,{rule.most}}}\0)*")
 
 
-def _is_changed(name: str, most: int) -> bool:
-    return len(name) > most or _UNSENDABLE.search(name) is not None
+def _is_changed(name: str, rule: _Rule) -> bool:
+    return "\0" in name or _compile_names(rule).fullmatch(f"{name}\0") is None
 
 
-def _make_name(name: str, most: int) -> str:
+def _make_name(name: str, rule: _Rule) -> str:
     """Return the name as it is sent."""
-    if not _is_changed(name, most):
+    if not _is_changed(name, rule):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_DIGITS]
-    return f"{_UNSENDABLE.sub('_', name)[: most - _DIGEST_DIGITS - 1]}_{digest}"
+    kept = _UNSENDABLE[rule.is_dotted].sub("_", name)
+    if rule.is_dotted and not re.match("[A-Za-z_]", kept):
+        kept = f"_{kept}"
+    return f"{kept[: rule.most - _DIGEST_DIGITS - 1]}_{digest}"
 
 
-def _rename_tool(tool: Tool, most: int) -> Tool:
-    name = _make_name(tool.name, most)
+def _rename_tool(tool: Tool, rule: _Rule) -> Tool:
+    name = _make_name(tool.name, rule)
     return tool if name == tool.name else replace(tool, name=name, schema={**tool.schema, "name": name})
 
 
-def _rename_choice(choice: Any, most: int) -> Any:
+def _rename_choice(choice: Any, rule: _Rule) -> Any:
     """Return a choice of one function by the name that is sent."""
     if isinstance(choice, str):
-        return _make_name(choice, most)
+        return _make_name(choice, rule)
     function = choice.get("function") if isinstance(choice, dict) else None
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return choice
-    return {**choice, "function": {**function, "name": _make_name(function["name"], most)}}
+    return {**choice, "function": {**function, "name": _make_name(function["name"], rule)}}
 
 
-def _rename_calls(messages: Sequence[Message], most: int) -> tuple[Message, ...] | None:
+def _rename_calls(messages: Sequence[Message], rule: _Rule) -> tuple[Message, ...] | None:
     """Return the messages with the names that are sent; None if all of them are sent as they are."""
     renamed: dict[int, Message] = {}
     for number, message in enumerate(messages):
         for part in message.parts:
-            if _is_named(part) and _is_changed(part.name or "", most):
+            if _is_named(part) and _is_changed(part.name or "", rule):
                 parts = [
-                    replace(one, name=_make_name(one.name or "", most)) if _is_named(one) else one
+                    replace(one, name=_make_name(one.name or "", rule)) if _is_named(one) else one
                     for one in message.parts
                 ]
                 renamed[number] = replace(message, parts=tuple(parts))

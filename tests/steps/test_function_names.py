@@ -121,3 +121,22 @@ def test_a_call_in_the_reply_has_the_name_that_the_caller_knows() -> None:
 )
 def test_servers_whose_limit_is_known_have_it(kind: str, api: str, most: int | None) -> None:
     assert find_profile(kind, api).max_function_name == most
+
+
+@each_case(
+    ("name", "sent"),
+    [
+        ("fs.read:all-1", "fs.read:all-1"),
+        ("_a", "_a"),
+        ("3d", "_3d_"),
+        (".a", "_.a_"),
+        ("a b", "a_b_"),
+        ("a\0b", "a_b_"),
+        ("a" * 30, "a" * 15 + "_"),
+    ],
+)
+def test_names_may_have_dots_and_begin_with_a_letter_where_the_profile_says_so(name: str, sent: str) -> None:
+    dotted = PROFILE.model_copy(update={"function_names": "dotted"})
+    [tool] = rename_functions(ChatRequest("m", (USER,), offer(name)), dotted).tools
+    assert tool.name.startswith(sent) and len(tool.name) <= 24
+    assert (tool.name == name) == (sent == name)
