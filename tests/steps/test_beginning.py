@@ -70,6 +70,7 @@ TEXTS = st.sampled_from(["", " ", "yes", "何故", "go on"])
 DETAILS = [
     {"type": "reasoning.encrypted", "data": "E", "format": "openai-responses-v1"},
     {"type": "reasoning.text", "text": "hm", "signature": "S", "format": "anthropic-claude-v1"},
+    {"type": "provider.item", "item": {"executableCode": {"code": "1"}}, "format": "google-gemini-v1"},
 ]
 EXTRAS = st.sampled_from(
     [
@@ -157,6 +158,8 @@ API_PROFILES: list[tuple[ApiName, Profile]] = [
     ("responses", find_profile("deepseek", "responses")),
     ("messages", find_profile("anthropic", "messages")),
     ("messages", find_profile("deepseek", "messages")),
+    ("gemini", find_profile("gemini", "gemini")),
+    ("gemini", find_profile("vertex", "gemini").model_copy(update={"tool_media": True, "missing_signature": None})),
     ("responses", Profile(replay_reasoning="item_text", tool_media=True)),
     ("messages", Profile(unsigned_thinking="send", system="anywhere", cache_control=True)),
 ]

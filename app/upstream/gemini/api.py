@@ -6,6 +6,7 @@ from urllib.parse import quote
 
 from app.upstream.api import Api
 from app.upstream.gemini.assembler import GeminiAssembler
+from app.upstream.gemini.conversation import write_beginning
 from app.upstream.gemini.decoder import decode
 from app.upstream.gemini.repair import REPAIRS, strip_signatures
 from app.upstream.gemini.request import build
@@ -56,6 +57,7 @@ API = Api(
     key_header="x-goog-api-key",
     key_prefix="",
     strip_reasoning=strip_signatures,
+    write_beginning=write_beginning,
     repairs=REPAIRS,
     default_path="/v1beta",
 )

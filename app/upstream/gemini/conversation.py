@@ -13,10 +13,19 @@ from msgspec.structs import replace
 
 from app.chat.accumulator import is_json_object
 from app.chat.fetched_urls import find_fetched_urls
-from app.chat.messages import SEAL_PREFIX, ChatRequest, Media, Message, Text, ToolCall, ToolResult
+from app.chat.messages import (
+    SEAL_PREFIX,
+    ChatRequest,
+    Media,
+    Message,
+    Text,
+    ToolCall,
+    ToolResult,
+    WrittenMessages,
+)
 from app.errors import Violation
 from app.openai_messages.content_parts import find_violations
-from app.openai_messages.grouping import group_messages
+from app.openai_messages.grouping import group_beginning, group_messages
 from app.openai_messages.groups import MessageGroup
 from app.openai_messages.messages import split_results
 from app.profiles import Profile
@@ -52,6 +61,11 @@ def write_conversation(request: ChatRequest, profile: Profile) -> WrittenConvers
     return _ConversationWriter(request, profile).write()
 
 
+def write_beginning(request: ChatRequest, profile: Profile) -> WrittenMessages | None:
+    """Write messages for the Gemini API: `WriteBeginning`. Its state is the system's text."""
+    return _ConversationWriter(request, profile).write_beginning()
+
+
 class _ConversationWriter:
     def __init__(self, request: ChatRequest, profile: Profile) -> None:
         self._request = request
@@ -65,10 +79,9 @@ class _ConversationWriter:
         violations += find_violations(request.messages, self._profile) or _find_media_violations(request)
         if violations:
             return WrittenConversation([], None, [], violations)
-        start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
-        system = self._write_system(groups[:start])
-        for group in groups[start:]:
-            self._write_group(group)
+        system = self._write_groups(groups)
+        if request.before is not None:
+            return WrittenConversation(self._contents, system, self._warnings, violations)
         if system is not None and not self._contents:
             self._append("user", [{"text": system}])
             system = None
@@ -79,8 +92,35 @@ class _ConversationWriter:
             self._contents.insert(0, {"role": "user", "parts": [{"text": FIRST_TEXT}]})
             path = request.paths.conversation
             self._warnings.append(f"{path}: a text of the user, {FIRST_TEXT!r}, was added before the first message")
-        self._sign_first_calls()
         return WrittenConversation(self._contents, system, self._warnings, violations)
+
+    def write_beginning(self) -> WrittenMessages | None:
+        grouped = group_beginning(self._request.messages, self._request.calls_before)
+        if grouped is None:
+            return None
+        system = self._write_groups(grouped[0])
+        contents = self._contents
+        begins = self._request.before is None
+        if (
+            self._warnings
+            or not contents
+            or contents[-1]["role"] != "user"
+            or (begins and contents[0]["role"] != "user")
+        ):
+            return None
+        return WrittenMessages(contents, grouped[1], system)
+
+    def _write_groups(self, groups: Sequence[MessageGroup]) -> str | None:
+        """Write the groups; return the text of the system."""
+        before, start = self._request.before, 0
+        system: str | None = None if before is None else before.state
+        if before is None:
+            start = next((place for place, group in enumerate(groups) if group.role != "system"), len(groups))
+            system = self._write_system(groups[:start])
+        for group in groups[start:]:
+            self._write_group(group)
+        self._sign_first_calls()
+        return system
 
     def _write_system(self, groups: Sequence[MessageGroup]) -> str | None:
         texts = [part.text for group in groups for run in group.texts for part in run if isinstance(part, Text)]

@@ -7,6 +7,8 @@ the fields of `_RESERVED`.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from app.chat.messages import ChatRequest, Tool
 from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
@@ -65,7 +67,9 @@ class _BodyBuilder:
         written = write_conversation(self._request, self._profile)
         self._violations += written.violations
         self._warnings += written.warnings
-        self._body = {"contents": written.contents}
+        before = self._request.before
+        beginning: list[Any] = [] if before is None else [msgspec.Raw(before.written)]
+        self._body = {"contents": beginning + written.contents}
         if written.system is not None:
             self._body["systemInstruction"] = {"parts": [{"text": written.system}]}
         self._add_tools()
