@@ -27,7 +27,7 @@ from app.chat.events import (
 from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.gemini import FORMAT
-from app.upstream.gemini.citations import make_annotations
+from app.upstream.gemini.citations import Passage, make_annotations
 from app.upstream.gemini.partial_arguments import PathRefused, add_piece
 from app.upstream.gemini.usage import read_usage
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
@@ -49,6 +49,8 @@ _OTHER = "OTHER"
 _MEDIA = ("image", "audio")
 MAX_ITEMS = 10_000
 """The limit of one reply."""
+MAX_CITED_TEXTS = 100
+"""The sources of further texts of a reply are told at its end, because each time the whole text is looked at."""
 _ANY_TEXT = "."
 
 
@@ -93,6 +95,7 @@ class GeminiAssembler:
     """The open message is a text."""
     _is_signed = False
     """The open text has its signature."""
+    _cited_texts = 0
     _has_content = False
     _cacheable = True
 
@@ -102,6 +105,7 @@ class GeminiAssembler:
         self._items: list[Json] = []
         """The items that stand before the next message."""
         self._grounding: list[Json] = []
+        self._cited: set[Passage] = set()
         self._warnings: list[str] = []
 
     def check_progress(self) -> bool:
@@ -162,6 +166,9 @@ class GeminiAssembler:
             self._block = f"{reason}: {message}" if isinstance(message, str) and message else str(reason)
 
     def _feed_candidate(self, candidate: Json, out: list[Event]) -> None:
+        grounding = candidate.get("groundingMetadata")
+        if isinstance(grounding, dict) and grounding.get("groundingSupports"):
+            self._grounding.append(grounding)
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, dict) else None
         for part in parts if isinstance(parts, list) else ():
@@ -169,9 +176,6 @@ class GeminiAssembler:
                 self._feed_part(part, out)
             if self.ended:
                 return
-        grounding = candidate.get("groundingMetadata")
-        if isinstance(grounding, dict) and grounding.get("groundingSupports"):
-            self._grounding.append(grounding)
         self._read_reason(candidate)
 
     def _read_reason(self, candidate: Json) -> None:
@@ -234,8 +238,8 @@ class GeminiAssembler:
         if not text:
             return
         self._close_call(out)
+        self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
-        self._in_text = False
         out.append(ReasoningDelta(text))
 
     def _add_media(self, part: Json, data: Json, signature: str | None, out: list[Event]) -> None:
@@ -245,15 +249,17 @@ class GeminiAssembler:
         if family not in _MEDIA or not isinstance(encoded, str) or not encoded:
             self._add_item(part, out)
             return
+        self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
-        self._in_text, self._has_content = False, True
+        self._has_content = True
         signature, self._signature = signature or self._signature, None
         fields = {} if signature is None else {"extra_content": _make_signature(signature)}
         media: Any = family
         out.append(MediaOutput(media, f"data:{kind};base64,{encoded}", fields))
 
     def _add_item(self, part: Json, out: list[Event]) -> None:
-        self._in_text, self._has_content = False, True
+        self._end_text(out)
+        self._has_content = True
         self._item_count += 1
         if self._item_count > MAX_ITEMS:
             text = f"the model server's reply has more than {MAX_ITEMS} parts that are not for the client"
@@ -265,7 +271,6 @@ class GeminiAssembler:
         if self._items:
             out.append(Extra({"reasoning_details": self._items}, index))
             self._items = []
-            self._in_text = False
 
     # Calls.
 
@@ -304,8 +309,9 @@ class GeminiAssembler:
         call, self._call = self._call, None
         if call is None:
             return
+        self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
-        self._in_text, self._has_content = False, True
+        self._has_content = True
         signature, self._signature = call.signature or self._signature, None
         extra = None if signature is None else _make_signature(signature)
         arguments = "{}" if call.arguments is None else _encode(call.arguments)
@@ -384,11 +390,22 @@ class GeminiAssembler:
         """Add what belongs to no later part: items, a signature, and what the texts are grounded in."""
         index = -1 if self._in_text else NEXT_MESSAGE
         self._place_items(index, out)
+        self._add_citations(index, out)
         if self._signature is not None:
             out.append(_sign_message(self._signature, NEXT_MESSAGE))
-        annotations = make_annotations(self._grounding, "".join(self._texts)) if self._grounding else []
-        if annotations:
-            out.append(Extra({"annotations": annotations}, index))
+
+    def _end_text(self, out: list[Event]) -> None:
+        """End the open text, if there is one. What is known of its sources is told with it."""
+        if self._in_text and self._grounding and self._cited_texts < MAX_CITED_TEXTS:
+            self._cited_texts += 1
+            self._add_citations(-1, out)
+        self._in_text = False
+
+    def _add_citations(self, index: int, out: list[Event]) -> None:
+        if self._grounding:
+            annotations = make_annotations(self._grounding, "".join(self._texts), self._cited)
+            if annotations:
+                out.append(Extra({"annotations": annotations}, index))
 
     def _fail(self, fault: Fault, out: list[Event]) -> None:
         """End with a fault. A call that is not complete is left out."""

@@ -10,13 +10,22 @@ _INNER_BYTES = bytes(range(0x80, 0xC0))
 """The bytes of UTF-8 with which no character begins."""
 
 
-def make_annotations(groundings: Sequence[Json], text: str) -> list[Json]:
-    """Return a citation for each supported passage and each of its sources. Places are bytes in Gemini's API, and
-    characters in the annotations; what names no source is left out, and so is what a later part says again."""
-    found: dict[tuple[int, int, str], Json] = {}
+Passage: TypeAlias = tuple[int, int, str]
+"""Where a passage begins and ends, in bytes, and the URL of a source."""
+
+
+def make_annotations(groundings: Sequence[Json], text: str, told: set[Passage]) -> list[Json]:
+    """Return a citation for each supported passage and each of its sources, and add it to those that are told, which
+    are left out. Places are bytes in Gemini's API, and characters in the annotations. What names no source is left out,
+    and so is what begins behind the text."""
+    found: dict[Passage, Json] = {}
+    size = len(text.encode("utf-8", "surrogatepass"))
     for grounding in groundings:
         for start, end, source in _list_supports(grounding):
-            found.setdefault((start, end, source["url"]), source)
+            passage = start, end, source["url"]
+            if passage not in told and start < size:
+                found.setdefault(passage, source)
+    told.update(found)
     characters = _count_characters({place for start, end, _ in found for place in (start, end)}, text)
     return [
         {

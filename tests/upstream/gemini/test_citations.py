@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from app.chat.events import Extra
+
 from tests.upstream.gemini.replies import call, chunk, read, read_told, write_stream
 
 Json = dict[str, Any]
@@ -37,3 +39,12 @@ def test_sources_without_a_passage_are_no_citations() -> None:
     assert tell(chunk(call("f"), end="STOP", **grounding({"segment": {}})))["message"].keys() == {"tool_calls"}
     odd: Json = {"groundingMetadata": {"groundingChunks": None, "groundingSupports": [None, {"segment": {}}]}}
     assert tell(chunk({"text": "a"}, end="STOP", **odd))["message"] == {"content": "a"}
+
+
+def test_the_sources_of_a_text_are_told_before_what_follows_it() -> None:
+    support = {"segment": {"endIndex": 1}, "groundingChunkIndices": [0]}
+    later = {"segment": {"startIndex": 1, "endIndex": 2}, "groundingChunkIndices": [0]}
+    events = read(write_stream(chunk({"text": "a"}, call("f"), {"text": "b"}, end="STOP", **grounding(support, later))))
+    places = [event.fields["annotations"] for event in events if isinstance(event, Extra)]
+    assert [[one["url_citation"]["end_index"] for one in cited] for cited in places] == [[1], [2]]
+    assert isinstance(events[1], Extra) and isinstance(events[-2], Extra)
