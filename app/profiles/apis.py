@@ -204,7 +204,6 @@ _GEMINI: dict[str, Fact] = {
         ("image", "audio", "video", "file"), "only newer servers fetch the addresses of `fileData`", _GEMINI_API
     ),
     "audio": Fact("data_url", "`inlineData` with its type", _GEMINI_API),
-    "video_frames": Fact("images", "frames are images", _GEMINI_API),
     "max_function_name": Fact(64, '"with a maximum length of 64"', "ai.google.dev/api/caching, FunctionDeclaration"),
     "function_names": Fact(
         "dotted",
@@ -277,10 +276,9 @@ WITHOUT_EFFECT: dict[str, frozenset[str]] = {
     "messages": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | {"valid_arguments", "thinking_budget", "replay_reasoning"})
     | {"effort_excludes", "forced_choice_while_thinking", "caller_fields", "tool_schema"},
     "gemini": (_OF_CHAT_COMPLETIONS | _OF_RESPONSES | _OF_MESSAGES | {"valid_arguments", "thinking_budget"})
-    - {"missing_signature", "call_ids", "video_frames"}
+    - {"missing_signature", "call_ids"}
     | {"replay_reasoning", "replay_details", "effort_excludes", "forced_choice_while_thinking", "caller_fields"}
-    | {"formats_while_thinking", "thinks_by_default", "cache_control", "takes", "passed_bodies", "named_tool_choice"}
-    | {"parallel_tool_calls", "web_search_options"},
+    | {"cache_control", "takes", "passed_bodies", "parallel_tool_calls", "web_search_options"},
 }
 """The fields of a profile that change nothing, by the API of a server: that API has no place for what they say, or one
 form of it."""

@@ -14,7 +14,7 @@ from app.errors import InvalidInput, Violation
 from app.openai_messages.tool_schemas import complete_function
 from app.params import PREFERRED_EFFORT, SERVER_PARAMS, UNSENT, find_max_tokens
 from app.profiles import Profile
-from app.upstream.api import write_tools
+from app.upstream.api import WriteTool, write_tools
 from app.upstream.gemini.conversation import write_conversation
 from app.upstream.gemini.schemas import drop_identity, write_openapi
 from app.upstream.gemini.thinking import choose_thinking
@@ -56,6 +56,7 @@ class _BodyBuilder:
     def __init__(self, request: ChatRequest, profile: Profile) -> None:
         self._request = request
         self._profile = profile
+        self._write: WriteTool = write_tool if profile.tool_schema == "json" else write_openapi_tool
         self._params = request.params
         self._paths = request.paths
         self._warnings: list[str] = []
@@ -106,8 +107,7 @@ class _BodyBuilder:
             return
         if choice == "none" and not self._profile.tool_choice_none:
             return
-        write = write_tool if self._profile.tool_schema == "json" else write_openapi_tool
-        self._body["tools"] = [{"functionDeclarations": write_tools(tools, write, self._request.known)}]
+        self._body["tools"] = [{"functionDeclarations": write_tools(tools, self._write, self._request.known)}]
         config = self._write_choice(name, choice)
         if config is not None:
             self._body["toolConfig"] = {"functionCallingConfig": config}
@@ -129,7 +129,14 @@ class _BodyBuilder:
         if self._profile.tool_choice_required is None:
             self._warn_unsent(name, "this model's server cannot be forced to call a function")
             return None
-        return {"mode": "ANY"} if named is None else {"mode": "ANY", "allowedFunctionNames": [named]}
+        if named is None:
+            return {"mode": "ANY"}
+        if self._profile.named_tool_choice:
+            return {"mode": "ANY", "allowedFunctionNames": [named]}
+        # Without another function to choose, the model calls this one.
+        only = [self._write(tool) for tool in self._request.tools if tool.name == named]
+        self._body["tools"] = [{"functionDeclarations": only}]
+        return {"mode": "ANY"}
 
     # Options.
 
@@ -179,6 +186,11 @@ class _BodyBuilder:
 
     def _add_thinking(self) -> None:
         thinking = choose_thinking(self._params, self._profile, self._paths)
+        is_asked = thinking.config is not None and "includeThoughts" in thinking.config
+        if is_asked and self._profile.formats_while_thinking == "thinking_off" and "responseMimeType" in self._options:
+            thinking = choose_thinking({"enable_thinking": False}, self._profile, self._paths)
+            why = "this model's server does not enforce it while the model thinks"
+            self._warnings.append(f"thinking was switched off for {self._paths.param('response_format')}: {why}")
         self._warnings += thinking.warnings
         if thinking.config is not None:
             self._options["thinkingConfig"] = thinking.config

@@ -55,6 +55,21 @@ def test_a_signed_call_comes_back_with_its_signature_and_its_result() -> None:
     assert user["parts"][0]["functionResponse"]["id"] == part["functionCall"]["id"]
 
 
+def test_a_signature_that_a_client_drops_is_restored() -> None:
+    signed = chunk(call("f", {"a": 1}, thoughtSignature="czE="), end="STOP")
+    server = ModelServer(lambda _: streamed(write_stream(signed)))
+    tools = [{"type": "function", "function": {"name": "f"}}]
+    with Running({**SETTINGS, "cache": {"url": "memory:"}}, server) as gateway:
+        message = gateway.post("/v1/chat/completions", {**ASK, "tools": tools}).json["choices"][0]["message"]
+        [called] = message["tool_calls"]
+        bare = {"role": "assistant", "content": None, "tool_calls": [{**called, "extra_content": None}]}
+        result = {"role": "tool", "tool_call_id": called["id"], "content": "r"}
+        history = [*ASK["messages"], bare, result]
+        gateway.post("/v1/chat/completions", {**ASK, "messages": history, "tools": tools})
+    [part] = json.loads(server.requests[1].content)["contents"][1]["parts"]
+    assert part["thoughtSignature"] == "czE="
+
+
 def test_an_error_has_its_status_and_its_wait() -> None:
     details = [{"retryDelay": "7s"}]
     body = {"error": {**ERROR["error"], "details": details}}

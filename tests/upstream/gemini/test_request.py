@@ -102,6 +102,20 @@ def test_a_format_of_the_answer_is_a_type_and_a_schema() -> None:
     assert "responseMimeType" not in list_options(response_format={"type": "text"})
 
 
+def test_a_named_function_is_the_only_one_where_names_cannot_be_chosen() -> None:
+    other = Tool("g", {"name": "g"})
+    body, _ = send(tools=(TOOL, other), params={"tool_choice": "f"}, change={"named_tool_choice": False})
+    assert [one["name"] for one in body["tools"][0]["functionDeclarations"]] == ["f"]
+    assert body["toolConfig"] == {"functionCallingConfig": {"mode": "ANY"}}
+
+
+def test_thinking_is_off_beside_a_format_if_the_profile_says_so() -> None:
+    change = {"formats_while_thinking": "thinking_off", "thinking_switch": "gemini_budget"}
+    body, warnings = send(params={"response_format": {"type": "json_object"}}, change=change)
+    assert body["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 0} and len(warnings) == 1
+    assert send(change=change)[0]["generationConfig"]["thinkingConfig"] == {"includeThoughts": True}
+
+
 def test_fields_of_the_caller_are_merged() -> None:
     extra = {
         "safetySettings": [1],
