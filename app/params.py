@@ -228,9 +228,14 @@ _ROUTING_WORDS = frozenset(_ROUTING_NAME_WORDS.split())
 """A parameter of `extra_body` whose name has one of these words chooses a model, the server that answers for it, or an
 address: OpenRouter's `models`, `route` and `provider`, LiteLLM's `context_window_fallbacks` and `base_url`, Vercel's
 `providerOptions`, SGLang's `lora_path` and `bootstrap_host`, LM Studio's `draft_model`, TGI's `adapter_id`."""
-ROUTING_CONTAINERS = frozenset({"extra_body", "google", "litellm_metadata", "metadata", "nvext", "options"})
+ROUTING_CONTAINERS = frozenset(
+    {"extra_body", "generationConfig", "google", "litellm_metadata", "metadata", "nvext", "options"}
+)
 """Fields in which some servers read such parameters too: LiteLLM, Gemini, Dynamo, Ollama."""
-_SCHEMAS = frozenset({"input_schema", "json_schema", "parameters", "properties", "schema"})
+_SCHEMAS = frozenset(
+    {"input_schema", "json_schema", "parameters", "properties", "schema"}
+    | {"parametersJsonSchema", "responseJsonSchema", "responseSchema"}
+)
 """Fields whose names are the caller's own."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _JOINED_ROUTING_PARAMS = frozenset(name.replace("_", "") for name in _ROUTING_PARAMS) | {

@@ -31,15 +31,18 @@ _ACCOUNT = frozenset(
         *("container", "container_id", "vector_store_id", "vector_store_ids", "file_search_store_names"),
         *("file_id", "file_ids", "connector_id", "tunnel_id", "skill_id", "cached_content", "batch_id"),
         *("memory_store_id", "environment_id", "vault_ids", "workspace_id", "user_profile_id"),
+        *("cachedContent", "fileSearchStoreNames", "ragResources", "ragCorpora", "datastore"),
     }
 )
 """Fields that name something in the account with which the gateway calls a server: conversations, prompts, containers,
 files, stores and connectors of OpenAI's Responses API (openai-python, types/responses), containers, skills and files of
-Anthropic's Messages (platform.claude.com/docs/en/api/beta/messages/create), caches and stores of Gemini."""
+Anthropic's Messages (platform.claude.com/docs/en/api/beta/messages/create), caches and stores of Gemini and Vertex."""
 _HOLDERS = ROUTING_CONTAINERS | {"container", "environment"}
 """Fields at the top of a body in which such fields are, too."""
 _CLIENT_TOOLS = frozenset(("function", "custom", "namespace"))
 """The types of tools that the client runs. Their fields are names, texts and schemas of the client's own."""
+_NAMES_OF_TOOLS = frozenset(("name", "function", "input_schema", "functionDeclarations"))
+"""Fields of the client's tools that need no type."""
 _TOOL_ADDRESSES = frozenset(("server_url", "headers"))
 """How a client's own server of tools is reached. Its URL is checked as every URL is."""
 _TEXTS = frozenset(
@@ -171,10 +174,14 @@ def make_body_check(request: ChatRequest, model: str, *, has_price: bool) -> Bod
 
 
 def _list_server_tools(fields: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Yield the place of each tool that the server runs, with the tool."""
+    """Yield the place of each tool that the server runs, with the tool. Those of Gemini have no type: their only field
+    says which they are."""
     tools = fields.get("tools")
     for place, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if isinstance(tool, dict) and tool.get("type", "custom") not in _CLIENT_TOOLS:
+        if not isinstance(tool, dict):
+            continue
+        kind = tool.get("type", "custom" if not _NAMES_OF_TOOLS.isdisjoint(tool) else None)
+        if kind not in _CLIENT_TOOLS:
             yield place, tool
 
 

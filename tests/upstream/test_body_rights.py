@@ -181,3 +181,26 @@ def test_a_conversation_that_is_known_is_looked_through_once_and_still_refused()
         assert check is not None
         with pytest.raises(Forbidden, match=r"input\[0\]\.content\[0\]\.file_id"):
             check.check({"input": []}, find_api("responses"), ())
+
+
+@each_case(
+    ("fields", "path"),
+    [
+        ({"cachedContent": "cachedContents/x"}, "generate_cfg.extra_body.cachedContent"),
+        (
+            {"tools": [{"fileSearch": {"fileSearchStoreNames": ["s"]}}]},
+            "generate_cfg.extra_body.tools[0].fileSearch.fileSearchStoreNames",
+        ),
+        ({"tools": [{"functionDeclarations": [{"name": "cachedContent"}]}, {"googleSearch": {}}]}, None),
+    ],
+)
+def test_no_caller_names_what_only_the_account_at_google_has(fields: dict[str, Any], path: str | None) -> None:
+    assert find_refused(fields, FULL, api=None) == path
+
+
+def test_a_caller_of_a_priced_model_chooses_no_other_at_google() -> None:
+    config: dict[str, Any] = {"routingConfig": {"manualMode": {"modelName": "other"}}}
+    path = "generate_cfg.extra_body.generationConfig.routingConfig"
+    assert find_refused({"generationConfig": config}, None, api=None, has_price=True) == path
+    schema = {"responseJsonSchema": {"$defs": {"Model": {"type": "object"}}}, "seed": 1}
+    assert find_refused({"generationConfig": schema}, None, api=None, has_price=True) is None

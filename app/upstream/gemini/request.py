@@ -198,7 +198,8 @@ class _BodyBuilder:
     def _warn_of_other_options(self) -> None:
         for name in sorted(self._params):
             value = self._params[name]
-            if name not in _TRANSLATED and name not in UNSENT and value is not None and value != []:
+            says_nothing = value is None or value == [] or (name, value) == ("n", 1)
+            if name not in _TRANSLATED and name not in UNSENT and not says_nothing:
                 self._warn_unsent(name)
 
     def _add_extra_body(self) -> None:
