@@ -32,7 +32,6 @@ from app.upstream.gemini.partial_arguments import PathRefused, add_piece
 from app.upstream.gemini.usage import read_usage
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import Ending, find_ending, is_reason
-from app.upstream.reply.odd_json import clean
 from app.upstream.reply.sse import ErrorEvent, MalformedData, StreamDone
 from app.upstream.reply.tool_calls import MAX_CALLS, ToolCallAssembler
 
@@ -314,7 +313,7 @@ class GeminiAssembler:
         self._has_content = True
         signature, self._signature = call.signature or self._signature, None
         extra = None if signature is None else _make_signature(signature)
-        arguments = "{}" if call.arguments is None else _encode(call.arguments)
+        arguments = "{}" if call.arguments is None else msgspec.json.encode(call.arguments).decode()
         function = FunctionFragment(name=call.name or None, arguments=arguments)
         self._calls.feed([ToolCallFragment(self._call_count, call.id, function, extra)], out, whole=True)
         self._calls.seal_last_call(_ANY_TEXT, out)
@@ -432,11 +431,3 @@ def _make_signature(signature: str) -> Json:
 
 def _sign_message(signature: str, index: int) -> Extra:
     return Extra({"extra_content": _make_signature(signature)}, index)
-
-
-def _encode(arguments: Any) -> str:
-    """Return arguments as compact JSON."""
-    try:
-        return msgspec.json.encode(arguments).decode()
-    except (OverflowError, UnicodeEncodeError, TypeError, ValueError):
-        return msgspec.json.encode(clean(arguments)).decode()

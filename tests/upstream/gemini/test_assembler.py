@@ -98,12 +98,13 @@ def test_a_call_has_the_given_id_if_it_is_the_only_one_with_it() -> None:
         (None, "{}"),
         ([1], "[1]"),
         ('{"a":1}', '{"a":1}'),
-        ({"a": 2**70}, None),
+        ({"a": 2**70}, '{"a":1180591620717411303424}'),
+        ("text", '"text"'),
     ],
 )
-def test_arguments_are_compact_json(arguments: Any, told: str | None) -> None:
+def test_arguments_are_compact_json(arguments: Any, told: str) -> None:
     [made] = tell_message(call("f", arguments))["tool_calls"]
-    assert made["arguments"] == told or (told is None and "1180591620717411303424" in made["arguments"])
+    assert made["arguments"] == told
 
 
 def test_a_call_without_a_name_becomes_text_with_a_warning() -> None:
@@ -193,6 +194,19 @@ def test_a_finish_reason_that_means_a_failure_is_a_fault(word: Any, code: str) -
     assert ("because" in failed.fault.message) == (code != "upstream_incomplete")
 
 
+def test_nothing_is_read_behind_the_end() -> None:
+    reader, assembler = make_reader("r")
+    failed = assembler.feed(reader.feed(b'data: {"error": {"message": "m"}}\n\ndata: {]\n\ndata: [DONE]\n\n'))
+    assert [type(event) for event in failed] == [Failed]
+    assert assembler.feed(reader.feed(write_stream(chunk({"text": "a"})))) == assembler.close() == []
+    listed = json.dumps([{"error": {"message": "m"}}, chunk({"text": "a"}, end="STOP")]).encode()
+    assert [type(event) for event in read(listed)] == [Failed]
+
+
+def test_the_end_of_a_stream_in_words_says_nothing() -> None:
+    assert read_told(read(write_stream(chunk({"text": "a"}, end="STOP")) + b"data: [DONE]\n\n"))["native"] == "STOP"
+
+
 def test_the_last_finish_reason_counts() -> None:
     assert tell(chunk({"text": "a"}, end="STOP"), chunk({"text": "b"}, end="MAX_TOKENS"))["finish_reason"] == "length"
 
@@ -243,8 +257,8 @@ def test_what_is_no_reply_is_a_fault(data: bytes, code: str) -> None:
 
 
 def test_a_few_words_within_a_stream_are_left_out_with_a_warning() -> None:
-    finish = read(b"data: keep alive\n\n" + write_stream(chunk({"text": "a"}, end="STOP")))[-1]
-    assert isinstance(finish, Finish) and "keep alive" in finish.warnings[0]
+    finish = read(b"data: keep alive\n\ndata: keep alive\n\n" + write_stream(chunk({"text": "a"}, end="STOP")))[-1]
+    assert isinstance(finish, Finish) and "keep alive" in finish.warnings[0] and len(finish.warnings) == 1
 
 
 def test_nothing_that_is_empty_or_of_another_candidate_counts() -> None:
@@ -263,3 +277,5 @@ def test_a_reply_has_a_limit_of_parts() -> None:
     events = read(write_stream(chunk(*[call("f")] * (MAX_CALLS + 5), {"text": "a"}, end="STOP")))
     assert isinstance(events[-1], Failed) and events[-1].fault.cause == "reply_too_large"
     assert sum(isinstance(event, ToolCallDelta) and bool(event.name) for event in events) <= MAX_CALLS + 1
+    open_call = {"functionCall": {"name": "g", "willContinue": True}}
+    assert tell(chunk(*[call("f")] * (MAX_CALLS + 1), open_call, end="STOP"))["error"] == "upstream_protocol"

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
-from app.chat.messages import Media, Message, Reasoning, Text, ToolCall
+from app.chat.messages import Beginning, ChatRequest, Media, Message, Reasoning, Text, ToolCall
 from app.errors import InvalidInput
+from app.upstream.gemini.conversation import write_beginning
 
 from tests.each_case import each_case
-from tests.upstream.gemini.requests import Q, assistant, list_contents, result, send
+from tests.upstream.gemini.requests import PROFILE, Q, assistant, list_contents, result, send
 
 GOOGLE = {"extra_content": {"google": {"thought_signature": "czE="}}}
 SKIP = "skip_thought_signature_validator"
@@ -112,6 +114,62 @@ def test_a_detail_smuggles_in_no_other_part(item: Any) -> None:
 def test_details_of_other_servers_are_left_out(item: Any) -> None:
     body, warnings = send(Q, assistant(Text("a"), reasoning_details=[item]))
     assert body["contents"][1]["parts"] == [{"text": "a"}] and not warnings
+
+
+def test_parts_of_the_server_return_before_the_text_that_followed_them() -> None:
+    code = {"executableCode": {"code": "1"}, "thoughtSignature": "czE="}
+    details = [{"type": "provider.item", "format": "google-gemini-v1", "item": code}]
+    assert list_contents(Q, assistant(Text("a"), reasoning_details=details))[1]["parts"] == [code, {"text": "a"}]
+
+
+@each_case("arguments", ["", " ", "null", "[]", '""'])
+def test_arguments_that_say_nothing_are_an_empty_object(arguments: str) -> None:
+    contents = list_contents(Q, assistant(ToolCall("f", arguments, "1")), result("1"))
+    assert contents[1]["parts"][0]["functionCall"]["args"] == {}
+
+
+def test_without_ids_calls_and_results_have_none() -> None:
+    contents = list_contents(Q, assistant(ToolCall("f", "{}", "1")), result("1"), change={"call_ids": "none"})
+    assert b'"id"' not in msgspec.json.encode(contents)
+
+
+def test_a_conversation_that_the_model_begins_gets_a_text_of_the_user() -> None:
+    body, warnings = send(assistant(Text("a")), Q)
+    assert [part["text"] for content in body["contents"] for part in content["parts"]] == [".", "a", "Q"]
+    assert len(warnings) == 1
+
+
+def test_a_system_message_alone_is_the_users() -> None:
+    body, _ = send(Message("system", (Text("a"),)), Message("system", (Text("b"), Text(" "))))
+    assert body == {**body, "contents": [{"role": "user", "parts": [{"text": "a\nb"}]}]}
+    assert "systemInstruction" not in body
+
+
+SYSTEM = Message("system", (Text("s"),))
+CALLED = (assistant(ToolCall("f", "{}", "1")), result("1"))
+
+
+def test_the_beginning_of_a_conversation_is_written_as_a_part_of_the_whole() -> None:
+    begun = write_beginning(ChatRequest("m", (SYSTEM, Q, *CALLED)), PROFILE)
+    assert begun is not None and begun.state == "s"
+    written = msgspec.json.encode(begun.messages)[1:-1]
+    before = Beginning((SYSTEM, Q, *CALLED), begun.calls, written, (), begun.state)
+    rest = (assistant(Text("a")), Q)
+    assert send(*rest, before=before)[0] == send(SYSTEM, Q, *CALLED, *rest)[0]
+
+
+@each_case(
+    "messages",
+    [
+        (Q, assistant(ToolCall("f", "{}", "1"))),
+        (Q, assistant(Text("a"))),
+        (assistant(Text("a")), Q),
+        (Q, assistant(ToolCall("f", "[1", "1")), result("1")),
+        (SYSTEM,),
+    ],
+)
+def test_a_beginning_that_others_could_change_is_not_written(messages: tuple[Message, ...]) -> None:
+    assert write_beginning(ChatRequest("m", messages), PROFILE) is None
 
 
 def test_arguments_that_are_no_object_are_wrapped() -> None:

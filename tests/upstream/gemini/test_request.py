@@ -77,6 +77,13 @@ def test_options_have_the_names_of_the_api_and_its_order() -> None:
     ]
 
 
+def test_other_options_are_told_as_not_sent() -> None:
+    body, warnings = send(
+        tools=(TOOL,), params={"parallel_tool_calls": False, "min_p": 0.5, "n": 1, "logit_bias": None}
+    )
+    assert list(body["generationConfig"]) == ["thinkingConfig"] and len(warnings) == 2
+
+
 def test_what_the_server_lacks_is_not_sent() -> None:
     change = {"lacks": ("temperature", "stop")}
     assert list_options(temperature=1, stop=["a"], change=change).keys() == {"thinkingConfig"}
