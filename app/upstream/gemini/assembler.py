@@ -28,7 +28,7 @@ from app.upstream import faults
 from app.upstream.causes import NOT_A_REPLY
 from app.upstream.gemini import FORMAT
 from app.upstream.gemini.citations import Passage, make_annotations
-from app.upstream.gemini.partial_arguments import PathRefused, add_piece
+from app.upstream.gemini.partial_arguments import PartialArguments, PathRefused
 from app.upstream.gemini.usage import read_usage
 from app.upstream.reply.chunk import FunctionFragment, ToolCallFragment
 from app.upstream.reply.finish import Ending, find_ending, is_reason
@@ -56,12 +56,14 @@ _ANY_TEXT = "."
 class _Call:
     """A call whose arguments are not complete."""
 
-    __slots__ = ("arguments", "id", "is_open_text", "name", "signature")
+    __slots__ = ("arguments", "id", "is_open_text", "name", "partial", "signature")
 
     def __init__(self, name: str, id_: str | None, arguments: Any) -> None:
         self.name = name
         self.id = id_
         self.arguments = arguments
+        self.partial: PartialArguments | None = None
+        """The arguments, if they come piece by piece."""
         self.signature: str | None = None
         self.is_open_text = False
         """More of the last text is to come."""
@@ -203,14 +205,12 @@ class GeminiAssembler:
             self._add_media(part, part["inlineData"], signature, out)
         elif part.keys() <= {"thought", "thoughtSignature", "text", "functionCall", "inlineData"}:
             self._add_text("", signature, out)
-        else:
-            self._close_call(out)
+        elif self._close_call(out):
             self._add_item(part, out)
 
     def _add_text(self, text: str, signature: str | None, out: list[Event]) -> None:
-        if not text and signature is None:
+        if (not text and signature is None) or not self._close_call(out):
             return
-        self._close_call(out)
         if text:
             self._begin_text(text, out)
             out.append(TextDelta(text))
@@ -233,16 +233,18 @@ class GeminiAssembler:
             self._in_text, self._is_signed = not text.isspace(), False
 
     def _add_thought(self, text: str, signature: str | None, out: list[Event]) -> None:
+        if text and not self._close_call(out):
+            return
         self._signature = signature or self._signature
         if not text:
             return
-        self._close_call(out)
         self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
         out.append(ReasoningDelta(text))
 
     def _add_media(self, part: Json, data: Json, signature: str | None, out: list[Event]) -> None:
-        self._close_call(out)
+        if not self._close_call(out):
+            return
         kind, encoded = data.get("mimeType"), data.get("data")
         family = kind.partition("/")[0] if isinstance(kind, str) else ""
         if family not in _MEDIA or not isinstance(encoded, str) or not encoded:
@@ -278,7 +280,8 @@ class GeminiAssembler:
         name = call.get("name")
         name = name.strip() if isinstance(name, str) else ""
         if self._call is None or name:
-            self._close_call(out)
+            if not self._close_call(out):
+                return
             if not name and call.get("args") is None:
                 self._signature = signature or self._signature
                 return
@@ -286,41 +289,50 @@ class GeminiAssembler:
             self._call = _Call(name, id_ if isinstance(id_, str) else None, call.get("args"))
         self._call.signature = self._call.signature or signature
         pieces = call.get("partialArgs")
-        for piece in pieces if isinstance(pieces, list) else ():
-            if isinstance(piece, dict) and not self._add_piece(self._call, piece, out):
-                return
+        try:
+            for piece in pieces if isinstance(pieces, list) else ():
+                if isinstance(piece, dict):
+                    self._add_piece(self._call, piece)
+        except PathRefused as error:
+            self._refuse_path(self._call, error, out)
+            return
         if call.get("willContinue") is not True:
             self._close_call(out)
 
-    def _add_piece(self, call: _Call, piece: Mapping[str, Any], out: list[Event]) -> bool:
-        if call.arguments is None:
-            call.arguments = {}
-        try:
-            add_piece(call.arguments, piece)
-        except PathRefused as error:
-            text = f"the model server sent arguments of {call.name[:100]!r} whose path cannot be read: {error}"
-            self._fail(faults.make_fault("upstream_protocol", text), out)
-            return False
+    def _add_piece(self, call: _Call, piece: Mapping[str, Any]) -> None:
+        if call.partial is None:
+            call.partial = PartialArguments(call.arguments)
+        call.partial.add(piece)
         call.is_open_text = piece.get("willContinue") is True
-        return True
 
-    def _close_call(self, out: list[Event]) -> None:
+    def _refuse_path(self, call: _Call, error: PathRefused, out: list[Event]) -> None:
+        text = f"the model server sent arguments of {call.name[:100]!r} whose path cannot be read: {error}"
+        self._fail(faults.make_fault("upstream_protocol", text), out)
+
+    def _close_call(self, out: list[Event]) -> bool:
+        """Tell the call that is open, if there is one. Returns whether the reply goes on."""
         call, self._call = self._call, None
         if call is None:
-            return
+            return True
+        try:
+            arguments = call.arguments if call.partial is None else call.partial.finish()
+        except PathRefused as error:
+            self._refuse_path(call, error, out)
+            return False
         self._end_text(out)
         self._place_items(NEXT_MESSAGE, out)
         self._has_content = True
         signature, self._signature = call.signature or self._signature, None
         extra = None if signature is None else _make_signature(signature)
-        arguments = "{}" if call.arguments is None else msgspec.json.encode(call.arguments).decode()
-        function = FunctionFragment(name=call.name or None, arguments=arguments)
+        text = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
+        function = FunctionFragment(name=call.name or None, arguments=text)
         self._calls.feed([ToolCallFragment(self._call_count, call.id, function, extra)], out, whole=True)
         self._calls.seal_last_call(_ANY_TEXT, out)
         self._call_count += 1
-        if self._calls.too_many and not self.ended:
+        if self._calls.too_many:
             text = f"the model server's reply has more than {MAX_CALLS} tool calls"
             self._fail(faults.make_fault("upstream_protocol", text, cause="reply_too_large"), out)
+        return not self.ended
 
     # The end.
 
@@ -357,8 +369,7 @@ class GeminiAssembler:
                 f"the call of {self._call.name[:100]!r} was left out: its arguments were cut at the limit of tokens"
             )
             self._call = None
-        self._close_call(out)
-        if self.ended:
+        if not self._close_call(out):
             return
         self._add_last_fields(out)
         self._calls.close(out)

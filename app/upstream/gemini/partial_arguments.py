@@ -12,8 +12,8 @@ _ESCAPED = re.compile(r"\\(.)")
 MAX_STEPS = 64
 """How deeply a value may lie."""
 MAX_PATH = 4096
-MAX_INDEX = 10_000
-"""The largest place in a list."""
+MAX_GAP = 16
+"""How many entries of a list may be missing before one: a short path must not make a long list."""
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 
 
@@ -40,15 +40,47 @@ def parse_path(path: str) -> list[str | int]:
     return steps
 
 
-def add_piece(arguments: Json, piece: Mapping[str, Any]) -> None:
-    """Set the value of a piece, or add its text to that which is there. Raises PathRefused."""
-    path = piece.get("jsonPath")
-    if not isinstance(path, str):
-        raise PathRefused("no path")
-    name = next((name for name in _VALUES if name in piece), None)
-    if name is None:
-        return  # the end of a value
-    value = None if name == "nullValue" else piece[name]
+class PartialArguments:
+    """The arguments of one call while their pieces arrive."""
+
+    def __init__(self, arguments: Any) -> None:
+        """`arguments` are those that came with the name of the call."""
+        self._arguments: Json = arguments if isinstance(arguments, dict) else {}
+        self._path = ""
+        """That of the text which is growing."""
+        self._texts: list[str] = []
+
+    def add(self, piece: Mapping[str, Any]) -> None:
+        """Set the value of a piece, or add its text to that which is there. Raises PathRefused."""
+        path = piece.get("jsonPath")
+        if not isinstance(path, str):
+            raise PathRefused("no path")
+        name = next((name for name in _VALUES if name in piece), None)
+        if name is None:
+            return  # the end of a value
+        value = None if name == "nullValue" else piece[name]
+        if not isinstance(value, str):
+            self._end_text()
+            _put(self._arguments, path, value)
+            return
+        if path != self._path:
+            self._end_text()
+            self._path = path
+        self._texts.append(value)
+
+    def finish(self) -> Json:
+        """Return the arguments. Raises PathRefused."""
+        self._end_text()
+        return self._arguments
+
+    def _end_text(self) -> None:
+        if self._texts:
+            text, self._texts = "".join(self._texts), []
+            _put(self._arguments, self._path, text)
+        self._path = ""
+
+
+def _put(arguments: Json, path: str, value: Any) -> None:
     steps = parse_path(path)
     if not steps:
         raise PathRefused(path)
@@ -77,7 +109,7 @@ def _set(holder: Any, step: str | int, value: Any) -> None:
     if isinstance(step, str):
         holder[step] = value
         return
-    if step > MAX_INDEX:
+    if step > len(holder) + MAX_GAP:
         raise PathRefused(str(step))
     holder += [None] * (step + 1 - len(holder))
     holder[step] = value

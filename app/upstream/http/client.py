@@ -190,10 +190,11 @@ class UpstreamClient:
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
-        head = _drop_defaults(target, headers) if headers else target.chat_head
+        head = target.chat_head
         if path is not None and path != target.reply_path:
             head = make_request_head(b"POST", target.url(path), target.headers, target.pool_key)
         exchange = None if recorder is None else recorder.begin_exchange(target.name, path or target.reply_path, body)
+        head = _drop_defaults(target, head, headers) if headers else head
         return await self._open(target, head, body, headers, exchange)
 
     async def open_url(
@@ -449,9 +450,9 @@ def _find_replaced(target: Target, headers: Sequence[tuple[bytes, bytes]]) -> se
     return {name for name, _ in headers if name.decode("latin-1") in own} if own else set()
 
 
-def _drop_defaults(target: Target, headers: Sequence[tuple[bytes, bytes]]) -> RequestHead:
+def _drop_defaults(target: Target, head: RequestHead, headers: Sequence[tuple[bytes, bytes]]) -> RequestHead:
     """Return the head of a request for a reply without what these headers replace."""
-    head, replaced = target.chat_head, _find_replaced(target, headers)
+    replaced = _find_replaced(target, headers)
     if not replaced:
         return head
     lines = head.data.split(b"\r\n")

@@ -141,8 +141,15 @@ def test_a_call_that_the_limit_of_tokens_has_cut_is_left_out() -> None:
     assert told["message"] == {} and told["finish_reason"] == "length"
 
 
-def test_a_path_that_cannot_be_read_is_a_fault() -> None:
-    assert tell(chunk(OPEN, piece("a", "x"), call("g"), end="STOP"))["error"] == "upstream_protocol"
+@each_case(
+    "following", [{"text": "t"}, {"text": "t", "thought": True}, call("g"), {"executableCode": {}}, {"fileData": {}}]
+)
+def test_a_path_that_cannot_be_read_is_a_fault(following: Json) -> None:
+    number = {"functionCall": {"partialArgs": [{"jsonPath": "a", "numberValue": 1}], "willContinue": True}}
+    for bad in (piece("a", "x"), number):
+        events = read(write_stream(chunk(OPEN, bad, following, end="STOP")))
+        assert [type(event) for event in events] == [Failed]
+    assert tell(chunk(OPEN, piece("a", "x"), end="STOP"))["error"] == "upstream_protocol"
 
 
 @each_case(
@@ -279,3 +286,7 @@ def test_a_reply_has_a_limit_of_parts() -> None:
     assert sum(isinstance(event, ToolCallDelta) and bool(event.name) for event in events) <= MAX_CALLS + 1
     open_call = {"functionCall": {"name": "g", "willContinue": True}}
     assert tell(chunk(*[call("f")] * (MAX_CALLS + 1), open_call, end="STOP"))["error"] == "upstream_protocol"
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    for last in (image, {"text": "a"}):
+        events = read(write_stream(chunk(*[call("f")] * (MAX_CALLS + 1), open_call, last, end="STOP")))
+        assert isinstance(events[-1], Failed)

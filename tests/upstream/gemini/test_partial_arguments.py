@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from app.upstream.gemini.partial_arguments import MAX_INDEX, MAX_STEPS, PathRefused, add_piece, parse_path
+from app.upstream.gemini.partial_arguments import MAX_GAP, MAX_STEPS, PartialArguments, PathRefused, parse_path
 
 from tests.each_case import each_case
 
@@ -31,18 +31,21 @@ def test_a_path_that_cannot_be_read_is_refused(path: str) -> None:
 
 
 def test_pieces_make_the_arguments() -> None:
-    arguments: Json = {}
+    arguments = PartialArguments({"given": 1})
     pieces: list[tuple[str, Json]] = [
         ("$.text", {"stringValue": "a"}),
         ("$.text", {"stringValue": "b"}),
         ("$.list[1].n", {"numberValue": 1.5}),
+        ("$.text", {"stringValue": "c"}),
         ("$.list[0]", {"boolValue": True}),
         ("$.none", {"nullValue": "NULL_VALUE"}),
+        ("$.other", {"stringValue": ""}),
         ("$.text", {}),
     ]
     for path, value in pieces:
-        add_piece(arguments, {"jsonPath": path, **value})
-    assert arguments == {"text": "ab", "list": [True, {"n": 1.5}], "none": None}
+        arguments.add({"jsonPath": path, **value})
+    expected = {"given": 1, "text": "abc", "list": [True, {"n": 1.5}], "none": None, "other": ""}
+    assert arguments.finish() == expected
 
 
 @each_case(
@@ -51,11 +54,13 @@ def test_pieces_make_the_arguments() -> None:
         {"stringValue": "a"},
         {"jsonPath": "$", "stringValue": "a"},
         {"jsonPath": "$.text.a", "stringValue": "a"},
-        {"jsonPath": "$.text[0]", "stringValue": "a"},
+        {"jsonPath": "$.text[0]", "numberValue": 1},
         {"jsonPath": "$[0]", "stringValue": "a"},
-        {"jsonPath": f"$.list[{MAX_INDEX + 1}]", "stringValue": "a"},
+        {"jsonPath": f"$.list[{MAX_GAP + 1}]", "boolValue": True},
     ],
 )
 def test_a_piece_that_does_not_fit_is_refused(piece: Json) -> None:
-    with pytest.raises(PathRefused):
-        add_piece({"text": "x", "list": []}, piece)
+    arguments = PartialArguments({"text": "x", "list": []})
+    with pytest.raises(PathRefused):  # a text is set when it has ended
+        arguments.add(piece)
+        arguments.finish()
