@@ -157,6 +157,12 @@ async def _run(
             await asyncio.to_thread(spans.shutdown)
         if demo is not None:
             await demo.stop()
-        if context.usage_ledger is not None:
-            await asyncio.to_thread(context.usage_ledger.close)
-        await asyncio.to_thread(logs.flush)
+        await _write_rest(context)
+
+
+async def _write_rest(context: AppContext) -> None:
+    """Write what is known of the requests that have ended."""
+    for writing in (context.usage_ledger, context.request_log):
+        if writing is not None:
+            await asyncio.to_thread(writing.close)
+    await asyncio.to_thread(logs.flush)

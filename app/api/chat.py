@@ -73,6 +73,8 @@ from app.upstream.causes import describe_fault
 if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
+    from app.observe.request_log.capture import RequestCapture
+    from app.observe.request_log.log import RequestLog
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -125,6 +127,25 @@ class RequestInProgress:
             self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
         )
         self.attempts = AttemptLog(self.record.trace)
+
+    def begin_capture(self, log: "RequestLog", *, bodies: bool) -> None:
+        """Capture the request for the log; without `bodies`, only its figures."""
+        scope, caller = self.scope, self.caller
+        control = scope["state"]["headers"].get(b"cache-control", b"")
+        bodies = bodies and b"no-store" not in control.lower()
+        capture = log.begin(caller.name, caller.identity, scope["path"], scope["headers"], bodies=bodies)
+        if capture is not None:
+            self.record.capture = self.attempts.recorder = capture
+            self.writer = self.record_writes(self.writer)
+
+    def record_writes(self, writer: ResponseWriter) -> ResponseWriter:
+        """Return the writer, or one that also gives what is written to the request log."""
+        capture = self.record.capture
+        if capture is None:
+            return writer
+        from app.api.recorded_response import RecordedWriter
+
+        return RecordedWriter(writer, capture.reply)
 
 
 def _with_session(parsed: ParsedRequest, request: RequestInProgress, caller: str) -> ParsedRequest:
@@ -212,6 +233,9 @@ FindStored: TypeAlias = Callable[[Scope, Lease, UnresolvedRequest[Any]], Awaitab
 class RecordedEndpoint(ABC):
     """A plain ASGI callable whose requests are recorded: for the log, metrics, traces, limits and usage."""
 
+    _records_bodies = True
+    """Whether the request log keeps more than figures."""
+
     def __init__(self, context: AppContext, name: str, write_error: WriteError | None = None) -> None:
         """`name` is the endpoint's name in the logs. `write_error` writes errors that occur before the request's own
         format is known; None: that of the path."""
@@ -223,6 +247,8 @@ class RecordedEndpoint(ABC):
         context = self._context
         request = RequestInProgress(context, scope, receive, send, self._name)
         record = request.record
+        if context.request_log is not None:
+            request.begin_capture(context.request_log, bodies=self._records_bodies)
         scope["state"]["recorded"] = True
         try:
             try:
@@ -235,6 +261,8 @@ class RecordedEndpoint(ABC):
                     write_error = context.live.rules.find_error_writer(scope["path"])
                 status, failure = choose_status(write_error, rejected.error), self._find_failure((), rejected.error)
                 record.record_rejection(rejected.error, status, failure)
+                if record.capture is not None:
+                    send = _record_sent(send, record.capture)
                 await send_error(send, rejected.error, request.id, write_error)
         except ClientDisconnected:
             record.record_disconnect()
@@ -258,6 +286,12 @@ class RecordedEndpoint(ABC):
             address = self._context.registry.addresses().get(fault.upstream, "")
             return Attempt(fault.upstream, address, 0.0, fault.cause, describe_fault(fault))
         return failed[-1] if failed and (error is None or fault is not None) else None
+
+
+def _record_sent(send: Send, capture: "RequestCapture") -> Send:
+    from app.api.recorded_response import record_sent  # most gateways have no request log
+
+    return record_sent(send, capture)
 
 
 class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
@@ -305,6 +339,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             if raw is None:
                 raw = await read_body(scope, request.receive, server.max_body_bytes, server.body_seconds, lease)
             request.record.record_body()
+            if request.record.capture is not None:
+                request.record.capture.request.record_whole(raw)
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
                 memory = context.open_request_memory(scope, raw)
                 request.is_large = is_large(raw, memory)
@@ -412,6 +448,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             attempts.on_late_usage = partial(context.count_late_usage, record.caller, record.model)
             if response.call is not None and not response.call.ended:
                 context.settle_at_end(response.call, record, attempts)
+        if record.capture is not None:
+            record.capture.record_warnings(response.list_warnings())
         if response.answers is not None:
             await self._keep_reasoning(response, request.scope)
         failure = self._find_failure(attempts.attempts, response.error)

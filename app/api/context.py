@@ -39,6 +39,7 @@ from app.usage.totals import Totals
 
 if TYPE_CHECKING:
     from app.api.key_watcher import KeyWatcher
+    from app.observe.request_log.log import RequestLog
     from app.tools import McpServers
 
 STATUS_SECONDS = 1.0
@@ -82,6 +83,8 @@ class AppContext:
     """The keys of issuers of JWTs."""
     agent_lists: AgentLists
     """What lists of models say to agents."""
+    request_log: "RequestLog | None" = None
+    """Keeps the bodies of requests; None if that is off."""
     tools: "McpServers | None" = None
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None

@@ -36,6 +36,8 @@ from app.routing.passing import Form, prepare_passing
 class PassingEndpoint(RecordedEndpoint):
     """A plain ASGI callable for one endpoint."""
 
+    _records_bodies = False
+
     def __init__(self, context: AppContext, endpoint: Endpoint) -> None:
         super().__init__(context, endpoint.recorded_as or endpoint.name)
         self._endpoint = endpoint

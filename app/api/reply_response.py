@@ -161,6 +161,10 @@ class ReplyResponse(ABC):
             info = replace(info, model=origin.fallback_model, warnings=(*info.warnings, text))
         self.set_info(info)
 
+    def list_warnings(self) -> list[str]:
+        """Return the warnings of the request, and those of the reply if it has ended."""
+        return [*self.info.warnings] if self.outcome is None else self.info.warnings_with(self.outcome)
+
     def add_warnings(self, warnings: Sequence[str]) -> None:
         self.set_info(replace(self.info, warnings=(*self.info.warnings, *warnings)))
 

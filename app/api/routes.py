@@ -2,7 +2,20 @@
 
 from starlette.routing import BaseRoute
 
-from app.api import admin, convert, health, keys, models, pages, playground, status, teams, upstream_check, usage
+from app.api import (
+    admin,
+    convert,
+    health,
+    keys,
+    models,
+    pages,
+    playground,
+    requests,
+    status,
+    teams,
+    upstream_check,
+    usage,
+)
 from app.api.chat import ChatEndpoint
 from app.api.context import AppContext
 from app.api.resume import ReplyEndpoint, ResumeEndpoint
@@ -35,7 +48,7 @@ def list_chat_routes(context: AppContext, chat_apply: Apply, apply: Apply) -> li
 
 def list_other_routes(*, with_playground: bool) -> list[BaseRoute]:
     """The routes themselves: `include_router` would make each of them again for every application."""
-    modules = [models, convert, health, admin, keys, teams, status, usage, pages]
+    modules = [models, convert, health, admin, keys, teams, status, usage, requests, pages]
     if with_playground:
         modules += [playground, upstream_check]
     return [route for module in modules for route in module.router.routes]

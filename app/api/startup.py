@@ -40,12 +40,13 @@ from app.limits.values import Rule
 from app.observe import logs
 from app.observe.ended_requests import EndedRequests, RecentRequests
 from app.observe.metrics import Metrics
-from app.observe.request_record import RequestObserver
+from app.observe.request_record import RequestObserver, RequestRecord
 from app.routing import HealthCheck
 from app.runtime.memory_budget import MemoryBudget
 from app.runtime.throttled_log import ThrottledLog
 
 if TYPE_CHECKING:
+    from app.observe.request_log.redaction import Find
     from app.observe.tracing import SpanWriter, TracedUpstream
 
 
@@ -115,6 +116,8 @@ def make_context(
         context.ended.observers.append(watcher.observe)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    if settings.request_log.keep != "off":
+        open_request_log(context, settings)
     return context
 
 
@@ -155,6 +158,7 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
     live = await asyncio.to_thread(make_live_configuration, settings, resources, limiter, context.live)
     before, after = list_spending_rules(context.settings), list_spending_rules(settings)
     spent = await _read_spending(context, [rule for counter, rule in after.items() if counter not in before])
+    await _change_request_log(context, context.settings, settings)
     context.live = live
     if limiter is not None:
         limits, prices = make_model_limits(settings), find_highest_prices(settings)
@@ -188,6 +192,39 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     resources.upstreams.set_targets(live.registry.targets())
     resources.jwks.keep(list_jwks_locations(live.settings))
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def open_request_log(context: AppContext, settings: Settings) -> None:
+    """Begin to log requests as the settings say, if at all. Nothing of it is imported before."""
+    from app.config.request_log import make_request_log
+
+    metrics = context.metrics
+    context.request_log = make_request_log(settings, None if metrics is None else metrics.count_log_entries)
+    if context.request_log is not None and log_ended_request not in context.ended.observers:
+        context.ended.observers.append(log_ended_request)
+
+
+def log_ended_request(record: RequestRecord) -> None:
+    """Give a request to the log with which it began: a reload may have replaced that."""
+    if record.capture is not None:
+        record.capture.log.end(record, record.capture)
+
+
+async def _change_request_log(context: AppContext, before: Settings, after: Settings) -> None:
+    old = context.request_log
+    if before.request_log == after.request_log and old is not None:
+        old.set_finder(_make_log_finder(after))
+    elif before.request_log != after.request_log:
+        context.request_log = None
+        open_request_log(context, after)
+        if old is not None:
+            await asyncio.to_thread(old.close)
+
+
+def _make_log_finder(settings: Settings) -> "Find":
+    from app.config.request_log import make_log_finder
+
+    return make_log_finder(settings)
 
 
 def set_tool_servers(context: AppContext, settings: Settings) -> None:

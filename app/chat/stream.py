@@ -89,14 +89,34 @@ class UpstreamTrace(Protocol):
         """Return the headers of a new request to the upstream of this name."""
 
 
+class ExchangeRecorder(Protocol):
+    """Records what a model server answers to one request."""
+
+    def record_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None: ...
+
+    def record_data(self, data: bytes) -> None: ...
+
+    def record_end(self, error: Exception | None) -> None:
+        """The body has ended; with an error if it broke, or none came."""
+
+
+class CallRecorder(Protocol):
+    """Records the requests to model servers for one reply."""
+
+    def begin_exchange(self, upstream: str, path: str, body: object) -> ExchangeRecorder:
+        """Record a request that is sent to the upstream of this name. `body` is `bytes`, or read while it is sent."""
+
+
 class AttemptLog:
     """The requests to model servers for one reply, in the order of their outcomes."""
 
-    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "shown", "trace", "usage")
+    __slots__ = ("attempts", "on_late_failure", "on_late_usage", "sent_at", "recorder", "shown", "trace", "usage")
 
     def __init__(self, trace: UpstreamTrace | None = None) -> None:
         self.attempts: list[Attempt] = []
         self.trace = trace
+        self.recorder: CallRecorder | None = None
+        """None if the bodies of the requests are not recorded."""
         self.shown = False
         """Whether the caller gets a list of the attempts: there was a choice, or one has failed."""
         self.sent_at: float | None = None

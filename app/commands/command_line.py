@@ -45,6 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
+    _add_requests(commands.add_parser("requests", help="list and delete logged requests"))
     _add_keys(commands.add_parser("keys", help="create, list, rotate and revoke the API keys of callers"))
     _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
@@ -220,6 +221,23 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
         action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
         if name in ("migrate", "restore", "delete", "release"):
             action.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
+
+
+def _add_requests(parser: argparse.ArgumentParser) -> None:
+    parser.description = "It reads the file of the request log, and asks no gateway."
+    actions = parser.add_subparsers(dest="action", required=True, title="actions", metavar="ACTION")
+    listing = actions.add_parser("list", help="list the newest requests")
+    listing.add_argument("--failed", action="store_true", help="only requests that failed")
+    listing.add_argument("--limit", type=int, default=20, help="how many (default: %(default)s)")
+    delete = actions.add_parser("delete", help="delete requests, and everything that only they had")
+    delete.add_argument("--user", help="only requests of this end user")
+    delete.add_argument("--before", metavar="DAY", help="only requests that ended before this day, in UTC")
+    delete.add_argument("--all", action="store_true", help="all requests")
+    delete.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
+    for action in (listing, delete):
+        action.add_argument("--key", metavar="NAME", help="only requests with the API key of this name")
+    for action in (listing, delete):
+        action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:

@@ -4,16 +4,26 @@ import argparse
 import base64
 import json
 import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.commands.confirmation import confirm
+from app.config.request_log import open_log_file
+from app.config.settings import Settings
 from app.limits.spending import release_reserved
 from app.limits.values import UNITS_OF_MONEY
+from app.observe.request_log.entry import LoggedRequest
+from app.observe.request_log.file import LogFile, LogFileError, Query
 from app.state import Database, StateError, open_database
 from app.state.copies import back_up, count_rows, delete_values, read_usage, read_values, restore
 from app.state.migrations import VERSION
 from app.state.urls import FileUrl, NoUrl, describe_state_url, parse_state_url
+
+_REQUESTS_TOGETHER = 100
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,15 +38,15 @@ def run(arguments: argparse.Namespace) -> int:
         )
     database = open_database(address)
     try:
-        return _run(arguments, database)
-    except (StateError, OSError) as error:
+        return _run(arguments, settings, database)
+    except (StateError, LogFileError, OSError) as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
     finally:
         database.close()
 
 
-def _run(arguments: argparse.Namespace, database: Database) -> int:
+def _run(arguments: argparse.Namespace, settings: Settings, database: Database) -> int:
     match arguments.action:
         case "status":
             return _print_status(database)
@@ -50,12 +60,16 @@ def _run(arguments: argparse.Namespace, database: Database) -> int:
             print(f"{database.name}: {_describe(restore(database, arguments.file))}")
         case "export":
             _export(database, arguments.key)
+            _export_requests(settings, arguments.key)
         case "delete":
-            question = f"Delete all responses and reasoning that the key {arguments.key!r} stored?"
+            question = (
+                f"Delete all responses and reasoning that the key {arguments.key!r} stored, and its logged requests?"
+            )
             if not confirm(question, confirmed=arguments.yes):
                 return 1
             print(f"{delete_values(database, _caller(arguments.key))} values deleted; totals of usage stay")
             database.empty_log()
+            _delete_requests(settings, arguments.key)
         case "release":
             return _release(database, confirmed=arguments.yes)
     return 0
@@ -102,6 +116,40 @@ def _export(database: Database, key: str) -> None:
         print(json.dumps(line | {"value": value}, ensure_ascii=False))
     for row in read_usage(database, key):
         print(json.dumps({"usage": row}, ensure_ascii=False))
+
+
+def _find_log(settings: Settings) -> LogFile | None:
+    """Return the request log, if there is one: also if it is off now."""
+    file = open_log_file(settings.request_log)
+    return file if file is not None and Path(file.name).exists() else None
+
+
+def _export_requests(settings: Settings, key: str) -> None:
+    file = _find_log(settings)
+    if file is None:
+        return
+    before: int | None = None
+    while page := file.find_entries(Query(key=key, before_id=before), _REQUESTS_TOGETHER):
+        for listed in page:
+            before = listed.id
+            entry = file.read(listed.id)
+            if entry is not None:
+                print(json.dumps({"request": _write_request(entry)}, ensure_ascii=False))
+    file.close()
+
+
+def _write_request(entry: LoggedRequest) -> Any:
+    bodies = [
+        {**msgspec.to_builtins(body.facts), "text": body.data.decode("utf-8", "replace")} for body in entry.bodies
+    ]
+    return {"id": entry.id, **msgspec.to_builtins(entry.figures), "bodies": bodies}
+
+
+def _delete_requests(settings: Settings, key: str) -> None:
+    file = _find_log(settings)
+    if file is not None:
+        print(f"{file.delete(Query(key=key))} logged requests deleted")
+        file.close()
 
 
 def _caller(key: str) -> str:

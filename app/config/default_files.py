@@ -23,8 +23,10 @@ def with_default_files(settings: Settings, environ: Mapping[str, str], config: P
     settings = settings.model_copy(update=update)
     state = settings.state.url or _find_state_url(settings, environ, config)
     usage = settings.usage.url or settings.state.url or state or _default_state_url(environ, config)
+    requests = settings.request_log.url or _default_file_url(_data_folder(environ), "requests-", config)
     return settings.model_copy(
         update={
+            "request_log": settings.request_log.model_copy(update={"url": requests}),
             "state": settings.state.model_copy(update={"url": state}),
             "usage": settings.usage.model_copy(update={"url": usage}),
         }
@@ -45,7 +47,7 @@ def _find_state_url(settings: Settings, environ: Mapping[str, str], config: Path
 
 def _default_state_url(environ: Mapping[str, str], config: Path) -> str | None:
     """Return the file of the state; the one in which this configuration counted its usage before, if there is one."""
-    folder = _user_folder(environ, "XDG_DATA_HOME", ".local/share")
+    folder = _data_folder(environ)
     name = _default_file_name(config)
     counted = folder is not None and name is not None and (folder / f"usage-{name}").exists()
     return _default_file_url(folder, "usage-" if counted else "state-", config)
@@ -56,6 +58,10 @@ def _default_file_url(folder: Path | None, prefix: str, config: Path) -> str | N
     if folder is None or name is None or not _is_writable(folder):
         return None
     return f"sqlite:///{quote(str(folder / f'{prefix}{name}'))}"
+
+
+def _data_folder(environ: Mapping[str, str]) -> Path | None:
+    return _user_folder(environ, "XDG_DATA_HOME", ".local/share")
 
 
 def _user_folder(environ: Mapping[str, str], variable: str, default: str) -> Path | None:

@@ -33,6 +33,14 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from check_prices(settings)
     yield from _check_tool_servers(settings)
     yield from _check_codex_instructions(settings)
+    yield from _check_request_log(settings)
+
+
+def _check_request_log(settings: Settings) -> Iterator[str]:
+    url = settings.request_log.url
+    for name, other in (("state.url", settings.state.url), ("usage.url", settings.usage.url)):
+        if url is not None and url == other:
+            yield f"request_log.url: is also {name}; the request log needs a file of its own"
 
 
 def _check_codex_instructions(settings: Settings) -> Iterator[str]:

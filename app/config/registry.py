@@ -363,6 +363,11 @@ def targets(settings: Settings, grace_seconds: float = GRACE_SECONDS) -> dict[st
     return {name: _make_target(name, row, redactor, grace_seconds) for name, row in settings.upstreams.items()}
 
 
+def list_secrets(settings: Settings) -> list[str]:
+    """Return the keys and other secrets of all upstreams, in each form that a text may have them."""
+    return _redactor(settings.upstreams.values()).forms
+
+
 def _redactor(rows: Collection[Upstream]) -> Redactor:
     secrets = [row.api_key for row in rows if row.api_key]
     secrets += [value for row in rows for value in row.headers.values()]

@@ -29,6 +29,7 @@ LIVE_SETTINGS = frozenset(
         "upstreams",
         "models",
         "prices",
+        "request_log",
         "keys",
         "jwt",
         "teams",

@@ -14,7 +14,14 @@ from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
-from app.config.tables.storage import CacheSettings, ReasoningSettings, ResponsesSettings, StateSettings, UsageSettings
+from app.config.tables.storage import (
+    CacheSettings,
+    ReasoningSettings,
+    RequestLogSettings,
+    ResponsesSettings,
+    StateSettings,
+    UsageSettings,
+)
 from app.config.tables.tools import McpServer, ToolServerName, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from app.profiles import KINDS, Profile, find_profile
@@ -46,6 +53,7 @@ class Settings(Table):
     prices: PricesSettings = PricesSettings()
     state: StateSettings = StateSettings()
     usage: UsageSettings = UsageSettings()
+    request_log: RequestLogSettings = RequestLogSettings()
     responses: ResponsesSettings = ResponsesSettings()
     reasoning: ReasoningSettings = ReasoningSettings()
     fetch: Fetch = Fetch()

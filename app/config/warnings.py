@@ -34,6 +34,8 @@ def find_warnings(settings: Settings) -> Iterator[str]:
             f"{' and '.join(unkept)} are in memory and lost when the gateway ends: no file can be written in the "
             f"folders of HOME, XDG_CACHE_HOME and XDG_DATA_HOME. Set {names}, or mount a folder that can be written"
         )
+    if settings.request_log.keep != "off":
+        yield from _check_request_log(settings)
     shared = isinstance(parse_cache_url(settings.cache.url or "memory:"), RedisUrl)
     counted = isinstance(parse_state_url(settings.usage.url or "memory:"), PostgresUrl)
     if shared and not counted and settings.state.url is None:
@@ -71,3 +73,14 @@ def _may_limit_rates(settings: Settings) -> bool:
     rows += [issuer.limits for issuer in settings.jwt.values()]
     rates = [(row.requests_per_minute, row.tokens_per_minute, row.concurrent_streams) for row in rows]
     return settings.has_admin or any(rate != (None, None, None) for rate in rates)
+
+
+def _check_request_log(settings: Settings) -> Iterator[str]:
+    row = settings.request_log
+    if row.url is None:
+        yield "the request log is not kept: no file can be written in the folder of XDG_DATA_HOME: set request_log.url"
+    if row.content == "full" and row.url is not None:
+        yield (
+            'request_log.content is "full": the log has what clients and models wrote as it is, with personal data; '
+            "only keys are removed. Administrators read it"
+        )

@@ -76,6 +76,7 @@ class RecentRequests:
                 usage=None,
                 trace=None,
                 content=None,
+                capture=None,
                 reservation=None,
             )
         )

@@ -154,6 +154,12 @@ class _Requests:
             "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
             ("remembered",),
         )
+        self.log_entries = registry.add_counter(
+            "parley_request_log_entries_total",
+            "Entries of the request log, by outcome: written, dropped because too many waited, or failed because the "
+            "file could not be written.",
+            ("outcome",),
+        )
         self.memory_failures = registry.add_counter(
             "parley_request_memory_failures_total",
             "Request bodies that were read as a whole because what was remembered for them could not be used.",
@@ -378,6 +384,10 @@ class Metrics:
     def count_memory_failure(self, error: str) -> None:
         """Count a request body that was read as a whole after this error. It may be called in any thread."""
         self._requests.memory_failures[error,].inc()
+
+    def count_log_entries(self, outcome: str, entries: int) -> None:
+        """Count entries of the request log. It may be called in any thread."""
+        self._requests.log_entries[outcome,].inc(entries)
 
     def count_tool_server_start(self, server: str) -> None:
         self._tools.server_starts[server,].inc()

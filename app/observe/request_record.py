@@ -7,7 +7,7 @@ end of a call that goes on; the log, the metrics, the traces and the usage ledge
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
@@ -18,6 +18,9 @@ from app.chat.token_usage import CallUsage, TokenUsage, read_token_usage
 from app.errors import ParleyError, UpstreamFailed
 from app.observe.content import CapturedContent
 from app.observe.trace_context import PassedTrace, RequestTrace
+
+if TYPE_CHECKING:
+    from app.observe.request_log.capture import RequestCapture
 
 DISCONNECTED_STATUS = 499
 """The status in the log of a request whose client left before the end, as nginx has it."""
@@ -102,6 +105,8 @@ class RequestRecord(Struct, eq=False):
     """None: the caller has no trace, and this gateway records none."""
     content: CapturedContent | None = None
     """The messages of the request and of the reply; None unless the spans of this request have them."""
+    capture: "RequestCapture | None" = None
+    """The bodies of the request, for the request log; None if that has no entry of it."""
     disconnected: bool = False
     """The client left before the end."""
     reservation: object | None = None

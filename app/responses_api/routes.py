@@ -195,7 +195,7 @@ class _StoredReplies:
     ) -> Coroutine[Any, Any, None]:
         """The reply is held, whatever the request says of caches: it has to be read later."""
         self._background.check_capacity()
-        request.lease, request.writer = request.lease.move(), NoClient()
+        request.lease, request.writer = request.lease.move(), request.record_writes(NoClient())
         try:
             response, opening = endpoint.prepare(request, parsed, route, keep=True)
         except BaseException:

@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.events import Event, Finish
-from app.chat.stream import AttemptLog, Reply
+from app.chat.stream import AttemptLog, CallRecorder, Reply
 from app.chat.token_record import TokenRecord
 from app.endpoints.answer import make_answer_reader
 from app.endpoints.meter import AnswerMeter
@@ -410,7 +410,8 @@ class UpstreamCaller:
         if scored is not None and pipeline.carries_logprobs(prepared.request, profile):
             record = TokenRecord()
             stages, make_reader = [LogprobsStage(record, stages)], partial(scored, record)
-        body, warning = await self._open_body(target, api, prepared.bodies[index], headers)
+        recorder = exchange.attempts.recorder
+        body, warning = await self._open_body(target, api, prepared.bodies[index], headers, recorder)
         if warning:
             stages.append(WarningStage(warning))
         meter = CallMeter(exchange.attempts, prepared.route.price, prepared.prompt_tokens, exchange.fallback_model)
@@ -460,17 +461,22 @@ class UpstreamCaller:
         )
 
     async def _open_body(
-        self, target: Target, api: Api, data: bytes, headers: Sequence[tuple[bytes, bytes]]
+        self,
+        target: Target,
+        api: Api,
+        data: bytes,
+        headers: Sequence[tuple[bytes, bytes]],
+        recorder: CallRecorder | None = None,
     ) -> tuple[ResponseBody, str]:
         """Send a body, and once more without what the server has refused of it, if that can be left out. Returns the
         response's body, and a warning if it answers the second one. Raises UpstreamFailed."""
         try:
-            return await self._client.open(target, data, headers), ""
+            return await self._client.open(target, data, headers, recorder), ""
         except UpstreamFailed as failure:
             repaired = repair_refused(api, data, failure.fault)
             if repaired is None:
                 raise
-        return await self._client.open(target, repaired.data, headers), repaired.warning
+        return await self._client.open(target, repaired.data, headers, recorder), repaired.warning
 
 
 class WarningStage:

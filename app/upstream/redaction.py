@@ -60,6 +60,11 @@ class Redactor:
         self._forms = sorted(forms, key=len, reverse=True)
         self._addresses = _addresses([*base_urls])
 
+    @property
+    def forms(self) -> list[str]:
+        """The secrets in each form that a text may have them, those of MIN_ANYWHERE characters and more."""
+        return [form for form in self._forms if len(form) >= MIN_ANYWHERE]
+
     def redact_text(self, text: str) -> str:
         """Replace secrets, file paths and internal addresses."""
         text = self.remove_secrets(text)

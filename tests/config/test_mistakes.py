@@ -37,6 +37,11 @@ def _two_models(first: str, second: str) -> str:
             "server.max_request_memory_bytes: must be at least twice server.max_body_bytes, so at least 4000000000, ",
         ),
         ("[server]\nport = 9000\n[metrics]\nport = 9000", "metrics.port: 9000 is server.port too; use another port"),
+        ("[request_log]\nurl = 'postgresql://u@h/d'", "request_log.url: must name a file on this machine"),
+        (
+            "[state]\nurl = 'sqlite:///s.db'\n[request_log]\nurl = 'sqlite:///s.db'",
+            "request_log.url: is also state.url; the request log needs a file of its own",
+        ),
         ("[metrics]\nport = 8000", "metrics.port: 8000 is server.port too; use another port"),
         (
             LOCAL + "[models.e]\nupstreams = ['local']\nendpoints = ['vectors']",

@@ -16,7 +16,14 @@ from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
 from app.config.tables.server import MetricsSettings, Server, Tracing
-from app.config.tables.storage import CacheSettings, ReasoningSettings, ResponsesSettings, StateSettings, UsageSettings
+from app.config.tables.storage import (
+    CacheSettings,
+    ReasoningSettings,
+    RequestLogSettings,
+    ResponsesSettings,
+    StateSettings,
+    UsageSettings,
+)
 from app.config.tables.tools import McpServer, ToolsSettings
 from app.config.tables.upstreams import Upstream
 from pydantic import BaseModel
@@ -39,6 +46,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "prices.": PricesSettings,
     "state.": StateSettings,
     "usage.": UsageSettings,
+    "request_log.": RequestLogSettings,
     "responses.": ResponsesSettings,
     "reasoning.": ReasoningSettings,
     "fetch.": Fetch,
@@ -71,6 +79,7 @@ TABLES = {
     "limits",
     "cache",
     "usage",
+    "request_log",
     "responses",
     "reasoning",
     "mcp_servers",

@@ -35,6 +35,19 @@ RATES: dict[str, object] = {"limits": {"requests_per_minute": 5}}
         ),
         ({"cache": REDIS, "usage": {"url": "memory:"}}, ["are in Redis, which may evict them: set state.url"]),
         ({"cache": REDIS, "state": {"url": "sqlite:///s.db"}, "usage": {"url": "memory:"}}, []),
+        ({"cache": {"url": "memory:"}, **MEMORY, "request_log": {"keep": "all"}}, ["set request_log.url"]),
+        (
+            {"cache": {"url": "memory:"}, **MEMORY, "request_log": {"url": "sqlite:///r.db", "content": "full"}},
+            [],
+        ),
+        (
+            {
+                "cache": {"url": "memory:"},
+                **MEMORY,
+                "request_log": {"url": "sqlite:///r.db", "content": "full", "keep": "errors"},
+            },
+            ["with personal data"],
+        ),
         ({"cache": {"url": "memory:"}}, ["usage are in memory", "Set usage.url, or mount"]),
         ({"server": {"workers": 2}, "cache": REDIS, "state": {"url": "sqlite:///s.db"}, **RATES, **MEMORY}, []),
         ({"server": {"workers": 2}, "cache": {"url": "memory:"}, **MEMORY}, []),

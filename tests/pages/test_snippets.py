@@ -67,6 +67,7 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
         "keys": {"admin": {"sha256": hash_key(ADMIN_KEY), "admin": True}},
         "usage": {"url": usage},
         "state": {"url": f"sqlite:///{folder}/state.db"},
+        "request_log": {"keep": "all", "url": f"sqlite:///{folder}/requests.db"},
     }
     async with (
         serving(Settings.model_validate({"demo": True, "mcp_servers": DEMO_TOOLS})) as without_keys,
@@ -74,7 +75,7 @@ async def _run_blocks(run: list[str], folder: Path) -> None:
     ):
         script = [
             f"set -eu; git init -q; export PARLEY_URL={without_keys.base_url}",
-            f"export PARLEY_USAGE__URL={usage}",
+            f"export PARLEY_USAGE__URL={usage} PARLEY_REQUEST_LOG__URL=sqlite:///{folder}/requests.db",
             'curl() { command curl --silent --show-error --fail-with-body --max-time 20 "$@"; }',
             *(f"{name}={ADMIN_KEY}" for name in ("KEY", "ADMIN_KEY", "PARLEY_API_KEY")),
             *(

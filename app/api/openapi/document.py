@@ -30,6 +30,7 @@ _TAGS = {
     "convert": "Translation without a model",
     "models": "The models that requests can name",
     "usage": "Tokens and cost",
+    "requests": "What was logged of requests, for administrators",
     "cache": "Stored replies, for administrators",
     "keys": "API keys, for administrators",
     "upstreams": "The model servers, for administrators",

@@ -1,4 +1,5 @@
-"""`[cache]`, `[state]`, `[usage]`, `[responses]` and `[reasoning]`: what is stored, where and for how long."""
+"""`[cache]`, `[state]`, `[usage]`, `[request_log]`, `[responses]` and `[reasoning]`: what is stored, where and for how
+long."""
 
 from datetime import UTC, tzinfo
 from typing import Annotated, Literal
@@ -7,10 +8,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field
 
 from app.config.extras import how_to_install, is_installed
-from app.config.tables.base import Seconds, Table
+from app.config.tables.base import Names, Seconds, Table
 from app.params import MAX_SECONDS
 from app.redis.urls import parse_cache_url
-from app.state.urls import PostgresUrl, parse_state_url
+from app.state.urls import FileUrl, PostgresUrl, parse_state_url
 from app.stores.base import StoreLimits
 
 _STORE = StoreLimits()
@@ -72,6 +73,33 @@ class UsageSettings(Table):
     @property
     def zone(self) -> tzinfo:
         return UTC if self.time_zone == "UTC" else ZoneInfo(self.time_zone)
+
+
+def _log_url(value: str) -> str:
+    address = parse_state_url(value)
+    if not isinstance(address, FileUrl) or not address.path:
+        raise ValueError("must name a file on this machine, as sqlite:////data/requests.db does")
+    return value
+
+
+class RequestLogSettings(Table):
+    """What requests and replies were, with their bodies."""
+
+    keep: Literal["off", "errors", "sample", "all"] = "off"
+    url: Annotated[str, AfterValidator(_log_url)] | None = Field(default=None, repr=False)
+    """Without a URL, `load` sets a file in the user's data folder if it is writable."""
+    content: Literal["masked", "full", "none"] = "masked"
+    sample_ratio: float = Field(default=0.01, ge=0, le=1, allow_inf_nan=False)
+    """How many requests `keep = "sample"` keeps beside those that fail."""
+    keys: Names = ("*",)
+    models: Names = ("*",)
+    max_bytes: int = Field(default=1024**3, ge=1024 * 1024)
+    """Of the file and its log of changes."""
+    max_entry_bytes: int = Field(default=4 * 1024**2, ge=1024)
+    keep_days: float = Field(default=7.0, gt=0, le=36_500, allow_inf_nan=False)
+    queue_bytes: int = Field(default=32 * 1024**2, ge=1024 * 1024)
+    """What requests in progress, and entries that wait to be written, hold in memory."""
+    callers_read_own: bool = False
 
 
 class ResponsesSettings(Table):

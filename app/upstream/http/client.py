@@ -17,6 +17,7 @@ import msgspec
 
 from app import __version__
 from app.chat.events import Fault
+from app.chat.stream import CallRecorder, ExchangeRecorder
 from app.chat.token_usage import read_count
 from app.errors import UpstreamFailed
 from app.runtime.decompress import NotCompressed, decompressor_for
@@ -24,6 +25,7 @@ from app.upstream import causes, faults
 from app.upstream.api import ApiName, find_api
 from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
 from app.upstream.http.pool import PoolKey, ServerAddress
+from app.upstream.http.recorded_body import RecordedBody
 from app.upstream.http.transport import (
     LongBody,
     PushStream,
@@ -156,14 +158,21 @@ class UpstreamClient:
         self._transport = transport or PushTransport()
         self._error_body_seconds = error_body_seconds
 
-    async def open(self, target: Target, body: bytes, headers: Sequence[tuple[bytes, bytes]] = ()) -> ResponseBody:
+    async def open(
+        self,
+        target: Target,
+        body: bytes,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        recorder: CallRecorder | None = None,
+    ) -> ResponseBody:
         """Send a chat request and return the response's body once its head has arrived. `headers` are sent in addition
         to those of the target, and in place of the API's own.
 
         Raises UpstreamFailed when the server cannot be reached, or answers with a status other than 200.
         """
         head = _drop_defaults(target, headers) if headers else target.chat_head
-        return await self._open(target, head, body, headers)
+        exchange = None if recorder is None else recorder.begin_exchange(target.name, target.reply_path, body)
+        return await self._open(target, head, body, headers, exchange)
 
     async def open_url(
         self,
@@ -182,12 +191,21 @@ class UpstreamClient:
         return await self._open(target, make_request_head(b"POST", address, own, target.pool_key), body, headers)
 
     async def _open(
-        self, target: Target, head: RequestHead, body: bytes | LongBody, headers: Sequence[tuple[bytes, bytes]]
+        self,
+        target: Target,
+        head: RequestHead,
+        body: bytes | LongBody,
+        headers: Sequence[tuple[bytes, bytes]],
+        exchange: ExchangeRecorder | None = None,
     ) -> ResponseBody:
         try:
             reply = await self._transport.post(head, body, target.connect_seconds, target.first_token_seconds, headers)
         except httpx.TransportError as error:
+            if exchange is not None:
+                exchange.record_end(error)
             raise UpstreamFailed(make_transport_fault(error, target)) from error
+        if exchange is not None:
+            reply = RecordedBody(reply, exchange)
         if reply.status != 200:
             response = httpx.Response(reply.status, headers=reply.headers, stream=PushStream(reply))
             raise UpstreamFailed(target.annotate_fault(await self._read_fault(response)))

@@ -1,0 +1,192 @@
+"""What is captured of one request while it is served. Everything here runs in the event loop and copies nothing."""
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from app.observe.request_log.entry import BodyFacts, BodyKind, Header, Part
+
+_LOGGED_HEADERS = frozenset(
+    (
+        *("user-agent", "content-type", "content-encoding", "accept", "x-request-id", "request-id", "retry-after"),
+        *("x-should-retry", "x-stainless-lang", "x-stainless-package-version", "x-app", "originator", "cf-ray"),
+    )
+)
+_LOGGED_PREFIXES = ("anthropic-", "openai-", "x-ratelimit-", "x-parley-")
+
+
+def choose_headers(headers: Iterable[tuple[bytes, bytes]]) -> tuple[Header, ...]:
+    """Return the headers that may be kept: those of a short list. None of them holds a key or a cookie."""
+    named = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in headers]
+    return tuple([line for line in named if line[0] in _LOGGED_HEADERS or line[0].startswith(_LOGGED_PREFIXES)])
+
+
+class ByteBudget:
+    """The bytes that requests in progress and entries that wait to be written may hold together."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+        self._lock = threading.Lock()
+
+    @property
+    def held(self) -> int:
+        return self._held
+
+    def take(self, size: int) -> bool:
+        """Return whether there is place. Then it is taken."""
+        with self._lock:
+            if self._held + size > self._most:
+                return False
+            self._held += size
+            return True
+
+    def give(self, size: int) -> None:
+        with self._lock:
+            self._held -= size
+
+
+class CapturedBody:
+    """One body, as far as it has come."""
+
+    __slots__ = (
+        *("_capture", "data", "end", "exchange", "headers", "is_cut", "kind", "parts", "path", "size", "status"),
+        "upstream",
+    )
+
+    def __init__(
+        self, capture: "RequestCapture", kind: BodyKind, exchange: int = -1, upstream: str = "", path: str = ""
+    ) -> None:
+        self._capture = capture
+        self.kind: BodyKind = kind
+        self.exchange = exchange
+        self.upstream = upstream
+        self.path = path
+        self.status = 0
+        self.headers: Sequence[tuple[bytes, bytes]] = ()
+        self.data: list[bytes | bytearray] = []
+        self.parts: list[Part] = []
+        self.size = 0
+        self.end = ""
+        self.is_cut = False
+
+    def record_head(self, status: int, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self.status, self.headers = status, headers
+
+    def record_data(self, data: bytes | bytearray) -> None:
+        """Keep one read or frame. Once something did not fit, nothing that comes later is kept."""
+        capture = self._capture
+        if capture.is_closed or not data:
+            return
+        self.size += len(data)
+        if self.is_cut or not capture.take(len(data)):
+            self.is_cut = True
+            return
+        self.data.append(data)
+        self.parts.append((capture.count_milliseconds(), len(data)))
+
+    def record_whole(self, data: bytes | bytearray) -> None:
+        """Keep the body of a request. One that is larger than an entry may be is cut when it is written, where it can
+        be cut at whole messages."""
+        capture = self._capture
+        self.size = len(data)
+        self.is_cut = not capture.take_whole(len(data))
+        if not self.is_cut:
+            self.data = [data]
+
+    def record_end(self, error: Exception | None) -> None:
+        if not self._capture.is_closed:
+            self.end = "end" if error is None else "cut"
+
+    def describe(self) -> BodyFacts:
+        return BodyFacts(
+            self.kind,
+            self.exchange,
+            self.size,
+            self.is_cut,
+            self.status,
+            self.upstream,
+            self.path,
+            choose_headers(self.headers),
+            tuple(self.parts),
+            self.end,
+        )
+
+
+class RequestCapture:
+    """The bodies of one request. It is the `CallRecorder` of its calls to model servers."""
+
+    def __init__(
+        self,
+        budget: ByteBudget,
+        owner: str,
+        path: str,
+        headers: Sequence[tuple[bytes, bytes]],
+        max_bytes: int,
+        *,
+        log: Any = None,
+    ) -> None:
+        """With `max_bytes` 0 no body is kept, only its size. `log` is where it is written at its end."""
+        self.log = log
+        self.owner = owner
+        self.warnings: Sequence[str] = ()
+        self.is_closed = False
+        self.held = 0
+        self._budget = budget
+        self._max_bytes = max_bytes
+        self._reply_bytes = 0
+        self._began = time.perf_counter()
+        self.request = CapturedBody(self, "client_request", path=path)
+        self.request.headers = headers
+        self.reply = CapturedBody(self, "client_reply")
+        self.bodies = [self.request, self.reply]
+        self._exchanges = 0
+
+    def count_milliseconds(self) -> float:
+        return round((time.perf_counter() - self._began) * 1000, 3)
+
+    def take(self, size: int) -> bool:
+        """Whether so many bytes more of a reply are kept."""
+        if self._reply_bytes + size > self._max_bytes or not self._budget.take(size):
+            return False
+        self._reply_bytes += size
+        self.held += size
+        return True
+
+    def take_whole(self, size: int) -> bool:
+        """Whether the body of a request is kept."""
+        if not self._max_bytes or self.is_closed or not self._budget.take(size):
+            return False
+        self.held += size
+        return True
+
+    @property
+    def holds_bodies(self) -> bool:
+        return self._max_bytes > 0
+
+    def begin_exchange(self, upstream: str, path: str, body: object) -> CapturedBody:
+        """Keep what a model server is sent, and return where its response is recorded. A body that is read from a file
+        is not kept."""
+        number, self._exchanges = self._exchanges, self._exchanges + 1
+        sent = CapturedBody(self, "upstream_request", number, upstream, path)
+        if isinstance(body, bytes):
+            sent.record_whole(body)
+        got = CapturedBody(self, "upstream_reply", number, upstream, path)
+        if not self.is_closed:
+            self.bodies += (sent, got)
+        return got
+
+    def record_warnings(self, warnings: Sequence[str]) -> None:
+        self.warnings = warnings
+
+    def close(self) -> None:
+        """Keep no more: the request has ended. A call that goes on for other readers is not waited for."""
+        self.is_closed = True
+
+    def release(self) -> None:
+        """Free the bodies."""
+        self.close()
+        held, self.held = self.held, 0
+        self._budget.give(held)
+        self.bodies = []

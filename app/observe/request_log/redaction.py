@@ -1,0 +1,293 @@
+"""Remove from what is logged what a `Find` finds: keys, and with `content = "masked"` personal data.
+
+A body is JSON, or a stream of frames with JSON. Only the values of its strings are changed, so it stays what it is. In
+a stream a value may be cut by deltas: so the strings with one name are looked at together, as a client joins them. Long
+data, such as an image, is replaced by its size and its hash.
+"""
+
+import hashlib
+import json
+import re
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, chain
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from app.observe.request_log.entry import Part
+
+
+class Span(NamedTuple):
+    """A part of a text, and what stands in its place."""
+
+    start: int
+    end: int
+    replacement: str
+
+
+Find: TypeAlias = Callable[[str], Iterable[Span]]
+"""Finds what must not be kept, in the order of the text and without overlaps."""
+
+REMOVED = "[redacted]"
+_LITERAL = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*+:\s*+)?+', re.DOTALL)
+"""A string, and whether it is the name of what follows."""
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,200};base64,")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+MIN_DATA = 4096
+"""A longer text of base64 is data: an image, a file, sound, a sealed reasoning."""
+_FRAME = re.compile(rb"^data:", re.MULTILINE)
+_LINE = re.compile(rb"^(data: ?)?([^\r\n]+)", re.MULTILINE)
+_json = msgspec.json.Decoder(msgspec.Raw)
+_MIN_CHARACTERS = 6
+
+
+class _Literal(NamedTuple):
+    start: int
+    end: int
+    """In the body, within the quotes."""
+    text: str
+
+
+class Edit(NamedTuple):
+    start: int
+    end: int
+    data: bytes
+
+
+def redact_json(data: bytes, find: Find) -> bytes:
+    """Return JSON, or a part of it that begins and ends outside of strings, without what is found in its strings."""
+    edits = []
+    for _, literal in _find_literals(data):
+        changed = redact_text(_replace_data(literal.text), find)
+        if changed != literal.text:
+            edits.append(Edit(literal.start, literal.end, _write(changed)))
+    return apply_edits(data, edits)
+
+
+def redact_plain(data: bytes, find: Find) -> bytes:
+    """Return what is no JSON without what is found in it."""
+    text = data.decode("utf-8", "surrogateescape")
+    changed = redact_text(text, find)
+    return data if changed == text else changed.encode("utf-8", "surrogateescape")
+
+
+def redact_text(text: str, find: Find) -> str:
+    if len(text) < _MIN_CHARACTERS:
+        return text
+    parts, done = [], 0
+    for span in find(text):
+        parts += [text[done : span.start], span.replacement]
+        done = span.end
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def is_json(data: bytes) -> bool:
+    try:
+        _json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def is_stream(data: bytes) -> bool:
+    return _FRAME.search(data, 0, 4096) is not None
+
+
+def redact_stream(data: bytes, parts: Sequence[Part], find: Find) -> tuple[bytes, tuple[Part, ...]]:
+    """Return the bytes of a stream without what is found in them, and the sizes that its parts then have."""
+    by_name: dict[bytes, list[_Literal]] = {}
+    edits: list[Edit] = []
+    for line in _LINE.finditer(data):
+        start, end = line.span(2)
+        if line[1] is None or not is_json(line[2]):  # a comment, another field, what is no JSON, or the cut end
+            changed = redact_plain(line[2], find)
+            edits += [] if changed == line[2] else [Edit(start, end, changed)]
+            continue
+        for name, literal in _find_literals(data, start, end):
+            by_name.setdefault(name, []).append(literal)
+    edits = sorted(chain(edits, *(_edit_joined(literals, find) for literals in by_name.values())))
+    return (apply_edits(data, edits), move_parts(parts, edits)) if edits else (data, tuple(parts))
+
+
+def _edit_joined(literals: Sequence[_Literal], find: Find) -> Iterator[Edit]:
+    """Yield the changes of strings that are looked at as one text. A span over several of them is replaced in the first
+    one."""
+    texts = [_replace_data(literal.text) for literal in literals]
+    starts = [0, *accumulate(map(len, texts))]
+    kept: dict[int, list[str]] = {}
+    done: dict[int, int] = {}
+    for span in find("".join(texts)):
+        replacement = span.replacement
+        for index in range(bisect_right(starts, span.start) - 1, len(texts)):
+            if starts[index] >= span.end:
+                break
+            begin, stop = max(span.start, starts[index]), min(span.end, starts[index + 1])
+            own = kept.setdefault(index, [])
+            own += [texts[index][done.get(index, 0) : begin - starts[index]], replacement]
+            done[index], replacement = stop - starts[index], ""
+    for index, literal in enumerate(literals):
+        if index in kept:
+            yield Edit(literal.start, literal.end, _write("".join(kept[index]) + texts[index][done[index] :]))
+        elif texts[index] is not literal.text:
+            yield Edit(literal.start, literal.end, _write(texts[index]))
+
+
+def apply_edits(data: bytes, edits: Sequence[Edit]) -> bytes:
+    if not edits:
+        return data
+    pieces, done = [], 0
+    for edit in edits:
+        pieces += [data[done : edit.start], edit.data]
+        done = edit.end
+    return b"".join([*pieces, data[done:]])
+
+
+def move_parts(parts: Sequence[Part], edits: Sequence[Edit]) -> tuple[Part, ...]:
+    """Return the parts of bytes that were edited. A border within a changed text is behind it afterwards."""
+    moved: list[Part] = []
+    place = shift = last = number = 0
+    for milliseconds, size in parts:
+        place += size
+        while number < len(edits) and edits[number].start < place:
+            edit = edits[number]
+            shift += len(edit.data) - (edit.end - edit.start)
+            number += 1
+        border = place if not number else max(place, edits[number - 1].end)
+        moved.append((milliseconds, border + shift - last))
+        last = border + shift
+    return tuple(moved)
+
+
+def _find_literals(data: bytes, begin: int = 0, stop: int = sys.maxsize) -> Iterator[tuple[bytes, _Literal]]:
+    """Yield the strings of JSON, each with its name. The names themselves have none."""
+    name, named_at = b"", -1
+    for match in _LITERAL.finditer(data, begin, stop):
+        start, end = match.span(1)
+        literal = _Literal(start, end, _read(match[1]))
+        if match[2] is None:
+            yield name if named_at == start - 1 else b"", literal
+        else:
+            name, named_at = match[1], match.end()
+            yield b"", literal
+
+
+def _read(literal: bytes) -> str:
+    """Return the text of what stands between two quotes."""
+    if b"\\" in literal:
+        try:
+            text: str = json.loads(b'"%b"' % literal)
+            return text
+        except ValueError:
+            pass
+    return literal.decode("utf-8", "replace")
+
+
+def _write(text: str) -> bytes:
+    """Write the inside of a JSON string."""
+    return json.dumps(text, ensure_ascii=not text.isprintable()).encode("utf-8", "replace")[1:-1]
+
+
+def _replace_data(text: str) -> str:
+    """Return the kind, size and hash of data in place of it."""
+    url = _DATA_URL.match(text)
+    if url is not None:
+        return f"[{url[1] or 'data'}, {_describe_data(text[url.end() :])}]"
+    if len(text) >= MIN_DATA and _BASE64.fullmatch(text):
+        return f"[data, {_describe_data(text)}]"
+    return text
+
+
+def _describe_data(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{len(text) * 3 // 4} bytes, hash {digest}"
+
+
+# What is found.
+
+_BEFORE_AT = re.compile(r"[\w.+%-]{1,64}$")
+_AFTER_AT = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
+# The first characters come before the look behind them: so `re` skips to the places where they are.
+_CARD = re.compile(r"[2-6](?<![\w.-].)\d{3}(?:[ -]?\d){9,15}(?![\w-]|\.\d)")
+_IBAN = re.compile(r"[A-Z][A-Z](?<!\w..)\d{2}(?: ?[A-Z0-9]){11,30}(?!\w)")
+_SECRETS = tuple(
+    (marks, re.compile(pattern))
+    for marks, pattern in (
+        (("sk-", "sk_"), r"sk(?<!\w..)[-_][\w-]{16,256}"),
+        (("pk-", "pk_", "rk_"), r"[pr]k(?<!\w..)[-_][\w-]{16,256}"),
+        (("xai-", "nvapi-", "pplx-", "csk-", "gsk_"), r"(?:xai|nvapi|pplx|csk|gsk)[-_][\w-]{16,256}"),
+        (("hf_", "fw_", "r8_", "tgp_", "whsec_"), r"\b(?:hf|fw|r8|tgp|whsec)_(?:v1_)?[\w-]{16,256}"),
+        (("AIza",), r"AIza(?<!\w.{4})[\w-]{30,60}"),
+        (("AKIA", "ASIA"), r"A[KS]IA(?<!\w.{4})[A-Z0-9]{16}(?!\w)"),
+        (("ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_"), r"(?:gh[opsur]|github_pat)_\w{30,255}"),
+        (("glpat-",), r"glpat-[\w-]{20,64}"),
+        (("xoxa-", "xoxb-", "xoxp-", "xoxo-", "xoxr-", "xoxs-"), r"xox[abpors]-[\w-]{10,255}"),
+        (("npm_", "pypi-"), r"npm_\w{36}|pypi-[\w-]{50,255}"),
+        (("eyJ",), r"eyJ[\w-]{8,4096}\.eyJ[\w-]{8,8192}\.[\w-]{8,2048}"),
+        (
+            ("PRIVATE KEY-----",),
+            r"-----BEGIN [A-Z ]{0,32}PRIVATE KEY-----[\s\S]{0,8192}?(?:-----END [A-Z ]{0,32}PRIVATE KEY-----|\Z)",
+        ),
+        (("://",), r"(?<=://)[^\s/@'\"<>:]{1,256}:[^\s/@'\"<>]{1,256}(?=@)"),
+        (("Bearer ", "bearer "), r"(?<=earer )[\w*.\-+/=]{16,8192}"),
+        (("Basic ", "basic "), r"(?<=asic )[A-Za-z0-9+/]{16,8192}={0,2}"),
+    )
+)
+"""The shapes of keys that are documented by the services which issue them, each with what a text with one has. Nothing
+is guessed by its entropy: code is full of hashes."""
+
+
+def make_finder(forms: Sequence[str], *, personal: bool) -> Find:
+    """Return what finds these texts and keys of known shapes, and with `personal` addresses of mail, numbers of cards
+    and IBANs."""
+    exact = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
+
+    def find(text: str) -> list[Span]:
+        found = [Span(*match.span(), REMOVED) for match in exact.finditer(text)] if exact is not None else []
+        for marks, pattern in _SECRETS:
+            if any(mark in text for mark in marks):
+                found += [Span(*match.span(), REMOVED) for match in pattern.finditer(text)]
+        if personal:
+            found += _find_personal(text)
+        return sort_spans(found)
+
+    return find
+
+
+def sort_spans(found: Iterable[Span]) -> list[Span]:
+    """Return spans in the order of the text, without those that overlap an earlier or a longer one."""
+    kept: list[Span] = []
+    for span in sorted(found, key=lambda one: (one.start, -one.end)):
+        if not kept or span.start >= kept[-1].end:
+            kept.append(span)
+    return kept
+
+
+def _find_personal(text: str) -> Iterator[Span]:
+    if "@" in text:
+        yield from _find_addresses(text)
+    yield from (Span(*match.span(), "[CARD]") for match in _CARD.finditer(text) if _is_card(match[0]))
+    yield from (Span(*match.span(), "[IBAN]") for match in _IBAN.finditer(text) if _is_iban(match[0]))
+
+
+def _find_addresses(text: str) -> Iterator[Span]:
+    for match in _AFTER_AT.finditer(text):
+        name = _BEFORE_AT.search(text, max(0, match.start() - 65), match.start())
+        if name is not None:
+            yield Span(name.start(), match.end(), "[EMAIL]")
+
+
+def _is_card(text: str) -> bool:
+    """Whether the last digit is right by Luhn's formula (ISO/IEC 7812-1)."""
+    digits = [int(character) for character in text if character.isdigit()]
+    doubled = [sum(divmod(2 * digit, 10)) for digit in digits[-2::-2]]
+    return 13 <= len(digits) <= 19 and (sum(digits[::-2]) + sum(doubled)) % 10 == 0
+
+
+def _is_iban(text: str) -> bool:
+    """Whether the check digits are right (ISO 13616: the rest of a division by 97)."""
+    plain = text.replace(" ", "")
+    if not 15 <= len(plain) <= 34:
+        return False
+    return int("".join(str(int(character, 36)) for character in plain[4:] + plain[:4])) % 97 == 1
