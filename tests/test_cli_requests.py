@@ -90,3 +90,13 @@ def test_a_file_of_another_program_is_an_error(
     monkeypatch.setenv("PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/other.db")
     assert main(["requests", "list"]) == 1
     assert "other.db" in capsys.readouterr().err
+
+
+def test_a_request_is_exported(file: LogFile, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(["requests", "export", "r1"]) == 0
+    report = json.loads(capfdbinary.readouterr().out)
+    assert report["client"]["request"]["text"] == "text of alice"
+    assert main(["requests", "export", "2", "--as", "curl"]) == 0
+    assert b"text of bob" in capfdbinary.readouterr().out
+    assert main(["requests", "export", "none"]) == 1
+    assert b"no request 'none' is logged" in capfdbinary.readouterr().err

@@ -1,11 +1,12 @@
 """`/v1/requests`: the request log. Administrators read all of it, and with `request_log.callers_read_own` keys their
-own requests. Whoever reads bodies, or deletes, leaves a line in the audit log."""
+own requests. Reading bodies and deleting leave a line in the audit log."""
 
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
 from pydantic import Field
 
 from app.access.caller import Caller
@@ -18,7 +19,6 @@ from app.formats.openapi import Described, describe, give_examples
 
 if TYPE_CHECKING:
     from app.observe.request_log.entry import LoggedRequest
-    from app.observe.request_log.file import Query as LogQuery
     from app.observe.request_log.log import RequestLog
 
 router = APIRouter()
@@ -72,6 +72,12 @@ _BODY: dict[str, Any] = {
     "parts": [],
     "end": "",
     "text": '{"model": "large", "messages": […]}',
+}
+
+
+_EXPORTED: dict[str, Any] = {
+    "application/json": {"schema": {"type": "object", "examples": [{"parley_report": 1}]}},
+    "text/plain": {"schema": {"type": "string", "examples": ["curl -N …"]}},
 }
 
 
@@ -247,36 +253,55 @@ async def get_request(request: Request, id: str) -> Any:
 
 @router.delete("/v1/requests/{id}", operation_id="delete_request", summary="Delete a logged request", **_OF_LOG)
 async def delete_request(request: Request, id: str) -> DeletedRequests:
+    from app.observe.request_log.file import name_entry
+
     context = get_context(request)
     check_admin(request, context)
     log, owner = _open(request, context)
-    deleted = await _call(log.delete, _name(id, owner))
+    deleted = await _call(log.delete, name_entry(id, owner))
     if not deleted:
         raise NotFound(f"no request {id[:100]!r} is logged")
     log_admin_action(request, "requests.delete", id[:100], deleted=deleted)
     return DeletedRequests(deleted=deleted)
 
 
+@router.get(
+    "/v1/requests/{id}/export",
+    operation_id="export_request",
+    summary="Write a logged request for other programs, without personal data",
+    responses=_RESPONSES | {200: {"content": _EXPORTED}},
+    tags=["requests"],
+)
+async def export_request(
+    request: Request,
+    id: str,
+    form: Annotated[
+        Literal["report", "har", "curl", "otel"],
+        Query(alias="as", description="`report` is for `parley replay`, `har` is HAR 1.2, `otel` an event in JSON"),
+    ] = "report",
+) -> Response:
+    from app.api.logged_exports import export
+
+    _, entry = await _read(request, id)
+    data = await asyncio.to_thread(export, entry, form, get_context(request).settings)
+    name, kind = ("txt", "text/plain") if form == "curl" else ("har" if form == "har" else "json", "application/json")
+    headers = {"content-disposition": f'attachment; filename="parley-{form}-{entry.id}.{name}"'}
+    return Response(data, media_type=kind, headers=headers | {"cache-control": "no-store"})
+
+
 async def _read(request: Request, id_: str) -> "tuple[RequestLog, LoggedRequest]":
     """Return an entry that the caller may read. Raises NotFound, Forbidden and StoreDown."""
+    from app.observe.request_log.file import name_entry
+
     context = get_context(request)
     log, owner = _open(request, context)
     context.ended.report()
-    found = await _call(log.find_entries, _name(id_, owner), 1)
+    found = await _call(log.find_entries, name_entry(id_, owner), 1)
     entry = await _call(log.read, found[0].id) if found else None
     if entry is None:
         raise NotFound(f"no request {id_[:100]!r} is logged")
     log_admin_action(request, "requests.read", str(entry.id), of=entry.figures.key)
     return log, entry
-
-
-def _name(id_: str, owner: str | None) -> "LogQuery":
-    """Return what finds an entry by its id, or by the id of the request."""
-    from app.observe.request_log.file import Query as LogQuery
-
-    if id_.isascii() and id_.isdigit() and len(id_) <= 18:
-        return LogQuery(id=int(id_), owner=owner)
-    return LogQuery(request_id=id_, owner=owner)
 
 
 def _open(request: Request, context: AppContext) -> "tuple[RequestLog, str | None]":

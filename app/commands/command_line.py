@@ -18,6 +18,7 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 """The address of a gateway with the default settings."""
 
 _DESCRIPTION = "An HTTP gateway in front of model servers, which translates chat formats."
+EXPORT_FORMS = ("report", "har", "curl", "otel")
 _CONFIG_HELP = "a configuration file instead of ./parley.toml"
 
 
@@ -45,7 +46,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_cache(commands.add_parser("cache", help="count or delete the cached replies"))
     _add_usage(commands.add_parser("usage", help="total the usage and cost by day, key, team and model"))
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
-    _add_requests(commands.add_parser("requests", help="list and delete logged requests"))
+    _add_requests(commands.add_parser("requests", help="list, export and delete logged requests"))
+    _add_replay(commands.add_parser("replay", help="play a report of a request back, and compare the response"))
     _add_keys(commands.add_parser("keys", help="create, list, rotate and revoke the API keys of callers"))
     _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
@@ -229,6 +231,15 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     listing = actions.add_parser("list", help="list the newest requests")
     listing.add_argument("--failed", action="store_true", help="only requests that failed")
     listing.add_argument("--limit", type=int, default=20, help="how many (default: %(default)s)")
+    export = actions.add_parser("export", help="print one request")
+    export.add_argument("id", metavar="ID", help="the id of the entry or of the request")
+    export.add_argument(
+        "--as",
+        dest="form",
+        choices=EXPORT_FORMS,
+        default="report",
+        help="report is for `parley replay` and for reporting a fault (default: %(default)s)",
+    )
     delete = actions.add_parser("delete", help="delete requests, and everything that only they had")
     delete.add_argument("--user", help="only requests of this end user")
     delete.add_argument("--before", metavar="DAY", help="only requests that ended before this day, in UTC")
@@ -236,8 +247,19 @@ def _add_requests(parser: argparse.ArgumentParser) -> None:
     delete.add_argument("--yes", action="store_true", help="do it without asking for confirmation")
     for action in (listing, delete):
         action.add_argument("--key", metavar="NAME", help="only requests with the API key of this name")
-    for action in (listing, delete):
+    for action in (listing, export, delete):
         action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
+def _add_replay(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "The model servers of the report are played on loopback, and a gateway in this process is asked the same. It "
+        "prints the first frame that differs."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="a report, as `parley requests export` prints it")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--against", metavar="URL", help="ask this gateway instead, with its own model servers")
+    how.add_argument("--serve", type=int, metavar="PORT", help="only play the model servers, until Ctrl-C; 0: any port")
 
 
 def _add_keys(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`parley requests`: list and delete logged requests."""
+"""`parley requests`: list, export and delete logged requests."""
 
 import argparse
 import os
@@ -10,8 +10,9 @@ from app.commands.command_line import UsageError
 from app.commands.configuration import load_settings
 from app.commands.confirmation import confirm
 from app.config.request_log import open_log_file
+from app.config.settings import Settings
 from app.observe.request_log.entry import LoggedRequest
-from app.observe.request_log.file import LogFile, LogFileError, Query
+from app.observe.request_log.file import LogFile, LogFileError, Query, name_entry
 from app.terminal import use_color
 from app.terminal.screen import format_table
 
@@ -19,14 +20,21 @@ _HEADER = ("ID", "TIME", "ENDPOINT", "MODEL", "KEY", "STATUS", "ERROR", "SECONDS
 
 
 def run(arguments: argparse.Namespace) -> int:
-    file = open_log_file(load_settings(arguments.config).request_log)
+    settings = load_settings(arguments.config)
+    file = open_log_file(settings.request_log)
     if file is None:
         raise UsageError("there is no file of the request log: set request_log.url")
     if not Path(file.name).exists():
         print(f"no requests are logged: there is no file {file.name}")
         return 0
     try:
-        return _list(file, arguments) if arguments.action == "list" else _delete(file, arguments)
+        match arguments.action:
+            case "list":
+                return _list(file, arguments)
+            case "export":
+                return _export(file, arguments, settings)
+            case _:
+                return _delete(file, arguments)
     except LogFileError as error:
         print(f"parley: {error}", file=sys.stderr)
         return 1
@@ -53,6 +61,18 @@ def _write_row(entry: LoggedRequest) -> tuple[str, ...]:
         f"{figures.seconds:.3f}",
         figures.request_id,
     )
+
+
+def _export(file: LogFile, arguments: argparse.Namespace, settings: Settings) -> int:
+    from app.api.logged_exports import export  # the other actions need nothing of the gateway
+
+    found = file.find_entries(name_entry(arguments.id), 1)
+    entry = file.read(found[0].id) if found else None
+    if entry is None:
+        print(f"parley: no request {arguments.id!r} is logged", file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(export(entry, arguments.form, settings))
+    return 0
 
 
 def _delete(file: LogFile, arguments: argparse.Namespace) -> int:

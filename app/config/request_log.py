@@ -1,10 +1,13 @@
 """The request log, from the settings."""
 
 from collections.abc import Callable
+from typing import Any
 
 from app.config.registry import list_secrets
 from app.config.settings import Settings
+from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
+from app.observe.request_log.entry import Figures
 from app.observe.request_log.file import LogFile
 from app.observe.request_log.log import LogRules, RequestLog
 from app.observe.request_log.redaction import Find, make_finder
@@ -20,6 +23,44 @@ def open_log_file(settings: RequestLogSettings) -> LogFile | None:
 def make_log_finder(settings: Settings) -> Find:
     """Return what finds keys in every text that is kept, and unless bodies are kept in full also personal data."""
     return make_finder(list_secrets(settings), personal=settings.request_log.content != "full")
+
+
+def make_export_finder(settings: Settings) -> Find:
+    """Return what finds keys and personal data, whatever the log keeps."""
+    return make_finder(list_secrets(settings), personal=True)
+
+
+MODEL_FIELDS = frozenset(
+    (
+        *("upstreams", "name", "defaults", "max_retries", "fallbacks", "fallbacks_on_context_length", "strategy"),
+        *("fallbacks_on_content_filter", "hedge", "context_window", "profile"),
+    )
+)
+"""What a report has of a model's settings."""
+UPSTREAM_FIELDS = frozenset(("kind", "api", "first_token_seconds", "idle_seconds"))
+"""What a report has of a model server's settings: no address and no key."""
+LOCAL_FIELDS = frozenset(("tokenizer",))
+"""Fields of a profile that name files of this machine."""
+
+
+def describe_models(settings: Settings, figures: Figures) -> dict[str, Any]:
+    """Return the settings of the models and model servers that were asked, as a report has them."""
+    tried = {figures.model, figures.fallback_model, *(attempt.model for attempt in figures.attempts)} - {None, ""}
+    models = {name: _describe_model(settings.models[name]) for name in tried if name in settings.models}
+    asked = {attempt.upstream for attempt in figures.attempts}
+    asked |= {row["name"] for model in models.values() for row in model.get("upstreams", ())}
+    upstreams = {
+        name: settings.upstreams[name].model_dump(mode="json", include=set(UPSTREAM_FIELDS), exclude_defaults=True)
+        for name in asked
+        if name in settings.upstreams
+    }
+    return {"models": models, "upstreams": upstreams}
+
+
+def _describe_model(row: Model) -> dict[str, Any]:
+    found: dict[str, Any] = row.model_dump(mode="json", include=set(MODEL_FIELDS), exclude_defaults=True)
+    profile = {name: value for name, value in found.get("profile", {}).items() if name not in LOCAL_FIELDS}
+    return {**found, "profile": profile} if profile else found
 
 
 def make_request_log(settings: Settings, count: Callable[[str, int], None] | None) -> RequestLog | None:

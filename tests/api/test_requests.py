@@ -370,3 +370,43 @@ def test_embeddings_leave_figures_only(tmp_path: Path) -> None:
         entry = read_newest(gateway)
     assert (entry["endpoint"], entry["content"]) == ("embeddings", "none")
     assert not any(part["text"] for part in entry["parts"])
+
+
+@each_case("form", ["report", "har", "curl", "otel"])
+def test_a_request_is_exported_without_personal_data_also_where_the_log_has_it(form: str, tmp_path: Path) -> None:
+    with Running(make_settings(tmp_path, content="full"), ModelServer()) as gateway:
+        gateway.post("/v1/chat/completions", {**QUESTION, "stream": True})
+        answer = gateway.get(f"/v1/requests/{read_newest(gateway)['id']}/export?as={form}", ADMIN)
+    assert answer.status == 200, answer.body
+    assert b"Hi, I am [EMAIL]" in answer.body
+    assert b"alice" not in answer.body
+    assert b"model.test" not in answer.body
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="parley-{form}-')
+
+
+@each_case(
+    ("path", "more"),
+    [
+        ("/v1/chat", {}),
+        ("/v1/chat/completions", {}),
+        ("/v1/messages", {"max_tokens": 5, "stream": True}),
+        ("/v1/responses", {"input": "Hi"}),
+    ],
+)
+def test_an_exported_event_has_the_messages_of_request_and_reply(path: str, more: Any, tmp_path: Path) -> None:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], **more}
+    if "input" in more:
+        del body["messages"]
+    with Running(make_settings(tmp_path), ModelServer()) as gateway:
+        gateway.post(path, body)
+        event = gateway.get(f"/v1/requests/{read_newest(gateway)['id']}/export?as=otel", ADMIN).json
+    attributes = event["attributes"]
+    assert attributes["gen_ai.input.messages"] == [{"role": "user", "parts": [{"type": "text", "content": "Hi"}]}]
+    (reply,) = attributes["gen_ai.output.messages"]
+    assert (reply["parts"], reply["finish_reason"]) == ([{"type": "text", "content": "Hello"}], "stop")
+
+
+def test_an_export_of_what_is_not_logged_is_not_found(gateway: Running) -> None:
+    assert gateway.get("/v1/requests/5/export", ADMIN).status == 404
+    assert gateway.get("/v1/requests/5/export?as=pdf", ADMIN).status == 422
+    assert gateway.get("/v1/requests/5/export").status == 403

@@ -85,6 +85,13 @@ class Query(Struct, frozen=True):
     before_id: int | None = None
 
 
+def name_entry(id_: str, owner: str | None = None) -> Query:
+    """Return what finds an entry by its id, or by the id of the request."""
+    if id_.isascii() and id_.isdigit() and len(id_) <= 18:
+        return Query(id=int(id_), owner=owner)
+    return Query(request_id=id_, owner=owner)
+
+
 class StoredList(Struct, frozen=True):
     """A list of pieces, which the file has already; or new ones."""
 

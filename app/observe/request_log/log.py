@@ -30,12 +30,13 @@ from app.observe.request_log.file import EntryWriter, LogFile, LogFileError, New
 from app.observe.request_log.pieces import cut
 from app.observe.request_log.redaction import (
     Find,
-    is_json,
     is_stream,
+    join_parts,
     redact_json,
     redact_plain,
     redact_stream,
     redact_text,
+    redact_whole,
 )
 from app.observe.request_record import RequestRecord
 from app.runtime.background_thread import start_background_thread
@@ -186,10 +187,6 @@ class RequestLog:
         self._wait_until_written()
         return self._file.delete(query)
 
-    def redact(self, text: str) -> str:
-        """Redact a text again, for an export."""
-        return redact_text(text, self._find)
-
     # In the thread that writes.
 
     def _run(self) -> None:
@@ -276,8 +273,8 @@ class RequestLog:
         if is_stream(data):
             data, parts = redact_stream(data, facts.parts, self._find)
             return replace(facts, parts=parts), [[data]]
-        redacted = _redact_whole(data, self._find)
-        return (facts if redacted is data else replace(facts, parts=_join_parts(facts, redacted))), [[redacted]]
+        redacted = redact_whole(data, self._find)
+        return (facts if redacted is data else replace(facts, parts=join_parts(facts.parts, redacted))), [[redacted]]
 
     def _make_list(
         self, writer: EntryWriter, group: Sequence[bytes], digest: bytes, learned: dict[bytes, int], *, is_json: bool
@@ -330,14 +327,6 @@ def _cut_groups(
     return kept, facts, most
 
 
-def _redact_whole(data: bytes, find: Find) -> bytes:
-    return redact_json(data, find) if is_json(data) else redact_plain(data, find)
-
-
-def _join_parts(facts: BodyFacts, data: bytes) -> tuple[tuple[float, int], ...]:
-    return ((facts.parts[-1][0], len(data)),) if facts.parts else ()
-
-
 def _decompress(data: bytes, facts: BodyFacts) -> tuple[bytes, BodyFacts]:
     """Decompress a response, of which nothing could be found otherwise. What cannot be decompressed is not kept."""
     encoding = next((value for name, value in facts.headers if name == "content-encoding"), None)
@@ -348,7 +337,7 @@ def _decompress(data: bytes, facts: BodyFacts) -> tuple[bytes, BodyFacts]:
     except ValueError:
         return b"", replace(facts, is_cut=True, parts=())
     headers = tuple([line for line in facts.headers if line[0] != "content-encoding"])
-    return plain, replace(facts, headers=headers, parts=_join_parts(facts, plain))
+    return plain, replace(facts, headers=headers, parts=join_parts(facts.parts, plain))
 
 
 def _redact_headers(facts: BodyFacts, find: Find) -> BodyFacts:

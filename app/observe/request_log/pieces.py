@@ -18,7 +18,7 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def cut(body: bytes) -> list[list[bytes]]:
-    """Return the pieces in groups; none if the body is no JSON object. A group of a long list begins again with each
+    """Return the pieces in groups; none if the body is not a JSON object. A group of a long list begins again with each
     list, so that tools which stand behind the messages are the same groups in each round."""
     try:
         members = _members.decode(body)

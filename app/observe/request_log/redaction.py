@@ -36,7 +36,7 @@ _LITERAL = re.compile(rb'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*+:\s*+)?+', re.DOTALL)
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,200};base64,")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 MIN_DATA = 4096
-"""A longer text of base64 is data: an image, a file, sound, a sealed reasoning."""
+"""A longer text of base64 is data: an image, a file, audio, a sealed reasoning."""
 _FRAME = re.compile(rb"^data:", re.MULTILINE)
 _LINE = re.compile(rb"^(data: ?)?([^\r\n]+)", re.MULTILINE)
 _json = msgspec.json.Decoder(msgspec.Raw)
@@ -67,10 +67,20 @@ def redact_json(data: bytes, find: Find) -> bytes:
 
 
 def redact_plain(data: bytes, find: Find) -> bytes:
-    """Return what is no JSON without what is found in it."""
+    """Return what is not JSON without what is found in it."""
     text = data.decode("utf-8", "surrogateescape")
     changed = redact_text(text, find)
     return data if changed == text else changed.encode("utf-8", "surrogateescape")
+
+
+def redact_whole(data: bytes, find: Find) -> bytes:
+    """Return a body that is no stream without what is found in it."""
+    return redact_json(data, find) if is_json(data) else redact_plain(data, find)
+
+
+def join_parts(parts: Sequence[Part], data: bytes) -> tuple[Part, ...]:
+    """Return one part, the last, with all of the bytes."""
+    return ((parts[-1][0], len(data)),) if parts else ()
 
 
 def redact_text(text: str, find: Find) -> str:
@@ -101,7 +111,7 @@ def redact_stream(data: bytes, parts: Sequence[Part], find: Find) -> tuple[bytes
     edits: list[Edit] = []
     for line in _LINE.finditer(data):
         start, end = line.span(2)
-        if line[1] is None or not is_json(line[2]):  # a comment, another field, what is no JSON, or the cut end
+        if line[1] is None or not is_json(line[2]):  # a comment, another field, what is not JSON, or the cut end
             changed = redact_plain(line[2], find)
             edits += [] if changed == line[2] else [Edit(start, end, changed)]
             continue
