@@ -75,6 +75,7 @@ def _describe_gateway(context: AppContext) -> dict[str, object]:
         "version": __version__,
         "demo": settings.demo and not settings.upstreams,
         "needs_key": needs_key,
+        "request_log": context.request_log is not None,
         "command": find_own_command() if settings.serves_this_machine_only else "parley",
         "default_model": None if needs_key else settings.default_model,
         "kinds": sorted(KINDS),

@@ -44,6 +44,7 @@ def test_every_text_is_used() -> None:
         "connect",
         "keys",
         "teams",
+        "requests",
         "spending",
         "system",
         "user",
@@ -101,7 +102,7 @@ def test_each_vendored_library_has_its_licence_and_its_row() -> None:
 
 
 def test_the_size_of_all_files_stays_sensible() -> None:
-    assert sum(len(files.read_file(name).data) for name in files.list_names()) < 800_000
+    assert sum(len(files.read_file(name).data) for name in files.list_names()) < 850_000
 
 
 def test_the_page_has_a_row_for_each_format() -> None:

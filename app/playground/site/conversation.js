@@ -28,13 +28,14 @@ import { t } from "./texts.js";
 
 export const store = createStore({
   /**
-   * @type {{version: string, demo: boolean, needs_key: boolean, default_model: string | null, command: string, kinds: string[],
+   * @type {{version: string, demo: boolean, needs_key: boolean, request_log: boolean, default_model: string | null, command: string, kinds: string[],
    *   responsible: import("./failures.js").Responsibilities}}
    */
   gateway: {
     version: "",
     demo: false,
     needs_key: false,
+    request_log: false,
     default_model: null,
     command: "parley",
     kinds: [],
@@ -126,9 +127,11 @@ export async function setKey(key) {
 
 /** Find out which pages of administrators the present key may use. */
 export async function loadRights() {
-  const { key } = get();
-  const [status, keys] = await Promise.all(["v1/status", "v1/teams"].map(isRefused));
-  if (get().key === key) store.set({ refusedViews: [...(status ? ["status"] : []), ...(keys ? ["keys", "teams"] : [])] });
+  const { key, gateway } = get();
+  const asked = ["v1/status", "v1/teams", ...(gateway.request_log ? ["v1/requests?limit=1"] : [])];
+  const [status, keys, requests] = await Promise.all(asked.map(isRefused));
+  const refusedViews = [...(status ? ["status"] : []), ...(keys ? ["keys", "teams"] : []), ...(requests ? ["requests"] : [])];
+  if (get().key === key) store.set({ refusedViews });
 }
 
 /** @param {string} path */

@@ -10,6 +10,7 @@ import { ConnectView } from "./connect.js";
 import { Select } from "./controls.js";
 import { ConvertView } from "./convert.js";
 import { KeysView } from "./keys.js";
+import { RequestsView } from "./requests.js";
 import { SpendingView } from "./spending.js";
 import { StatusView } from "./status.js";
 import { TeamsView } from "./teams.js";
@@ -18,6 +19,7 @@ const PAGES = {
   chat: ChatView,
   convert: ConvertView,
   status: StatusView,
+  requests: RequestsView,
   keys: KeysView,
   teams: TeamsView,
   spending: SpendingView,
@@ -27,7 +29,8 @@ export const VIEWS = Object.keys(PAGES);
 
 export function App() {
   const { view, gateway, refusedViews, announcement } = useStore(store);
-  const offered = VIEWS.filter((name) => name === view || !refusedViews.includes(name));
+  const isOff = (/** @type {string} */ name) => name === "requests" && !gateway.request_log;
+  const offered = VIEWS.filter((name) => name === view || !(refusedViews.includes(name) || isOff(name)));
   const View = PAGES[/** @type {keyof typeof PAGES} */ (view)];
   document.title = `${t(view)} · Parley`;
   return html`

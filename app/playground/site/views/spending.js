@@ -1,6 +1,7 @@
 /** @file `GET /v1/usage`: cost, requests and tokens by day, key, team or model: a plot, a table, and CSV. */
 
 import { asGatewayError, store } from "../conversation.js";
+import { saveResponse } from "../downloads.js";
 import { send } from "../gateway.js";
 import { html, useEffect, useState } from "../html.js";
 import { useStore } from "../store.js";
@@ -95,12 +96,5 @@ function Report({ report, measure, onName }) {
 
 /** Save what the gateway writes as CSV as a file. Throws GatewayError. @param {Query} query */
 async function downloadCsv(query) {
-  const response = await send("GET", usagePath(query, "csv"));
-  const [, name] = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") ?? "") ?? [];
-  const url = URL.createObjectURL(await response.blob());
-  const link = document.createElement("a");
-  link.href = url;
-  link.download = name ?? "usage.csv";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
+  await saveResponse(await send("GET", usagePath(query, "csv")));
 }
