@@ -410,3 +410,27 @@ def test_an_export_of_what_is_not_logged_is_not_found(gateway: Running) -> None:
     assert gateway.get("/v1/requests/5/export", ADMIN).status == 404
     assert gateway.get("/v1/requests/5/export?as=pdf", ADMIN).status == 422
     assert gateway.get("/v1/requests/5/export").status == 403
+
+
+def test_a_text_with_half_a_surrogate_pair_is_kept_too(gateway: Running) -> None:
+    gateway.post("/v1/chat", b'{"model": "m", "messages": [{"role": "user", "content": "\\ud800 text"}]}')
+    assert "ud800 text" in find_texts(read_newest(gateway), "client_request")[0]
+
+
+def test_an_entry_that_cannot_be_written_loses_no_other_one(tmp_path: Path) -> None:
+    with Running(make_settings(tmp_path, content="full"), ModelServer()) as gateway:
+        log = gateway.context.request_log
+        assert log is not None
+        log.set_finder(refuse_bad_text)
+        for text in ("good", "bad", "good"):
+            body = {"model": "m", "messages": [{"role": "user", "content": text + " enough text"}]}
+            assert gateway.post("/v1/chat", body).status == 200
+        assert len(read_list(gateway)) == 2
+        assert count_outcomes(gateway) == {"written": 2, "failed": 1}
+        assert log.held_bytes == 0
+
+
+def refuse_bad_text(text: str) -> list[Any]:
+    if "bad enough" in text:
+        raise ValueError(text)
+    return []

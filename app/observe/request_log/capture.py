@@ -47,18 +47,58 @@ class ByteBudget:
             self._held -= size
 
 
+class _Room:
+    """What the bodies of one request may hold. They refer to it, and not to the request, so that all of it is freed
+    without the garbage collector."""
+
+    __slots__ = ("_began", "_budget", "_reply_bytes", "held", "is_closed", "max_bytes")
+
+    def __init__(self, budget: ByteBudget, max_bytes: int) -> None:
+        self._budget = budget
+        self._began = time.perf_counter()
+        self._reply_bytes = 0
+        self.max_bytes = max_bytes
+        self.held = 0
+        self.is_closed = False
+
+    def count_milliseconds(self) -> float:
+        return round((time.perf_counter() - self._began) * 1000, 3)
+
+    def take(self, size: int) -> bool:
+        """Whether so many bytes more of a reply are kept."""
+        if self._reply_bytes + size > self.max_bytes or not self._budget.take(size):
+            return False
+        self._reply_bytes += size
+        self.held += size
+        return True
+
+    def take_whole(self, size: int) -> bool:
+        """Whether the body of a request is kept."""
+        if not self.max_bytes or self.is_closed or not self._budget.take(size):
+            return False
+        self.held += size
+        return True
+
+    def take_figures(self, size: int) -> bool:
+        taken = self._budget.take(size)
+        self.held += size if taken else 0
+        return taken
+
+    def release(self) -> None:
+        held, self.held = self.held, 0
+        self._budget.give(held)
+
+
 class CapturedBody:
     """One body, as far as it has come."""
 
     __slots__ = (
-        *("_capture", "data", "end", "exchange", "headers", "is_cut", "kind", "parts", "path", "size", "status"),
+        *("_room", "data", "end", "exchange", "headers", "is_cut", "kind", "parts", "path", "size", "status"),
         "upstream",
     )
 
-    def __init__(
-        self, capture: "RequestCapture", kind: BodyKind, exchange: int = -1, upstream: str = "", path: str = ""
-    ) -> None:
-        self._capture = capture
+    def __init__(self, room: _Room, kind: BodyKind, exchange: int = -1, upstream: str = "", path: str = "") -> None:
+        self._room = room
         self.kind: BodyKind = kind
         self.exchange = exchange
         self.upstream = upstream
@@ -76,28 +116,32 @@ class CapturedBody:
 
     def record_data(self, data: bytes | bytearray) -> None:
         """Keep one read or frame. Once something did not fit, nothing that comes later is kept."""
-        capture = self._capture
-        if capture.is_closed or not data:
+        room = self._room
+        if room.is_closed or not data:
             return
         self.size += len(data)
-        if self.is_cut or not capture.take(len(data)):
+        if self.is_cut or not room.take(len(data)):
             self.is_cut = True
             return
         self.data.append(data)
-        self.parts.append((capture.count_milliseconds(), len(data)))
+        self.parts.append((room.count_milliseconds(), len(data)))
 
     def record_whole(self, data: bytes | bytearray) -> None:
         """Keep the body of a request. One that is larger than an entry may be is cut when it is written, where it can
         be cut at whole messages."""
-        capture = self._capture
+        room = self._room
         self.size = len(data)
-        self.is_cut = not capture.take_whole(len(data))
+        self.is_cut = not room.take_whole(len(data))
         if not self.is_cut:
             self.data = [data]
 
     def record_end(self, error: Exception | None) -> None:
-        if not self._capture.is_closed:
+        if not self._room.is_closed:
             self.end = "end" if error is None else "cut"
+
+    def clear(self) -> None:
+        """Free the bytes."""
+        self.data, self.parts = [], []
 
     def describe(self) -> BodyFacts:
         return BodyFacts(
@@ -131,49 +175,30 @@ class RequestCapture:
         self.log = log
         self.owner = owner
         self.warnings: Sequence[str] = ()
-        self.is_closed = False
-        self.held = 0
-        self._budget = budget
-        self._max_bytes = max_bytes
-        self._reply_bytes = 0
-        self._began = time.perf_counter()
-        self.request = CapturedBody(self, "client_request", path=path)
+        self._room = room = _Room(budget, max_bytes)
+        self.request = CapturedBody(room, "client_request", path=path)
         self.request.headers = headers
-        self.reply = CapturedBody(self, "client_reply")
+        self.reply = CapturedBody(room, "client_reply")
         self.bodies = [self.request, self.reply]
         self._exchanges = 0
 
-    def count_milliseconds(self) -> float:
-        return round((time.perf_counter() - self._began) * 1000, 3)
-
-    def take(self, size: int) -> bool:
-        """Whether so many bytes more of a reply are kept."""
-        if self._reply_bytes + size > self._max_bytes or not self._budget.take(size):
-            return False
-        self._reply_bytes += size
-        self.held += size
-        return True
-
-    def take_whole(self, size: int) -> bool:
-        """Whether the body of a request is kept."""
-        if not self._max_bytes or self.is_closed or not self._budget.take(size):
-            return False
-        self.held += size
-        return True
-
     @property
     def holds_bodies(self) -> bool:
-        return self._max_bytes > 0
+        return self._room.max_bytes > 0
+
+    def take(self, size: int) -> bool:
+        """Whether there is place for what is known of the request beside its bodies."""
+        return self._room.take_figures(size)
 
     def begin_exchange(self, upstream: str, path: str, body: object) -> CapturedBody:
         """Keep what a model server is sent, and return where its response is recorded. A body that is read from a file
         is not kept."""
         number, self._exchanges = self._exchanges, self._exchanges + 1
-        sent = CapturedBody(self, "upstream_request", number, upstream, path)
+        sent = CapturedBody(self._room, "upstream_request", number, upstream, path)
         if isinstance(body, bytes):
             sent.record_whole(body)
-        got = CapturedBody(self, "upstream_reply", number, upstream, path)
-        if not self.is_closed:
+        got = CapturedBody(self._room, "upstream_reply", number, upstream, path)
+        if not self._room.is_closed:
             self.bodies += (sent, got)
         return got
 
@@ -182,11 +207,11 @@ class RequestCapture:
 
     def close(self) -> None:
         """Keep no more: the request has ended. A call that goes on for other readers is not waited for."""
-        self.is_closed = True
+        self._room.is_closed = True
 
     def release(self) -> None:
-        """Free the bodies."""
+        """Free the bodies, also for a call that goes on and still refers to them."""
         self.close()
-        held, self.held = self.held, 0
-        self._budget.give(held)
-        self.bodies = []
+        for body in self.bodies:
+            body.clear()
+        self._room.release()

@@ -47,7 +47,8 @@ from app.validation.wildcards import match_any_wildcard
 
 log = logging.getLogger("parley.request_log")
 
-MAX_NAME = 200
+MAX_TEXT = 1000
+"""Names of models, which callers choose behind a pass-through, and warnings are cut to this length."""
 _TOGETHER = 64
 """So many entries are written in one transaction at most."""
 _KNOWN_LISTS = 50_000
@@ -139,7 +140,7 @@ class RequestLog:
             capture.release()
             return
         # The figures alone take place, too.
-        if not self._budget.take(_ENTRY_BYTES):
+        if not capture.take(_ENTRY_BYTES):
             capture.release()
             self._count("dropped", 1)
             self._throttled.warn(
@@ -147,7 +148,6 @@ class RequestLog:
                 record.request_id,
             )
             return
-        capture.held += _ENTRY_BYTES
         self._queue.put(_Waiting(capture, record.ended_at, _read_figures(record, capture, self.rules.content)))
         if self._thread is None:
             self._thread = start_background_thread("request log", self._run)
@@ -218,21 +218,32 @@ class RequestLog:
         return batch, readers, False
 
     def _write(self, batch: Sequence[_Waiting]) -> None:
+        """Write the entries together. If that fails, each alone: one of them may be the cause, or too large."""
         try:
-            learned: dict[bytes, int] = {}
-            with self._file.write() as writer:
-                for waiting in batch:
-                    self._add(writer, waiting, learned)
-            for digest, id_ in learned.items():
-                self._known.put(digest, id_, _KNOWN_BYTES)
-            self._count("written", len(batch))
-        except Exception as error:
-            self._count("failed", len(batch))
-            cause = error if isinstance(error, LogFileError) else f"defect: {type(error).__name__}"
-            self._throttled.warn("the request log cannot be written, and its entries are lost", cause)
+            self._write_together(batch)
+        except Exception:
+            for waiting in batch:
+                self._write_alone(waiting)
         finally:
             for waiting in batch:
                 waiting.capture.release()
+
+    def _write_alone(self, waiting: _Waiting) -> None:
+        try:
+            self._write_together([waiting])
+        except Exception as error:
+            self._count("failed", 1)
+            cause = error if isinstance(error, LogFileError) else f"defect: {type(error).__name__}"
+            self._throttled.warn("the request log cannot be written, and entries are lost", cause)
+
+    def _write_together(self, batch: Sequence[_Waiting]) -> None:
+        learned: dict[bytes, int] = {}
+        with self._file.write() as writer:
+            for waiting in batch:
+                self._add(writer, waiting, learned)
+        for digest, id_ in learned.items():
+            self._known.put(digest, id_, _KNOWN_BYTES)
+        self._count("written", len(batch))
 
     def _add(self, writer: EntryWriter, waiting: _Waiting, learned: dict[bytes, int]) -> None:
         made = list(self._make_bodies(writer, waiting, learned))
@@ -345,6 +356,11 @@ def _redact_headers(facts: BodyFacts, find: Find) -> BodyFacts:
     return replace(facts, headers=headers) if facts.headers else facts
 
 
+def _clean(text: str) -> str:
+    """Return a text of a client or a model server so that it can be written: in UTF-8, and not longer than a name."""
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode()
+
+
 def _read_figures(record: RequestRecord, capture: RequestCapture, content: Content) -> Figures:
     tokens = record.tokens
     return Figures(
@@ -356,8 +372,8 @@ def _read_figures(record: RequestRecord, capture: RequestCapture, content: Conte
         record.caller,
         record.team,
         capture.owner,
-        record.model[:MAX_NAME],
-        record.requested_model[:MAX_NAME],
+        _clean(record.model),
+        _clean(record.requested_model),
         record.fallback_model,
         record.route,
         record.stream,
@@ -381,6 +397,6 @@ def _read_figures(record: RequestRecord, capture: RequestCapture, content: Conte
                 for one in record.attempts
             ]
         ),
-        tuple(capture.warnings),
+        tuple(map(_clean, capture.warnings)),
         content if capture.holds_bodies else "none",
     )
