@@ -1,20 +1,29 @@
 """`parley requests`, and what `parley state` does to logged requests."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from app.cli import main
 from app.observe.request_log.file import LogFile, Query
 
+from tests.clean_environment import clean_environment
 from tests.each_case import each_case
 from tests.observe.request_log.log_entries import add, entry
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "environ", clean_environment())
+    monkeypatch.setitem(os.environ, "XDG_DATA_HOME", str(tmp_path))
+
+
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LogFile:
-    monkeypatch.setenv("PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/requests.db")
-    monkeypatch.setenv("PARLEY_STATE__URL", f"sqlite:///{tmp_path}/state.db")
+    monkeypatch.setitem(os.environ, "PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/requests.db")
+    monkeypatch.setitem(os.environ, "PARLEY_STATE__URL", f"sqlite:///{tmp_path}/state.db")
     file = LogFile(str(tmp_path / "requests.db"))
     rows = [("r1", "alice", 1_700_000_000.0), ("r2", "bob", 1_750_000_000.0)]
     add(file, *(entry([[f"text of {key}".encode()]], id_, key, ended) for id_, key, ended in rows))
@@ -77,7 +86,7 @@ def test_a_caller_is_exported_and_deleted_with_the_state(file: LogFile, capsys: 
 def test_without_a_file_nothing_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/none.db")
+    monkeypatch.setitem(os.environ, "PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/none.db")
     assert main(["requests", "list"]) == 0
     assert "there is no file" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
@@ -87,7 +96,7 @@ def test_a_file_of_another_program_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.db").write_bytes(b"no database" * 100)
-    monkeypatch.setenv("PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/other.db")
+    monkeypatch.setitem(os.environ, "PARLEY_REQUEST_LOG__URL", f"sqlite:///{tmp_path}/other.db")
     assert main(["requests", "list"]) == 1
     assert "other.db" in capsys.readouterr().err
 

@@ -71,12 +71,8 @@ class _Comparison:
     def _compare_lines(self, line: str, other: str) -> Iterator[str]:
         if line == other or line.startswith("id:"):
             return
-        try:
-            values = [json.loads(text.removeprefix("data:")) for text in (line, other)]
-        except ValueError:
-            yield ""
-            return
-        yield from self._compare_values(values[0], values[1], "")
+        values = _read_lines(line, other)
+        yield from [""] if values is None else self._compare_values(values[0], values[1], "")
 
     def _compare_values(self, one: Any, other: Any, path: str, name: str = "") -> Iterator[str]:
         if isinstance(one, dict) and isinstance(other, dict):
@@ -101,3 +97,11 @@ class _Comparison:
                 yield inner
             else:
                 yield from self._compare_values(one[name], other[name], inner, name)
+
+
+def _read_lines(*lines: str) -> list[Any] | None:
+    """Return the JSON of lines; None if one has none."""
+    try:
+        return [json.loads(line.removeprefix("data:")) for line in lines]
+    except ValueError:
+        return None

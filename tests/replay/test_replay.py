@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from app.replay.report import ReportError, make_settings, read_report
 
 from tests.each_case import each_case
 from tests.in_process_gateway import HELLO, STOP, ModelServer, Running, streamed
+from tests.restored_logging import restored_logging
 
 ADMIN = {"authorization": "Bearer of-the-admin"}
 CALL = (
@@ -22,6 +24,13 @@ CALL = (
 )
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}]
 QUESTION = {"model": "m", "messages": [{"role": "user", "content": "I am alice@example.com"}]}
+
+
+@pytest.fixture(autouse=True)
+def keep_logging() -> Iterator[None]:
+    """A gateway in this process configures the log."""
+    with restored_logging():
+        yield
 
 
 def make_settings_of(path: Path, **more: Any) -> dict[str, Any]:

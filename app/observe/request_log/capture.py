@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from app.observe.request_log.entry import BodyFacts, BodyKind, Header, Part
+from app.observe.request_log.entry import BodyFacts, BodyKind, Header
 
 _LOGGED_HEADERS = frozenset(
     (
@@ -47,29 +47,35 @@ class ByteBudget:
             self._held -= size
 
 
+_RESERVED = 64 * 1024
+"""So many bytes are taken from the budget at once, because its lock costs more than to keep a chunk."""
+
+
 class _Room:
     """What the bodies of one request may hold. They refer to it, and not to the request, so that all of it is freed
     without the garbage collector."""
 
-    __slots__ = ("_began", "_budget", "_reply_bytes", "held", "is_closed", "max_bytes")
+    __slots__ = ("_budget", "_left", "began", "free", "held", "is_closed", "max_bytes")
 
     def __init__(self, budget: ByteBudget, max_bytes: int) -> None:
         self._budget = budget
-        self._began = time.perf_counter()
-        self._reply_bytes = 0
+        self._left = max_bytes
+        """For replies."""
+        self.began = time.perf_counter()
+        self.free = 0
+        """Bytes that were taken from the budget and hold nothing yet."""
         self.max_bytes = max_bytes
         self.held = 0
         self.is_closed = False
 
-    def count_milliseconds(self) -> float:
-        return round((time.perf_counter() - self._began) * 1000, 3)
-
     def take(self, size: int) -> bool:
-        """Whether so many bytes more of a reply are kept."""
-        if self._reply_bytes + size > self.max_bytes or not self._budget.take(size):
+        """Whether so many bytes more of a reply are kept. Then they are free."""
+        wanted = max(size - self.free, min(_RESERVED, self._left))
+        if size - self.free > self._left or not self._budget.take(wanted):
             return False
-        self._reply_bytes += size
-        self.held += size
+        self._left -= wanted
+        self.held += wanted
+        self.free += wanted
         return True
 
     def take_whole(self, size: int) -> bool:
@@ -106,7 +112,8 @@ class CapturedBody:
         self.status = 0
         self.headers: Sequence[tuple[bytes, bytes]] = ()
         self.data: list[bytes | bytearray] = []
-        self.parts: list[Part] = []
+        self.parts: list[tuple[float, int]] = []
+        """When each read or frame came, by `time.perf_counter`, and its size."""
         self.size = 0
         self.end = ""
         self.is_cut = False
@@ -116,15 +123,16 @@ class CapturedBody:
 
     def record_data(self, data: bytes | bytearray) -> None:
         """Keep one read or frame. Once something did not fit, nothing that comes later is kept."""
-        room = self._room
-        if room.is_closed or not data:
+        room, size = self._room, len(data)
+        if room.is_closed or not size:
             return
-        self.size += len(data)
-        if self.is_cut or not room.take(len(data)):
+        self.size += size
+        if self.is_cut or (size > room.free and not room.take(size)):
             self.is_cut = True
             return
+        room.free -= size
         self.data.append(data)
-        self.parts.append((room.count_milliseconds(), len(data)))
+        self.parts.append((time.perf_counter(), size))
 
     def record_whole(self, data: bytes | bytearray) -> None:
         """Keep the body of a request. One that is larger than an entry may be is cut when it is written, where it can
@@ -153,7 +161,7 @@ class CapturedBody:
             self.upstream,
             self.path,
             choose_headers(self.headers),
-            tuple(self.parts),
+            tuple([(round((at - self._room.began) * 1000, 3), size) for at, size in self.parts]),
             self.end,
         )
 

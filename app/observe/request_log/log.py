@@ -314,10 +314,8 @@ _ENTRY_BYTES = 2048
 
 def _hash_group(owner: str, is_request: bool, group: Sequence[bytes]) -> bytes:
     digest = blake2b(digest_size=20, person=b"request" if is_request else b"reply")
-    digest.update(repr(owner).encode())
-    for piece in group:
-        digest.update(b"%d " % len(piece))
-        digest.update(piece)
+    digest.update(repr((owner, [*map(len, group)])).encode())
+    digest.update(b"".join(group))
     return digest.digest()
 
 
@@ -325,6 +323,9 @@ def _cut_groups(
     groups: Sequence[Sequence[bytes]], facts: BodyFacts, most: int
 ) -> tuple[Sequence[Sequence[bytes]], BodyFacts, int]:
     """Return the pieces that fit into so many bytes, and the bytes that are left."""
+    size = sum(sum(map(len, group)) for group in groups)
+    if size <= most:
+        return groups, facts, most - size
     kept: list[list[bytes]] = []
     for group in groups:
         fitting: list[bytes] = []

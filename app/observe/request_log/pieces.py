@@ -34,9 +34,7 @@ def cut(body: bytes) -> list[list[bytes]]:
         else:
             groups.append([piece for piece in (body[done:begin], body[begin:end]) if piece])
             done = end
-    if done < len(body) or not groups:
-        groups.append([body[done:]])
-    return groups
+    return [*groups, [body[done:]]]  # with the brace that ends the object
 
 
 def _group(items: list[bytes]) -> Iterator[list[bytes]]:

@@ -16,6 +16,8 @@ from app.observe.request_log.redaction import (
     redact_text,
     sort_spans,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.each_case import each_case
 
@@ -79,6 +81,23 @@ def test_json_stays_json_without_what_was_found(value: Any) -> None:
         kept = redact_json(body, FIND)
         assert b"alice" not in kept
         assert json.dumps(json.loads(kept)) == json.dumps(json.loads(body)).replace("alice@example.com", "[EMAIL]")
+
+
+def test_an_escape_that_json_does_not_have_stays_as_it_is() -> None:
+    assert redact_json(b'"\\x alice@example.com"', FIND) == b'"\\\\x [EMAIL]"'
+
+
+@each_case("size", [1, 2, 4, 8])
+def test_a_number_of_equal_parts_is_found(size: int) -> None:
+    card = "4242424242424242"
+    frames = b"".join(frame(content=card[at : at + size]) for at in range(0, 16, size))
+    kept, _ = redact_stream(frames, [(0.0, len(frames))], FIND)
+    assert "".join(delta["content"] for delta in read_deltas(kept)) == "[CARD]"
+
+
+def test_names_in_a_stream_are_looked_at() -> None:
+    data = b'data: {"alice@example.com": 1}\n\n'
+    assert redact_stream(data, [(0.0, len(data))], FIND)[0] == b'data: {"[EMAIL]": 1}\n\n'
 
 
 def test_json_without_a_hit_stays_the_same_bytes() -> None:
@@ -174,3 +193,57 @@ def test_the_borders_of_reads_move_with_the_bytes(edits: Sequence[Edit], expecte
 def test_a_stream_is_told_from_a_whole_reply() -> None:
     assert is_stream(b'event: x\ndata: {"a": 1}\n\n')
     assert not is_stream(b'{"data": "data: x"}')
+
+
+def test_values_are_found_in_frames_of_several_shapes() -> None:
+    texts = {"content": 'a "quoted" \\ mail to alice@example.com', "reasoning": "who is bob@example.com?"}
+    frames = []
+    for place in range(0, 40, 2):
+        for name, text in texts.items():
+            delta = text[place : place + 2]
+            value = {"choices": [{"delta": {name: delta}, "index": 0}], "n": place if place % 3 else 0}
+            frames += [b"data: " + json.dumps(value).encode() + b"\n\n"]
+    frames += [b"event: ping\ndata: {}\n\n", b"data: [DONE]\n\n"]
+    data = b"".join(frames)
+    kept, parts = redact_stream(data, [(0.0, len(data))], FIND)
+    deltas = read_deltas_of(kept)
+    assert "".join(delta.get("content", "") for delta in deltas) == 'a "quoted" \\ mail to [EMAIL]'
+    assert "".join(delta.get("reasoning", "") for delta in deltas) == "who is [EMAIL]?"
+    assert parts == ((0.0, len(kept)),)
+    harmless = data.replace(b"@", b"a")
+    assert redact_stream(harmless, [(0.0, len(data))], FIND) == (harmless, ((0.0, len(data)),))
+
+
+def read_deltas_of(data: bytes) -> list[dict[str, str]]:
+    values = [json.loads(line[6:]) for line in data.decode().split("\n") if line.startswith("data: {")]
+    return [value["choices"][0]["delta"] for value in values if value]
+
+
+@given(
+    st.lists(st.sampled_from(["a", '"', "\\", "@", "x.de ", "1", "4242", "sk-", "é", "\n"]), max_size=40), st.booleans()
+)
+def test_looking_through_a_stream_first_changes_nothing(pieces: list[str], two_names: bool) -> None:
+    names = ["content", "reasoning" if two_names else "content"]
+    data = b"".join(frame(**{names[number % 2]: text}) for number, text in enumerate(pieces))
+    kept, _ = redact_stream(data, [(0.0, len(data))], FIND)
+    for name in set(names):
+        text = "".join(delta.get(name, "") for delta in read_deltas(data))
+        assert "".join(delta.get(name, "") for delta in read_deltas(kept)) == (
+            "".join([*cut_spans(text), ""]) if FIND(text) else text
+        )
+
+
+def cut_spans(text: str) -> list[str]:
+    parts, done = [], 0
+    for span in FIND(text):
+        parts += [text[done : span.start], span.replacement]
+        done = span.end
+    return [*parts, text[done:]]
+
+
+def test_a_value_behind_an_escaped_quote_of_a_known_shape_is_found() -> None:
+    deltas = [{"content": "a"}, {"content": "b"}, {"content": 'say "al'}, {"content": "ice@example.com"}]
+    thoughts = [{"reasoning": "c"}, {"reasoning": "d"}, {"reasoning": "e"}]
+    data = b"".join(frame(**delta) for delta in (*deltas, *thoughts))
+    kept, _ = redact_stream(data, [(0.0, len(data))], FIND)
+    assert "".join(delta.get("content", "") for delta in read_deltas(kept)) == 'absay "[EMAIL]'
