@@ -286,6 +286,23 @@ def test_turns_of_searches_stay_apart_in_the_next_request(gateway: Gateway, stor
     assert gateway.model.sent[0]["messages"][: len(live)] == live
 
 
+@each_case("store", [True, False])
+@each_case("order", ["fs", "sf", "sfs", "fsf"])
+def test_calls_of_other_tools_of_the_gateway_keep_their_places(gateway: Gateway, store: bool, order: str) -> None:
+    tools = [{"type": "web_search"}, {"type": "mcp", "server_label": "web", "allowed_tools": ["fetch"]}]
+    kinds = {"s": search, "f": lambda word, number: call("web-fetch", number, url=f"https://a.example/{word}")}
+    turn = [kinds[kind]("news", number) for number, kind in enumerate(order, 1)]
+    first = gateway.responses(turn, [search("empty", 8)], store=store, tools=tools)
+    live = gateway.model.sent[-1]["messages"]
+    more: list[Any] = [{"role": "user", "content": "More?"}]
+    if store:
+        gateway.responses(input=more, previous_response_id=first.json["id"], tools=tools)
+    else:
+        given: list[Any] = [{"role": "user", "content": "What is new?"}]
+        gateway.responses(input=[*given, *first.json["output"], *more], store=False, tools=tools)
+    assert gateway.model.sent[0]["messages"][: len(live)] == live
+
+
 def test_searches_come_before_the_clients_calls_of_their_turn(gateway: Gateway) -> None:
     tools = [{"type": "web_search"}, {"type": "function", "name": "run"}]
     turn = [search("news", 1), call("run", 2), search("fail", 3)]
