@@ -201,6 +201,7 @@ class DeletedRequests(Described):
 async def list_requests(
     request: Request,
     key: Annotated[str | None, Query(description="Only requests with the key of this name")] = None,
+    user: Annotated[str | None, Query(description="Only requests of this end user")] = None,
     model: Annotated[str | None, Query(description="Only requests for this model")] = None,
     endpoint: Annotated[str | None, Query(description="Only requests of this endpoint")] = None,
     status: Annotated[int | None, Query(description="Only requests with this HTTP status")] = None,
@@ -219,6 +220,7 @@ async def list_requests(
     log, owner = _open(request, context)
     query = LogQuery(
         key=key,
+        user=user,
         owner=owner,
         model=model,
         endpoint=endpoint,

@@ -7,10 +7,12 @@ from app.config.registry import list_secrets
 from app.config.settings import Settings
 from app.config.tables.models import Model
 from app.config.tables.storage import RequestLogSettings
+from app.guards.detectors import DETECTORS, make_pattern
+from app.guards.detectors import Find as Detect
 from app.observe.request_log.entry import Figures
 from app.observe.request_log.file import LogFile
 from app.observe.request_log.log import LogRules, RequestLog
-from app.observe.request_log.redaction import Find, make_finder
+from app.observe.request_log.redaction import Find, Span, make_finder
 from app.state.urls import FileUrl, parse_state_url
 
 
@@ -22,12 +24,26 @@ def open_log_file(settings: RequestLogSettings) -> LogFile | None:
 
 def make_log_finder(settings: Settings) -> Find:
     """Return what finds keys in every text that is kept, and unless bodies are kept in full also personal data."""
-    return make_finder(list_secrets(settings), personal=settings.request_log.content != "full")
+    personal = settings.request_log.content != "full"
+    return make_finder(list_secrets(settings), personal=personal, others=_list_detectors(settings) if personal else ())
 
 
 def make_export_finder(settings: Settings) -> Find:
     """Return what finds keys and personal data, whatever the log keeps."""
-    return make_finder(list_secrets(settings), personal=True)
+    return make_finder(list_secrets(settings), personal=True, others=_list_detectors(settings))
+
+
+def _list_detectors(settings: Settings) -> list[Find]:
+    """Return what finds the values that guards of the settings look for, and the operator's own patterns."""
+    patterns = settings.masking.patterns
+    names = {name for row in settings.guards.values() for name in row.detectors if name in DETECTORS}
+    finders = [DETECTORS[name] for name in sorted(names)]
+    finders += [make_pattern(name, expression) for name, expression in patterns.items()]
+    return [_as_finder(finder) for finder in finders]
+
+
+def _as_finder(detect: Detect) -> Find:
+    return lambda text: [Span(one.start, one.end, f"[{one.kind.upper()}]") for one in detect(text)]
 
 
 MODEL_FIELDS = frozenset(

@@ -108,6 +108,31 @@ def test_the_next_request_says_the_same_to_the_model(gateway: Gateway) -> None:
     assert answer.json["usage"]["server_tool_use"] == {"web_search_requests": 1, "web_fetch_requests": 0}
 
 
+def test_a_server_of_the_same_api_is_sent_the_same_again() -> None:
+    """Over Messages a result says whether it is an error."""
+
+    def reply(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        is_first = "tool_result" not in json.dumps(body["messages"])
+        used = {"type": "tool_use", "id": "toolu_1", "name": "web_search", "input": {"query": "fail"}}
+        content = [used] if is_first else [{"type": "text", "text": "Done."}]
+        message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content}
+        stop = {"stop_reason": "tool_use" if is_first else "end_turn", "stop_sequence": None}
+        return httpx.Response(200, json={**message, **stop, "usage": {"input_tokens": 1, "output_tokens": 1}})
+
+    tree, model = settings(), ModelServer(reply)
+    tree["upstreams"]["local"] |= {"api": "messages", "kind": "vllm"}
+    tree["models"]["m"]["profile"] = {"stream": "never"}
+    with Running(tree, model) as running:
+        body = {"model": "m", "max_tokens": 9, "messages": [TURNS], "tools": [SEARCH]}
+        said = running.post("/v1/messages", body, {"x-api-key": KEYS["a"]}).json["content"]
+        live = json.loads(model.requests[-1].content)["messages"]
+        more = [TURNS, {"role": "assistant", "content": said}, {"role": "user", "content": "More?"}]
+        running.post("/v1/messages", {**body, "messages": more}, {"x-api-key": KEYS["a"]})
+    again = json.loads(model.requests[-1].content)["messages"]
+    assert again[: len(live)] == live and live[-1]["content"][0]["is_error"] is True
+
+
 @each_case(
     ("query", "code", "told"),
     [
@@ -122,17 +147,22 @@ def test_a_search_that_fails_has_a_code_for_the_client_and_words_for_the_model(
     gateway: Gateway, query: str, code: str, told: str
 ) -> None:
     answer = gateway.messages([SEARCH], [search(query)])
-    assert blocks(answer)[1]["content"] == {"type": "web_search_tool_result_error", "error_code": code}
+    error = blocks(answer)[1]["content"]
+    assert (error["type"], error["error_code"]) == ("web_search_tool_result_error", code)
     assert gateway.told == [told]
     said = {"role": "assistant", "content": blocks(answer)}
     gateway.messages([SEARCH], messages=[TURNS, said, {"role": "user", "content": "More?"}])
-    assert gateway.told == [f"Error: {code}"]
+    assert gateway.told == [told]
 
 
 def test_a_result_without_pages_is_its_text_or_no_results(gateway: Gateway) -> None:
     answer = gateway.messages([SEARCH], [search("nothing", 1), search("empty", 2)])
     assert gateway.told == ["There is nothing.", "No results."]
     assert [block["content"] for block in blocks(answer)[2:4]] == [[], []]
+    told = gateway.told
+    said = {"role": "assistant", "content": blocks(answer)}
+    again = gateway.messages([SEARCH], messages=[TURNS, said, {"role": "user", "content": "More?"}])
+    assert gateway.told == told and "warnings" not in again.json.get("parley", {})
 
 
 def test_the_request_bounds_its_searches_and_their_domains(gateway: Gateway) -> None:
@@ -245,7 +275,8 @@ def test_only_public_pages_that_stand_in_the_conversation_are_fetched(gateway: G
     words = "Read https://a.example/one, http://10.0.0.1/x, ftp://a.example/x or https://blocked.example/x."
     tool = {**FETCH, "blocked_domains": ["blocked.example"]}
     answer = gateway.messages([tool], [call("web_fetch", url=url)], messages=[{"role": "user", "content": words}])
-    assert blocks(answer)[1]["content"] == {"type": "web_fetch_tool_result_error", "error_code": code}
+    error = blocks(answer)[1]["content"]
+    assert (error["type"], error["error_code"]) == ("web_fetch_tool_result_error", code)
     assert gateway.told[0].startswith("Error: ")
 
 
@@ -276,6 +307,23 @@ def test_turns_of_searches_stay_apart_in_the_next_request(gateway: Gateway, stor
     own = {"type": "function", "name": "run"}
     tools = [{"type": "web_search"}, own]
     first = gateway.responses([search("news", 1)], [search("empty", 2), search("fail", 3)], store=store, tools=tools)
+    live = gateway.model.sent[-1]["messages"]
+    more: list[Any] = [{"role": "user", "content": "More?"}]
+    if store:
+        gateway.responses(input=more, previous_response_id=first.json["id"], tools=tools)
+    else:
+        given: list[Any] = [{"role": "user", "content": "What is new?"}]
+        gateway.responses(input=[*given, *first.json["output"], *more], store=False, tools=tools)
+    assert gateway.model.sent[0]["messages"][: len(live)] == live
+
+
+@each_case("store", [True, False])
+@each_case("order", ["fs", "sf", "sfs", "fsf"])
+def test_calls_of_other_tools_of_the_gateway_keep_their_places(gateway: Gateway, store: bool, order: str) -> None:
+    tools = [{"type": "web_search"}, {"type": "mcp", "server_label": "web", "allowed_tools": ["fetch"]}]
+    kinds = {"s": search, "f": lambda word, number: call("web-fetch", number, url=f"https://a.example/{word}")}
+    turn = [kinds[kind]("news", number) for number, kind in enumerate(order, 1)]
+    first = gateway.responses(turn, [search("empty", 8)], store=store, tools=tools)
     live = gateway.model.sent[-1]["messages"]
     more: list[Any] = [{"role": "user", "content": "More?"}]
     if store:

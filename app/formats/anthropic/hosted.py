@@ -6,7 +6,7 @@ request says the same to the model, without anything that is stored.
 
 from typing import Any
 
-from app.chat.hosted_tools import HostedResult, SearchEntry, write_entries
+from app.chat.hosted_tools import NO_RESULTS, HostedResult, SearchEntry, write_entries
 from app.formats.seal import Seal, read_seal, write_seal
 
 Json = dict[str, Any]
@@ -21,9 +21,13 @@ def write_hosted_result(call_id: str, result: HostedResult, text: str) -> Json:
     kind = _SEARCH_RESULT if result.kind == "web_search" else _FETCH_RESULT
     block: Json = {"type": kind, "tool_use_id": HOSTED_ID + call_id}
     if result.error is not None:
-        return block | {"content": {"type": f"{kind}_error", "error_code": result.error}}
+        error = {"type": f"{kind}_error", "error_code": result.error, "encrypted_content": write_seal(Seal(text))}
+        return block | {"content": error}
     if result.kind == "web_search":
-        return block | {"content": list(map(_write_entry, result.entries))}
+        block["content"] = list(map(_write_entry, result.entries))
+        if not result.entries and text != NO_RESULTS:
+            block["encrypted_content"] = write_seal(Seal(text))  # there is no page whose words it could be
+        return block
     source = {"type": "text", "media_type": "text/plain", "data": text}
     document = {"type": "document", "source": source, "title": None}
     page = {"type": "web_fetch_result", "url": result.url, "retrieved_at": result.retrieved_at, "content": document}
@@ -40,18 +44,23 @@ def _write_entry(entry: SearchEntry) -> Json:
     }
 
 
-def read_hosted_result(kind: str, content: Any) -> str | None:
-    """Return what the model reads of the result of a search or a fetch; None for any other block."""
+def read_hosted_result(kind: str, content: Any, sealed: Any = None) -> str | None:
+    """Return what the model reads of the result of a search or a fetch; None for any other block. `sealed` are the
+    words of a search that has found no page."""
     if kind not in (_SEARCH_RESULT, _FETCH_RESULT):
         return None
-    if isinstance(content, dict) and content.get("type") == f"{kind}_error":
-        return f"Error: {content.get('error_code')}"
+    if is_hosted_error(kind, content):
+        return _read_words(content) or f"Error: {content.get('error_code')}"
     if kind == _SEARCH_RESULT:
-        return _read_entries(content)
+        return _read_words({"encrypted_content": sealed}) or _read_entries(content)
     page = content.get("content") if isinstance(content, dict) else None
     source = page.get("source") if isinstance(page, dict) else None
     data = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
     return data if isinstance(data, str) else None
+
+
+def is_hosted_error(kind: str, content: Any) -> bool:
+    return isinstance(content, dict) and content.get("type") == f"{kind}_error"
 
 
 def _read_entries(content: Any) -> str | None:
@@ -61,8 +70,13 @@ def _read_entries(content: Any) -> str | None:
     for item in content:
         if not isinstance(item, dict) or not isinstance(item.get("url"), str):
             return None
-        title, sealed = item.get("title"), item.get("encrypted_content")
-        seal = read_seal(sealed) if isinstance(sealed, str) else None
-        text = "" if seal is None else seal.text or ""
-        entries.append(SearchEntry(item["url"], title if isinstance(title, str) else item["url"], text))
+        title = item.get("title")
+        entries.append(SearchEntry(item["url"], title if isinstance(title, str) else item["url"], _read_words(item)))
     return write_entries(entries)
+
+
+def _read_words(block: Json) -> str:
+    """Return the words that the gateway has sealed in a block; none of another provider's."""
+    sealed = block.get("encrypted_content")
+    seal = read_seal(sealed) if isinstance(sealed, str) else None
+    return "" if seal is None else seal.text or ""

@@ -29,7 +29,7 @@ from app.chat.messages import (
 from app.chat.tool_asks import make_tool_name
 from app.errors import Violation
 from app.formats.anthropic import schema as wire
-from app.formats.anthropic.hosted import HOSTED_ID, read_hosted_result
+from app.formats.anthropic.hosted import HOSTED_ID, is_hosted_error, read_hosted_result
 from app.formats.anthropic.plain import (
     PLAIN_MESSAGES,
     PlainMessage,
@@ -292,7 +292,8 @@ class _AnthropicReader:
             elif kind is wire.AnthropicServerResultBlock:
                 add_turn()
                 id_ = block.tool_use_id.removeprefix(HOSTED_ID)
-                result = ToolResult(tuple(_read_server_result(block)), None, id_, block.is_error)
+                is_error = True if is_hosted_error(block.type, block.content) else block.is_error
+                result = ToolResult(tuple(_read_server_result(block)), None, id_, is_error)
                 self._add_message(Message("tool", (result,), path=place_path))
             else:
                 thought = self._read_thought(block, place_path)
@@ -429,7 +430,7 @@ def _read_media(source: Any, media: Any, path: str, name: str | None, mark: Cach
 
 def _read_server_result(block: wire.AnthropicServerResultBlock) -> Iterator[Text]:
     """Read the result of a tool that the provider ran: texts as they are, anything else as JSON."""
-    told = read_hosted_result(block.type, block.content)
+    told = read_hosted_result(block.type, block.content, block.encrypted_content)
     if told is not None:
         if told:
             yield Text(told)

@@ -224,6 +224,8 @@ class AnthropicServerResultBlock(_Marked):
     content: Any = None
     caller: Any = None
     is_error: bool | None = None
+    encrypted_content: Any = None
+    """What the gateway has sealed of a search that has found no page."""
 
 
 _BLOCKS = (

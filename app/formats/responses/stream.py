@@ -94,8 +94,6 @@ class ResponseEventEncoder(DeltaEncoder):
         self._held: list[ReplyMessage] = []
         self._ends_turn = ""
         """The id of the last call of a turn that another turn may follow."""
-        self._turn_is_served = False
-        """Whether the gateway runs all calls of the turn."""
         self._last_search = ""
         """The id of the last search of the turn."""
         self._results: dict[str, SealedResult] = {}
@@ -319,8 +317,7 @@ class ResponseEventEncoder(DeltaEncoder):
                 break
             if message.kind == "function_call":
                 calls.append(message)
-        self._turn_is_served = all(call.server is not None and not call.server.approval for call in calls)
-        if calls and self._turn_is_served:
+        if calls and all(call.server is not None and not call.server.approval for call in calls):
             self._ends_turn = calls[0].id
         searches = [call.id for call in calls if call.server is not None and call.server.hosted is not None]
         self._last_search = searches[0] if searches else ""
@@ -379,7 +376,7 @@ class ResponseEventEncoder(DeltaEncoder):
         arguments = normalize_object(message.text)
         sealed = SealedResult(result.id, result.name, arguments, join_result(result), result.is_error)
         if not self._options.sealed:
-            item["parley"] = {"result": msgspec.to_builtins(sealed), "ends_turn": is_last and self._turn_is_served}
+            item["parley"] = {"result": msgspec.to_builtins(sealed), "ends_turn": result.id == self._ends_turn}
         out = b"" if result.is_error else self._events.write_of_item("response.web_search_call.completed")
         out += self._events.end_item(item)
         if not self._options.sealed:
@@ -389,7 +386,7 @@ class ResponseEventEncoder(DeltaEncoder):
 
     def _write_results(self) -> bytes:
         """Write the results of the searches of a turn as an item that clients send back."""
-        contents, self._results = Seal(results=self._results, ends_turn=self._turn_is_served), {}
+        contents, self._results = Seal(results=self._results, ends_turn=self._last_search == self._ends_turn), {}
         item = {"id": self._make_id("rs"), "type": "reasoning", "summary": [], "status": "in_progress"}
         item["encrypted_content"] = write_seal(contents)
         return self._events.start_item(item) + self._events.end_item(item | {"status": "completed"})

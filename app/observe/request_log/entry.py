@@ -72,6 +72,8 @@ class Figures(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     content: Content = "none"
     """How the bodies are kept."""
+    user: str = ""
+    """The end user behind the key, if the caller names its users."""
     bodies: tuple[BodySize, ...] = ()
 
 

@@ -250,7 +250,7 @@ class RequestLog:
         sizes = tuple([BodySize(body.facts.kind, body.facts.size, body.facts.is_cut) for body, _ in made])
         warnings = tuple([redact_text(one, self._find) for one in waiting.figures.warnings])
         figures = replace(waiting.figures, bodies=sizes, warnings=warnings)
-        ids = writer.add(NewEntry(waiting.ended_at, figures, [body for body, _ in made]))
+        ids = writer.add(NewEntry(waiting.ended_at, figures, [body for body, _ in made], figures.user))
         learned.update(zip(chain.from_iterable(digests for _, digests in made), ids, strict=True))
 
     def _make_bodies(
@@ -400,4 +400,5 @@ def _read_figures(record: RequestRecord, capture: RequestCapture, content: Conte
         ),
         tuple(map(_clean, capture.warnings)),
         content if capture.holds_bodies else "none",
+        record.user,
     )

@@ -340,9 +340,9 @@ is guessed by its entropy: code is full of hashes."""
 _MARKED = [(mark, pattern) for marks, pattern in _SECRETS for mark in marks]
 
 
-def make_finder(forms: Sequence[str], *, personal: bool) -> Find:
-    """Return what finds these texts and keys of known shapes, and with `personal` addresses of mail, numbers of cards
-    and IBANs."""
+def make_finder(forms: Sequence[str], *, personal: bool, others: Sequence[Find] = ()) -> Find:
+    """Return what finds these texts and keys of known shapes, and with `personal` addresses of mail, numbers of cards,
+    IBANs and what `others` find."""
     exact = re.compile("|".join(map(re.escape, sorted(forms, key=len, reverse=True)))) if forms else None
 
     def find(text: str) -> list[Span]:
@@ -352,6 +352,7 @@ def make_finder(forms: Sequence[str], *, personal: bool) -> Find:
                 found += [Span(*match.span(), REMOVED) for match in pattern.finditer(text)]
         if personal:
             found += _find_personal(text)
+            found += [span for find_others in others for span in find_others(text)]
         return sort_spans(found) if found else found
 
     return find

@@ -11,14 +11,15 @@ ENTRIES = (SearchEntry("https://a.example/1", "One", "First.", "2026-11-01"), Se
 def read_again(result: HostedResult, text: str) -> str | None:
     block = write_hosted_result("call_1", result, text)
     assert block["tool_use_id"] == "srvtoolu_call_1"
-    return read_hosted_result(block["type"], block["content"])
+    return read_hosted_result(block["type"], block["content"], block.get("encrypted_content"))
 
 
 def test_a_block_says_again_what_the_model_has_read() -> None:
     assert read_again(HostedResult("web_search", ENTRIES), write_entries(ENTRIES)) == write_entries(ENTRIES)
     assert read_again(HostedResult("web_search"), "No results.") == "No results."
+    assert read_again(HostedResult("web_search"), "There is nothing.") == "There is nothing."
     assert read_again(HostedResult("web_fetch", url="https://a.example/1"), "The page.") == "The page."
-    assert read_again(HostedResult("web_fetch", error="url_not_allowed"), "Error: …") == "Error: url_not_allowed"
+    assert read_again(HostedResult("web_fetch", error="url_not_allowed"), "Error: no") == "Error: no"
 
 
 def test_a_block_shows_titles_and_ages_and_hides_the_words() -> None:
@@ -36,6 +37,11 @@ def test_a_block_shows_titles_and_ages_and_hides_the_words() -> None:
         ("web_fetch_tool_result", {"content": {"source": {"type": "base64", "data": "JVBE"}}}, None),
         ("web_fetch_tool_result", None, None),
         ("mcp_tool_result", [], None),
+        (
+            "web_search_tool_result",
+            {"type": "web_search_tool_result_error", "error_code": "unavailable"},
+            "Error: unavailable",
+        ),
     ],
 )
 def test_a_block_of_a_vendor_is_read_as_far_as_it_can_be(kind: str, content: Any, told: str | None) -> None:

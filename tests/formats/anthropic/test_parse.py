@@ -129,9 +129,11 @@ def test_a_tool_of_the_provider_is_an_ordinary_call() -> None:
     used = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": "x"}}
     found = [{"type": "web_search_result", "url": "u", "encrypted_content": "zz"}]
     result = {"type": "web_search_tool_result", "tool_use_id": "s", "content": found}
+    page = {"content": {"source": {"type": "text", "data": ""}}}
     mcp = {"type": "mcp_tool_result", "tool_use_id": "s", "content": [text("a"), text("b")], "is_error": False}
     for block, content in (
         (result, [Text("[1] u\nu")]),
+        ({**result, "type": "web_fetch_tool_result", "content": page}, []),
         (mcp, [Text("a"), Text("b")]),
     ):
         messages = parse(user(text("Hi")), assistant(used, block, text("So"))).messages

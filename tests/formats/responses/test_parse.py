@@ -9,7 +9,7 @@ from app.formats.media_urls import describe_wrong_url
 from app.formats.responses import RESPONSES
 from app.formats.responses.parse import parse_items
 from app.formats.responses.schema import STORED_FILE
-from app.formats.seal import Seal, write_seal
+from app.formats.seal import Seal, SealedResult, write_seal
 
 from tests.each_case import each_case
 
@@ -301,3 +301,56 @@ def test_the_signatures_of_a_seal_are_those_of_the_calls_that_it_names() -> None
     parsed = parse({"type": "reasoning", "summary": [], "encrypted_content": seal}, *calls)
     found = [part.extra for one in parsed.messages for part in one.parts if isinstance(part, ToolCall)]
     assert found == [{"extra_content": {"google": 1}}, {}]
+
+
+SEARCHED = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": "q"}}
+RAN = {"type": "mcp_call", "id": "mcp_c2", "server_label": "wx", "name": "now", "arguments": "{}", "output": "12"}
+
+
+def seal_results(*ids: str, ends_turn: bool = False) -> Json:
+    results = {id_: SealedResult(f"c_{id_}", "web_search", '{"query": "q"}', "found") for id_ in ids}
+    return {
+        "type": "reasoning",
+        "summary": [],
+        "encrypted_content": write_seal(Seal(results=results, ends_turn=ends_turn)),
+    }
+
+
+def list_roles(*items: Json) -> list[str]:
+    return [message.role for message in parse(HELLO, *items).messages]
+
+
+HELLO = of_user({"type": "input_text", "text": "Hi"})
+
+
+def test_searches_with_their_results_behind_them_are_calls_and_results() -> None:
+    messages = parse(HELLO, SEARCHED, RAN, seal_results("ws_1", ends_turn=True), HELLO).messages
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "tool", "user"]
+    assert [part.id for part in messages[1].parts if isinstance(part, ToolCall)] == ["c_ws_1", "c2"]
+    result = {"call_id": "c", "name": "web_search", "arguments": "{}", "text": ""}
+    own = {**SEARCHED, "parley": {"result": result}}
+    assert list_roles(own, {**own, "id": "ws_2"}, HELLO) == ["user", "assistant", "tool", "tool", "user"]
+    ended = {**own, "parley": {"result": result, "ends_turn": True}}
+    assert list_roles(ended, {**own, "id": "ws_2"}) == ["user", "assistant", "tool", "assistant", "tool"]
+
+
+@each_case(
+    "items",
+    [
+        [SEARCHED],
+        [SEARCHED, HELLO],
+        [SEARCHED, seal_results("ws_other")],
+        [SEARCHED, {"type": "reasoning", "summary": [{"type": "summary_text", "text": "So"}]}],
+        [{**SEARCHED, "parley": {"result": {"text": 5}}}, HELLO],
+        [{**SEARCHED, "parley": 5}, HELLO],
+        [SEARCHED, {"type": "code_interpreter_call", "id": "ci_1"}],
+    ],
+)
+def test_a_search_without_its_results_is_left_out_at_its_place(items: list[Json]) -> None:
+    messages = parse(HELLO, *items).messages
+    assert "tool" not in [message.role for message in messages]
+    assert messages[1].extra["reasoning_details"][0]["item"]["id"] == "ws_1"
+
+
+def test_a_call_of_the_gateway_behind_a_search_without_results_stays() -> None:
+    assert list_roles(SEARCHED, RAN, HELLO) == ["user", "assistant", "tool", "user"]

@@ -112,6 +112,16 @@ def test_only_the_block_that_a_rule_is_about_is_replaced() -> None:
     assert mixed["messages"] == [HI, say(SIGNED, TEXT), HI]
 
 
+def test_a_search_of_the_gateway_is_a_call_of_the_client_for_the_server() -> None:
+    used = {"type": "server_tool_use", "id": "srvtoolu_call_1", "name": "web_search", "input": {"query": "x"}}
+    page = {"type": "web_search_result", "url": "u", "title": "U", "encrypted_content": write_seal(Seal("words"))}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_call_1", "content": [page]}
+    sent, _ = send(ask(HI, say(used, found, TEXT), HI))
+    call, result = sent["messages"][1]["content"][0], sent["messages"][2]["content"][0]
+    assert (call["type"], call["id"]) == ("tool_use", "call_1")
+    assert (result["tool_use_id"], result["content"]) == ("call_1", "[1] U\nu\nwords")
+
+
 def test_a_turn_of_which_nothing_is_left_is_not_sent() -> None:
     sent, _ = send(ask(HI, say(UNSIGNED), {"role": "user", "content": "More"}))
     assert sent["messages"] == [HI, {"role": "user", "content": "More"}]

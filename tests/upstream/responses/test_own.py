@@ -7,7 +7,7 @@ import pytest
 from app.chat.messages import SEAL_PREFIX
 from app.errors import InvalidInput
 from app.formats.responses.parse import FORMAT
-from app.formats.seal import Seal, write_seal
+from app.formats.seal import Seal, SealedResult, write_seal
 from app.profiles import find_profile
 from app.upstream.responses.items import ENCRYPTED
 from app.upstream.responses.own import build_own, write_own_beginning
@@ -286,3 +286,14 @@ def test_log_probabilities_are_not_asked_of_a_server_without_them() -> None:
 def test_a_choice_without_tools_is_sent_as_it_came_to_a_server_that_takes_everything() -> None:
     assert send(ask(HI, tool_choice="required"), "openai")[0]["tool_choice"] == "required"
     assert "tool_choice" not in send(ask(HI, tool_choice="auto"), "openai_compatible")[0]
+
+
+def test_a_search_of_the_gateway_is_a_call_of_the_client_for_the_server() -> None:
+    id_ = f"ws_{'0' * 32}_0"
+    used = {"type": "web_search_call", "id": id_, "status": "completed", "action": {"type": "search", "query": "x"}}
+    result = SealedResult("call_1", "web_search", '{"query": "x"}', "[1] U\nu\nwords")
+    found = {"type": "reasoning", "summary": [], "encrypted_content": write_seal(Seal(results={id_: result}))}
+    sent, _ = send(ask(HI, used, found, SAID, HI))
+    kinds = [item.get("type", "message") for item in sent["input"]]
+    assert kinds == ["message", "function_call", "function_call_output", "message", "message"]
+    assert sent["input"][2]["output"] == "[1] U\nu\nwords"
