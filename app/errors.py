@@ -9,6 +9,7 @@ ParleyError                     code                      status  retry?
 ├── PreviousResponseNotFound    previous_response_not_found  400  no      the Responses API continues only stored ones
 ├── MethodNotAllowed            method_not_allowed           405  no
 ├── WebSocketDisabled           websocket_disabled           426  no      an upgrade of a request to the Responses API
+├── WebSocketTooOld             websocket_connection_limit_reached  400  no  a socket has reached its time
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
 ├── HeadTimeout                 request_timeout              408  yes     the request head arrived too slowly
 ├── TooLarge                    too_large                    413  no
@@ -133,6 +134,7 @@ CODES: Mapping[str, ErrorCode] = {
     "previous_response_not_found": ErrorCode(own=Meaning(400, "caller")),
     "method_not_allowed": ErrorCode(own=Meaning(405, "caller")),
     "websocket_disabled": ErrorCode(own=Meaning(426, "caller")),
+    "websocket_connection_limit_reached": ErrorCode(own=Meaning(400, "caller")),
     "request_timeout": ErrorCode(own=Meaning(408, "caller"), retryable=True, retry_word=_TIMEOUT),
     "too_large": ErrorCode(own=Meaning(413, "caller"), anthropic_type="request_too_large"),
     "unsupported_media_type": ErrorCode(own=Meaning(415, "caller")),
@@ -352,6 +354,12 @@ class MethodNotAllowed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         return {"allow": self._allow}
+
+
+class WebSocketTooOld(ParleyError):
+    """The code is OpenAI's, after which Codex opens another socket."""
+
+    code = "websocket_connection_limit_reached"
 
 
 class WebSocketDisabled(ParleyError):

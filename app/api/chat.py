@@ -124,6 +124,8 @@ class RequestInProgress:
         self.record = RequestRecord(
             self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
         )
+        if "transport" in state:
+            self.record.transport = state["transport"]
         self.attempts = AttemptLog(self.record.trace)
 
 

@@ -86,6 +86,8 @@ class AppContext:
     """The servers of tools that the gateway runs; None if none is configured."""
     key_watcher: "KeyWatcher | None" = None
     """Applies the API keys of the state database; None if there are none."""
+    websockets: int = 0
+    """How many sockets are open."""
     draining: bool = False
     """The process is shutting down: load balancers should send requests elsewhere."""
     status: SharedReading[str] = field(default_factory=lambda: SharedReading(STATUS_SECONDS))
@@ -171,6 +173,11 @@ class AppContext:
         if self.limiter is not None and record.reservation is not None:
             self.limiter.settle_record(record)
         self.ended.add(record)
+
+    def count_frame(self, direction: str) -> None:
+        """Count a frame of a socket: `in` or `out`."""
+        if self.metrics is not None:
+            self.metrics.count_frame(direction)
 
     def settle_at_end(self, call: InFlightCall, record: RequestRecord, attempts: AttemptLog) -> None:
         """Give back what a request that ends did not use of its limits when its call, which goes on, has ended."""

@@ -113,6 +113,7 @@ def _add_request_gauges(metrics: Metrics, context: AppContext) -> None:
             "Requests that wait until others free memory.",
             lambda: context.budget.waiting,
         ),
+        ("parley_websockets", "Open WebSockets.", lambda: context.websockets),
     ):
         metrics.add_gauge(name, help_text, (), partial(_read_one, read))
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from msgspec import Struct
-from starlette.routing import Match, Route
+from starlette.routing import Match, Route, WebSocketRoute
 
 from app.access import ANONYMOUS, Caller, KeyRing
 from app.access.addresses import NO_PROXIES, TrustedProxies
@@ -108,6 +108,21 @@ class _HeaderSender:
         return self._send(message)
 
 
+class _SocketSender:
+    """An ASGI `send` of a socket that keeps the status of the handshake."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+        self.status = 0
+        """0 before the handshake is answered."""
+
+    def __call__(self, message: dict[str, Any]) -> Any:
+        if not self.status:
+            kind = message["type"]
+            self.status = message.get("status", 101 if kind == "websocket.accept" else 403)
+        return self._send(message)
+
+
 class RequestMiddleware:
     """Applications inside it find in `scope["state"]`: the `request_id`, the `caller`, the `headers` as a
     dictionary, the list `response_headers`, and the `writer` that the server offers, or None.
@@ -125,6 +140,9 @@ class RequestMiddleware:
         self._observe = observe
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            await self._serve_socket(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -146,7 +164,7 @@ class RequestMiddleware:
                 del lines[1:]
                 await _send_empty(sender, 204, preflight_headers(headers[b"origin"], scope["headers"]))
             else:
-                await _authenticate(scope, rules.keys)
+                await authenticate(scope, rules.keys)
                 await self._app(scope, receive, sender)
         except ClientDisconnected:
             state["error_code"], sender.status = DISCONNECTED_CODE, DISCONNECTED_STATUS
@@ -165,6 +183,31 @@ class RequestMiddleware:
         finally:
             if "recorded" not in state:
                 self._report(scope, sender.status, time.perf_counter() - began, client)
+
+    async def _serve_socket(self, scope: Scope, receive: Any, send: Any) -> None:
+        """Check a handshake as any request. An error before it is accepted is an HTTP response."""
+        rules, began = self._get_rules(), time.perf_counter()
+        scope["method"] = "GET"  # ASGI has none for sockets
+        if scope["path"].startswith(f"{rules.base_path}/"):
+            scope["path"] = scope["path"][len(rules.base_path) :]
+        _begin(scope, rules)
+        state = scope["state"]
+        state["writer"] = None
+        sender = _SocketSender(send)
+        client = self._find_client(scope)
+        try:
+            _check(scope, state["headers"], rules)
+            await authenticate(scope, rules.keys)
+            await self._app(scope, receive, sender)
+        except Exception as raised:
+            error = _to_parley_error(raised)
+            state["error_code"] = error.code
+            if not isinstance(raised, ParleyError):
+                log.exception("socket %s: defect", state["request_id"])
+            if not sender.status:
+                await _deny_socket(scope, sender, error, rules.find_error_writer(scope["path"]))
+        finally:
+            self._report(scope, sender.status, time.perf_counter() - began, client if sender.status >= 400 else "")
 
     def _find_client(self, scope: Scope) -> str:
         """Return the address of the client, for the log."""
@@ -225,7 +268,7 @@ def _is_preflight(headers: Mapping[bytes, bytes], rules: RequestRules) -> bool:
     return b"origin" in headers and rules.origins.is_configured(headers[b"origin"])
 
 
-async def _authenticate(scope: Scope, keys: KeyRing | None) -> None:
+async def authenticate(scope: Scope, keys: KeyRing | None) -> None:
     """Set the caller of a request to a path that needs an API key. Raises InvalidApiKey, Forbidden and StoreDown."""
     path = scope["path"]
     if keys is None or path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
@@ -253,7 +296,7 @@ def _find_route(scope: Scope) -> str:
     """Return the pattern of the request's path, also if it was refused before its route was looked for."""
     route = scope.get("route")
     if route is None and "app" in scope:
-        routes = (route for route in scope["app"].routes if isinstance(route, Route))
+        routes = (route for route in scope["app"].routes if isinstance(route, Route | WebSocketRoute))
         route = next((route for route in routes if route.matches(scope)[0] is not Match.NONE), None)
     return getattr(route, "path", UNKNOWN_ROUTE)
 
@@ -274,3 +317,16 @@ async def _remove_prefix(scope: Scope, prefix: str, send: Any) -> bool:
 async def _send_empty(send: Any, status: int, headers: list[tuple[bytes, bytes]]) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": b""})
+
+
+async def _deny_socket(scope: Scope, send: Any, error: ParleyError, write_error: WriteError) -> None:
+    """Answer a handshake with an error; with 403 where the server offers nothing else."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+
+    def send_part(message: dict[str, Any]) -> Any:
+        return send({**message, "type": f"websocket.{message['type']}"})
+
+    sender = _HeaderSender(send_part, scope["state"]["response_headers"], scope["path"])
+    await send_error(sender, error, scope["state"]["request_id"], write_error)

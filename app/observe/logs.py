@@ -28,6 +28,7 @@ class _RequestLine(Struct, omit_defaults=True):
 
     request_id: str
     endpoint: str
+    transport: str = ""
     key: str = ""
     model: str = ""
     fallback_model: str | None = None
@@ -63,6 +64,7 @@ def log_request(record: RequestRecord) -> None:
     line = _RequestLine(
         record.request_id,
         record.endpoint,
+        record.transport,
         record.caller,
         shorten_text(model, MAX_TEXT),
         record.fallback_model,

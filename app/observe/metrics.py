@@ -154,6 +154,9 @@ class _Requests:
             "Bytes of request bodies of 16 KB and more, by whether they were remembered from earlier requests.",
             ("remembered",),
         )
+        self.frames = registry.add_counter(
+            "parley_websocket_frames_total", "Frames of WebSockets, by direction (in, out).", ("direction",)
+        )
         self.memory_failures = registry.add_counter(
             "parley_request_memory_failures_total",
             "Request bodies that were read as a whole because what was remembered for them could not be used.",
@@ -374,6 +377,9 @@ class Metrics:
         """Count the bytes of a request body. It may be called in any thread."""
         self._requests.bytes["true",].inc(remembered)
         self._requests.bytes["false",].inc(new)
+
+    def count_frame(self, direction: str) -> None:
+        self._requests.frames[direction,].inc()
 
     def count_memory_failure(self, error: str) -> None:
         """Count a request body that was read as a whole after this error. It may be called in any thread."""

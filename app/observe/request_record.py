@@ -53,11 +53,13 @@ class RequestRecord(Struct, eq=False):
     model was known, or names one that its caller may not use. Behind a pass-through it is any name that a caller
     chose."""
     requested_model: str = ""
+    """The model as the caller named it; empty if the body of the request was refused."""
     route: str = ""
     """How a virtual model chose the model, as `x-parley-route` says it; empty for other models."""
-    """The model as the caller named it; empty if the body of the request was refused."""
     fallback_model: str | None = None
     """The fallback that answered in place of `model`; None if that one did, or no model has."""
+    transport: str = ""
+    """`websocket`, or empty: over HTTP."""
     stream: bool = False
     metadata: Mapping[str, str] | None = None
     """As the caller sent it: any number of values of any length."""

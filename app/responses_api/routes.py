@@ -4,18 +4,20 @@ A request may refer to stored responses, and its response is stored.
 """
 
 import os
+import time
 from collections.abc import Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
+from starlette.routing import BaseRoute, WebSocketRoute
 from typing_extensions import override
 
 from app.api.asgi import Scope, send_json
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.context import AppContext
 from app.api.open_replies import PendingReply
-from app.api.reply_response import EventStreamResponse, ReplyResponse
+from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
 from app.api.response_writer import SendQueue
 from app.api.router import AsgiRoute, list_reply_routes
 from app.api.token_counts import TokenCountEndpoint
@@ -24,16 +26,21 @@ from app.chat.stream import Reply
 from app.config.settings import Settings
 from app.config.storage import keeps_state
 from app.errors import InvalidInput, StoreDown, Violation, WebSocketDisabled
-from app.formats.body import StoredItems, UnresolvedRequest
+from app.formats.base import ReplyInfo
+from app.formats.body import ParsedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
-from app.formats.responses.response import describe_unstored
+from app.formats.responses.events import write_event
+from app.formats.responses.response import describe_unstored, make_response, write_usage
+from app.limits import Limiter
+from app.observe.logs import log_plain_request
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.compact import Compactions
-from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, StoredResponses
+from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, ResponseRecord, StoredResponses
 from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.responses_api.stored_endpoints import list_routes
+from app.responses_api.websocket import PATH, SocketEndpoint, SocketMemory, add_models_etag
 from app.routing import ModelRoute
 from app.runtime.memory_budget import Lease
 
@@ -51,10 +58,12 @@ def make_stored_responses(settings: Settings, context: AppContext) -> StoredResp
 
 def list_response_routes(
     context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply
-) -> list[AsgiRoute]:
+) -> list[BaseRoute]:
     """`apply` says for which requests the cache is used."""
+    create = make_endpoint(context, stored, background, apply)
     return [
-        *list_reply_routes("/v1/responses", make_endpoint(context, stored, background, apply), _PostRoute),
+        *list_reply_routes("/v1/responses", create, _PostRoute),
+        WebSocketRoute("/v1/responses", SocketEndpoint(context, create, _make_warm_up(context, stored))),
         AsgiRoute("/v1/responses/compact", _make_compact(context, stored, apply), "POST"),
         AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, stored), "POST"),
         *list_routes(context, stored, background),
@@ -65,6 +74,7 @@ class _PostRoute(AsgiRoute):
     @override
     async def handle(self, scope: Any, receive: Any, send: Any) -> None:
         # The gateway's own server removes the offer to upgrade itself (RFC 6455, section 4.1).
+        # A socket is another kind of scope, so here none can be opened.
         if scope["method"] == "GET" and b"sec-websocket-key" in scope["state"]["headers"]:
             raise WebSocketDisabled("responses are not sent over a WebSocket: use POST /v1/responses")
         await super().handle(scope, receive, send)
@@ -93,6 +103,124 @@ def _make_token_count(context: AppContext, stored: StoredResponses) -> TokenCoun
     return TokenCountEndpoint(context, parse_responses_body, lookup, fields, asks_api="responses")
 
 
+class _WarmUps(ChatEndpoint[ResponsesRequest]):
+    """Answers requests of sockets that ask no model. They use nothing of a limit."""
+
+    @override
+    async def _reserve(
+        self, limiter: Limiter, request: RequestInProgress, parsed: ParsedRequest, route: ModelRoute
+    ) -> None:
+        pass
+
+
+def _make_warm_up(context: AppContext, stored: StoredResponses) -> Endpoint:
+    """Return the endpoint of a socket's requests with `generate: false`."""
+    return _WarmUps(
+        context,
+        parse_responses_body,
+        "responses",
+        RESPONSES.error,
+        "on_request",
+        new_reply_id=_new_response_id,
+        find_stored=partial(_find_stored, context, stored),
+        answer=partial(_warm_up, context, stored),
+    )
+
+
+async def _warm_up(
+    context: AppContext,
+    stored: StoredResponses,
+    endpoint: Endpoint,
+    request: RequestInProgress,
+    parsed: ResponsesRequest,
+    route: ModelRoute,
+) -> None:
+    """Answer with an empty Response, which the next request of the socket continues. It counts as no request for a
+    reply."""
+    parsed = _decide_storing(stored, parsed)
+    model = parsed.settings.model or route.model
+    info = ReplyInfo(
+        _new_response_id(), request.id, model, int(time.time()), warnings=parsed.warnings, options=parsed.options
+    )
+    made = make_response(info, "completed", [], usage=write_usage({}), completed_at=info.created)
+    kept = KeptRequest(parsed, context.caller_id(request.scope))
+    made = await _keep(stored, kept, kept.make_record(made), stores=parsed.store, socket=_find_socket(request.scope))
+    request.in_background = True
+    log_plain_request(
+        request.id, "POST", PATH, 200, None, time.perf_counter() - request.record.started_at, key=request.caller.name
+    )
+    frames = (
+        {"type": "response.created", "sequence_number": 0, "response": make_response(info, "in_progress")},
+        {"type": "response.completed", "sequence_number": 1, "response": made},
+    )
+    await request.send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+    await request.send({"type": "http.response.body", "body": b"".join(map(write_event, frames))})
+
+
+def _find_socket(scope: Scope) -> "tuple[SocketMemory, str] | None":
+    """Return what the request's socket remembers, and the name of its stream; None over HTTP."""
+    socket: tuple[SocketMemory, str] | None = scope["state"].get("socket")
+    return socket
+
+
+async def _keep(
+    stored: StoredResponses,
+    kept: KeptRequest,
+    record: ResponseRecord,
+    *,
+    stores: bool,
+    socket: "tuple[SocketMemory, str] | None",
+) -> dict[str, Any]:
+    """Keep a response that has ended in its socket, and store it. Return it; if it cannot be stored, it says so."""
+    if socket is not None:
+        memory, stream_id = socket
+        memory.put(stream_id, record)
+    if not stores:
+        return record.response
+    try:
+        await stored.put(kept.caller, record)
+    except (RecordTooLarge, StoreDown) as error:
+        return describe_unstored(record.response, str(error))
+    return record.response
+
+
+async def _store_end(
+    stored: StoredResponses,
+    response: ReplyResponse,
+    kept: KeptRequest,
+    made: dict[str, Any],
+    *,
+    stores: bool,
+    socket: "tuple[SocketMemory, str] | None",
+) -> dict[str, Any]:
+    encoder = find_response_encoder(response)
+    record = kept.make_record(made, last_number=None if encoder is None else encoder.last_number)
+    return await _keep(stored, kept, record, stores=stores, socket=socket)
+
+
+def _decide_storing(stored: StoredResponses, parsed: ResponsesRequest) -> ResponsesRequest:
+    """Return the request with `store` false, and a warning, if its response cannot be stored."""
+    if not parsed.store:
+        return parsed
+    if not stored.enabled:
+        warning = "store: this gateway stores no responses (cache.url, responses.store), so store is false"
+    elif parsed.input_bytes > stored.max_bytes // 2:
+        size = f"{parsed.input_bytes} bytes of input"
+        warning = f"store: {size} are too many to store (cache.max_entry_bytes), so store is false"
+    else:
+        return parsed
+    if parsed.background:
+        raise InvalidInput([Violation("background", f"needs a stored response; {warning}")])
+    options = parsed.options.responses
+    unstored = replace(options, fields=options.fields | {"store": False}, sealed=True)
+    return replace(
+        parsed,
+        store=False,
+        options=replace(parsed.options, responses=unstored),
+        warnings=limit_warnings([*parsed.warnings, warning]),
+    )
+
+
 def _make_compact(context: AppContext, stored: StoredResponses, apply: Apply) -> Endpoint:
     compactions = Compactions(context)
     return ChatEndpoint(
@@ -118,7 +246,13 @@ async def _find_stored(
 ) -> StoredItems:
     """Look up what a request refers to. It counts as if the client had sent it."""
     memory = InputMemory(lease, context.server)
-    return await stored.find(context.caller_id(scope), unresolved.response_id, unresolved.item_ids, memory)
+    id_, caller = unresolved.response_id, context.caller_id(scope)
+    kept = scope["state"]["socket"][0].find(id_) if id_ is not None and "socket" in scope["state"] else None
+    if kept is None:
+        return await stored.find(caller, id_, unresolved.item_ids, memory)
+    found = await stored.find(caller, None, unresolved.item_ids, memory)
+    items, size = kept
+    return replace(found, responses={**found.responses, str(id_): items}, size=found.size + size)
 
 
 def _serve_codex(parsed: ResponsesRequest, headers: Mapping[bytes, bytes]) -> ResponsesRequest:
@@ -140,55 +274,18 @@ class _StoredReplies:
     def answer(
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
     ) -> Coroutine[Any, Any, None]:
-        parsed = _serve_codex(self._decide_storing(parsed), request.scope["state"]["headers"])
-        self._add_models_etag(request)
+        parsed = _serve_codex(_decide_storing(self._stored, parsed), request.scope["state"]["headers"])
+        add_models_etag(self._context, request.live, request.scope)
         if parsed.background:
             return self._answer_in_background(endpoint, request, parsed, route)
         response, opening = endpoint.prepare(request, parsed, route)
-        caller = self._context.caller_id(request.scope) if parsed.store else None
-        store = None if caller is None else partial(self._store, response, KeptRequest(parsed, caller))
+        socket = _find_socket(request.scope)
+        store = None
+        if parsed.store or socket is not None:
+            kept = KeptRequest(parsed, self._context.caller_id(request.scope))
+            store = partial(_store_end, self._stored, response, kept, stores=parsed.store, socket=socket)
         response.observe_end(KeptEnd(response, store))
         return endpoint.deliver(request, response, opening)
-
-    def _add_models_etag(self, request: RequestInProgress) -> None:
-        """Tell Codex, which sends `originator`, which list of models is valid."""
-        state = request.scope["state"]
-        if b"originator" in state["headers"]:
-            etag = self._context.agent_lists.find_etag(request.live, request.caller)
-            if etag is not None:
-                state["response_headers"].append((b"x-models-etag", etag.encode()))
-
-    def _decide_storing(self, parsed: ResponsesRequest) -> ResponsesRequest:
-        """Return the request with `store` false, and a warning, if its response cannot be stored."""
-        if not parsed.store:
-            return parsed
-        if not self._stored.enabled:
-            warning = "store: this gateway stores no responses (cache.url, responses.store), so store is false"
-        elif parsed.input_bytes > self._stored.max_bytes // 2:
-            size = f"{parsed.input_bytes} bytes of input"
-            warning = f"store: {size} are too many to store (cache.max_entry_bytes), so store is false"
-        else:
-            return parsed
-        if parsed.background:
-            raise InvalidInput([Violation("background", f"needs a stored response; {warning}")])
-        options = parsed.options.responses
-        unstored = replace(options, fields=options.fields | {"store": False}, sealed=True)
-        return replace(
-            parsed,
-            store=False,
-            options=replace(parsed.options, responses=unstored),
-            warnings=limit_warnings([*parsed.warnings, warning]),
-        )
-
-    async def _store(self, response: ReplyResponse, kept: KeptRequest, made: dict[str, Any]) -> dict[str, Any]:
-        """Store a response that has ended, and return it. If it cannot be stored, it says so."""
-        encoder = find_response_encoder(response)
-        record = kept.make_record(made, last_number=None if encoder is None else encoder.last_number)
-        try:
-            await self._stored.put(kept.caller, record)
-        except (RecordTooLarge, StoreDown) as error:
-            return describe_unstored(made, str(error))
-        return made
 
     def _answer_in_background(
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute

@@ -75,6 +75,10 @@ RESET_SECONDS = (0.01, 0.05, 0.2)
 WARNING_SECONDS = 10.0
 """The minimum time between two warnings of the same kind."""
 
+SOCKET_PATH = b"/v1/responses"
+"""The only path at which an upgrade to a WebSocket is accepted."""
+MAX_SOCKET_HEADERS, MAX_SOCKET_LINE = 128, 8192
+"""What the package `websockets` reads (`MAX_NUM_HEADERS` and `MAX_LINE_LENGTH` of its `http11`)."""
 _WATCHED = frozenset((b"expect", b"host", b"transfer-encoding"))
 _DROPPED_WITH_UPGRADE = frozenset((b"upgrade", b"http2-settings"))
 
@@ -148,10 +152,12 @@ class ClientConnection(asyncio.Protocol):
         loop: asyncio.AbstractEventLoop | None = None,
         *,
         is_draining: Callable[[], bool] = lambda: False,
+        open_socket: Callable[[], asyncio.Protocol] | None = None,
     ) -> None:
         """`server_state` has the connections and tasks of all clients. A copy of `app_state` is the state of each
         request. `is_draining` says whether the server will soon shut down: then each response is the last one of its
-        connection, so that a proxy does not send a request to one that is being closed."""
+        connection, so that a proxy does not send a request to one that is being closed. `open_socket` makes the
+        protocol of a WebSocket; None: there are none."""
         self.loop = loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.connections: set[Any] = server_state.connections
@@ -159,6 +165,7 @@ class ClientConnection(asyncio.Protocol):
         self._app = app
         self._app_state = app_state
         self._is_draining = is_draining
+        self._open_socket = open_socket
         self._limits = limits
         self._warnings = warnings
         self._parser = _make_parser(self)
@@ -267,6 +274,9 @@ class ClientConnection(asyncio.Protocol):
 
     def _feed_without_upgrade(self, data: bytes, at: int) -> None:
         """Parse the head again without the offer to upgrade, and then the data after it."""
+        if self._open_socket is not None and self._asks_for_socket():
+            self._become_socket(data[at:])
+            return
         while True:
             head = [self._parser.get_method(), b" ", self._url, b" HTTP/", self._parser.get_http_version().encode()]
             for name, value in self._headers:
@@ -283,6 +293,37 @@ class ClientConnection(asyncio.Protocol):
             except httptools.HttpParserError as error:
                 self._on_parser_error(error)
                 return
+
+    def _asks_for_socket(self) -> bool:
+        """Whether the head asks for a WebSocket at the path that has one, and no earlier request is in progress."""
+        headers = dict(self._headers)
+        lengths = [len(name) + len(value) + 4 for name, value in self._headers]
+        return (
+            self._parser.get_method() == b"GET"
+            and self._parser.get_http_version() == "1.1"
+            and self._url.partition(b"?")[0].endswith(SOCKET_PATH)
+            and headers.get(b"upgrade", b"").strip().lower() == b"websocket"
+            and b"sec-websocket-key" in headers
+            and b"transfer-encoding" not in headers
+            and headers.get(b"content-length", b"0") == b"0"
+            and self._hosts == 1
+            and sum(lengths) <= self._limits.max_head_bytes
+            and len(lengths) <= MAX_SOCKET_HEADERS
+            and max(lengths) <= MAX_SOCKET_LINE
+            and (self.cycle is None or self.cycle.response_complete)
+        )
+
+    def _become_socket(self, rest: bytes) -> None:
+        """Give the connection to a socket, with the head that was read and what follows it."""
+        assert self._open_socket is not None
+        lines = [b"%s: %s\r\n" % line for line in self._headers]
+        head = b"GET %s HTTP/1.1\r\n%s\r\n" % (self._url, b"".join(lines))
+        self._discarding = True
+        self.connections.discard(self)
+        protocol = self._open_socket()
+        protocol.connection_made(self.transport)
+        self.transport.set_protocol(protocol)
+        protocol.data_received(head + rest)
 
     def on_message_begin(self) -> None:
         if self._last_request:
@@ -608,7 +649,7 @@ class ClientConnection(asyncio.Protocol):
         self._unread_bytes = max(self._unread_bytes, unread)
         self._unread_seconds += seconds
         if self._unread_seconds > self._limits.stall_seconds:
-            if self._unread_bytes - unread < self._limits.stall_seconds * MIN_READ_BYTES_PER_SECOND:
+            if is_too_slow(self._unread_bytes - unread, self._limits.stall_seconds):
                 self.drop()
             else:
                 self._unread_bytes, self._unread_seconds = unread, 0.0
@@ -634,6 +675,11 @@ class ClientConnection(asyncio.Protocol):
     def evict(self) -> None:
         self.connections.discard(self)
         self.drop()
+
+
+def is_too_slow(read_bytes: int, seconds: float) -> bool:
+    """Whether a client has read too little of what waits for it in this time."""
+    return read_bytes < seconds * MIN_READ_BYTES_PER_SECOND
 
 
 def _make_parser(connection: "ClientConnection") -> Any:

@@ -19,6 +19,7 @@ import asyncio
 import contextlib
 import errno
 import gc
+import importlib.util
 import logging
 import os
 import resource
@@ -67,6 +68,8 @@ _EXHAUSTED = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 MAX_OPEN_FILES = 65_536
 RESERVED_FILES = 256
 """The number of open files that clients cannot use: caches, logs, documents and connections to upstreams need them."""
+PONG_SECONDS = 60.0
+"""How long a client of a socket may take to answer a ping."""
 MAIN_LOOP_SECONDS = 0.1
 """How often uvicorn's main loop runs."""
 KEEPALIVE_IDLE_SECONDS, KEEPALIVE_PROBE_SECONDS, KEEPALIVE_PROBES = 60, 15, 4
@@ -106,6 +109,7 @@ class ParleyServer(uvicorn.Server):
         super().__init__(config)
         self._on_listening = on_listening
         self._limits = config.limits
+        self._has_sockets = config.has_sockets
         self._warnings = ConnectionWarnings()
         self._metrics_sockets = config.metrics_sockets
         self._metrics_listeners: list[Listener] = []
@@ -180,8 +184,16 @@ class ParleyServer(uvicorn.Server):
             ClientConnection,
             *(app, self._limits, self._warnings, state, self.lifespan.state),
             is_draining=lambda: self.stop_signal is not None,
+            open_socket=self._open_socket if state is self.server_state and self._has_sockets else None,
         )
         return Listener(bound, make_protocol, self.config.backlog, partial(self._on_accept_pause, state.connections))
+
+    def _open_socket(self) -> asyncio.Protocol:
+        from app.server.socket_connection import SocketConnection  # most gateways have no client that uses sockets
+
+        context = self._get_context()
+        lease = None if context is None else context.budget.lease()
+        return SocketConnection(self.config, self.server_state, self.lifespan.state, lease)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -229,8 +241,7 @@ class ParleyServer(uvicorn.Server):
     def drop_connections(self) -> None:
         """Close the connections of all clients at once."""
         for connection in list(self.server_state.connections):
-            if isinstance(connection, ClientConnection):
-                connection.drop()
+            connection.drop()  # type: ignore[union-attr]
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         context = self._get_context()
@@ -323,6 +334,8 @@ class ServerConfig(uvicorn.Config):
     ) -> None:
         super().__init__(app, **options)
         self.limits = limits
+        self.has_sockets = importlib.util.find_spec("websockets") is not None
+        """Clients may open WebSockets; the application decides about each of them."""
         self.metrics_sockets = metrics_sockets
 
 
@@ -339,6 +352,8 @@ def config(
         port=server.port,
         workers=server.workers,
         ws="none",
+        ws_max_size=server.max_body_bytes,
+        ws_ping_timeout=PONG_SECONDS,
         lifespan="on",
         access_log=False,
         log_config=None,

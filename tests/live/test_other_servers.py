@@ -11,6 +11,7 @@ import hypercorn.asyncio
 import hypercorn.config
 import pytest
 import uvicorn
+import websockets.asyncio.client
 from app.config.settings import Settings
 from app.main import create_app
 from fastapi import FastAPI
@@ -27,11 +28,13 @@ Serve = Callable[[FastAPI, socket.socket, asyncio.Event], Awaitable[None]]
 
 
 async def serve_with_h11(app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
-    await _serve_with_uvicorn(uvicorn.Config(app, http="h11", ws="none", log_config=None), listening, stop)
+    await _serve_with_uvicorn(uvicorn.Config(app, http="h11", ws="websockets-sansio", log_config=None), listening, stop)
 
 
 async def serve_with_httptools(app: FastAPI, listening: socket.socket, stop: asyncio.Event) -> None:
-    await _serve_with_uvicorn(uvicorn.Config(app, http="httptools", ws="none", log_config=None), listening, stop)
+    await _serve_with_uvicorn(
+        uvicorn.Config(app, http="httptools", ws="websockets-sansio", log_config=None), listening, stop
+    )
 
 
 async def _serve_with_uvicorn(config: uvicorn.Config, listening: socket.socket, stop: asyncio.Event) -> None:
@@ -163,3 +166,22 @@ async def test_a_whole_reply_a_conversion_and_errors_are_answered(serve: Serve) 
             refused, body = await request(address, method, path, {})
             assert (refused.status, json.loads(body)["error"]["code"]) == (status, code)
             assert refused.headers["x-request-id"] == json.loads(body)["error"]["request_id"]
+
+
+async def test_responses_are_sent_over_a_websocket(serve: Serve) -> None:
+    ask = json.dumps({"type": "response.create", "model": "m", "input": "hi", "store": False})
+    async with (
+        ScriptedServer(Reply([say("Hello"), end(), DONE]), Reply([say("a"), asyncio.Event()])) as upstream,
+        serving(serve, upstream) as address,
+    ):
+        connecting = websockets.asyncio.client.connect(f"ws://{address[0]}:{address[1]}/v1/responses", proxy=None)
+        async with asyncio.timeout(DEADLINE_SECONDS), connecting as socket:
+            await socket.send(ask)
+            kinds = [json.loads(await socket.recv())["type"]]
+            while kinds[-1] != "response.completed":
+                kinds.append(json.loads(await socket.recv())["type"])
+            assert kinds[0] == "response.created"
+            await socket.send(ask)
+            await socket.recv()
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            await upstream.connections[-1].closed.wait()

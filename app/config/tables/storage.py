@@ -80,6 +80,11 @@ class ResponsesSettings(Table):
     store: bool = True
     store_seconds: Seconds = 24 * 3600.0
     max_background: int = Field(default=64, ge=1)
+    websocket: bool = True
+    """Responses are sent over a WebSocket too; false: the upgrade is answered with 426."""
+    websocket_seconds: Seconds = 3600.0
+    max_websockets: int = Field(default=1024, ge=1)
+    """Of each process."""
     compact_user_tokens: int = Field(default=20_000, ge=0, le=10_000_000)
     """About how many tokens of users' words stay beside the summary of a compaction."""
 
