@@ -34,6 +34,7 @@ from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyRespo
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
+from app.chat.context_edits import AppliedEdit
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -62,6 +63,7 @@ from app.params import find_max_tokens
 from app.routing import Deployment, ModelRoute, PreparedRequest
 from app.routing.reply_bound import find_most_reply_tokens
 from app.runtime.memory_budget import Lease
+from app.steps.context_edits import apply_edits, explain_unapplied
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning, Wanted, describe_context
 from app.steps.media import MediaRequest
 from app.steps.output_check import has_new_schema, prepare_check
@@ -179,6 +181,36 @@ def _choose_own(
 def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
     passed = conversation.passed
     return deployment.takes_source(conversation.source) or (passed is not None and deployment.takes_body_of(passed.api))
+
+
+def _edit_context(parsed: ParsedRequest, route: ModelRoute) -> ParsedRequest:
+    """Return the request without what it wants cleared, unless its servers clear it themselves."""
+    if parsed.options.applied_edits is None:
+        return parsed
+    if edits_itself(parsed.request, route):
+        return replace(parsed, options=replace(parsed.options, applied_edits=None))
+    conversation, applied = edit_context(parsed.request)
+    warnings = (*parsed.warnings, *explain_unapplied(parsed.request, applied))
+    tokens = estimate_prompt_tokens(conversation) if applied and parsed.options.input_tokens else None
+    options = replace(parsed.options, applied_edits=applied)
+    if tokens is not None:
+        options = replace(options, input_tokens=tokens)
+    return replace(parsed, request=conversation, options=options, warnings=warnings)
+
+
+def edits_itself(conversation: ChatRequest, route: ModelRoute) -> bool:
+    """Whether each server of the model knows what to clear of the conversation."""
+    return all(one.profile.takes == "all" and _takes_own(one, conversation) for one in route.deployments)
+
+
+def edit_context(conversation: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...]]:
+    """Return the conversation without what it wants cleared, and what that is. No server is asked to clear it again."""
+    conversation, applied = apply_edits(conversation)
+    source = conversation.source
+    if source is not None:
+        body = {name: value for name, value in source.body.items() if name != "context_management"}
+        conversation = replace(conversation, source=replace(source, body=body))
+    return replace(conversation, edits=()), applied
 
 
 def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
@@ -431,6 +463,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         passes = False
         if parsed.request.source is not None or parsed.request.passed is not None:
             parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)
+        parsed = _edit_context(parsed, route)
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,

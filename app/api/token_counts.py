@@ -19,7 +19,7 @@ from app.api.asgi import (
     send_json,
     wait_for_parse_memory,
 )
-from app.api.chat import FindStored, apply_rights, find_route, read_passed_headers
+from app.api.chat import FindStored, apply_rights, edit_context, edits_itself, find_route, read_passed_headers
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
@@ -92,17 +92,31 @@ class TokenCountEndpoint(Generic[Parsed]):
                 found = replace(found, request=apply_rights(found.request, caller))
                 if route.rules is not None:
                     route = await self._choose_route(scope, found, route, large=large)
-                request = found.request
-                if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
-                    asked = await self._ask(scope, gateway, found, route, lease)
-                    if asked is not None:
-                        return asked
-                if isinstance(request.refusal, ParleyError):
-                    raise request.refusal
-                refuse_foreign(request.source)
-                if request.server_tools is not None or context.tools is not None:
-                    request = await self._add_server_tools(found, caller.name, route.model)
-                return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
+                if found.options.applied_edits is None or edits_itself(found.request, route):
+                    return await self._count_conversation(scope, found, route, lease, large=large)
+                conversation, applied = edit_context(found.request)
+                edited = replace(found, request=conversation)
+                count = await self._count_conversation(scope, edited, route, lease, large=large)
+                whole = count
+                if applied:
+                    whole = await self._count_conversation(scope, found, route, lease, large=large)
+                return {**count, "context_management": {"original_input_tokens": whole.get("input_tokens")}}
+
+    async def _count_conversation(
+        self, scope: Scope, found: ParsedRequest, route: ModelRoute, lease: Lease, *, large: bool
+    ) -> dict[str, Any]:
+        """Raises ParleyError."""
+        gateway, request = self._context.live.gateway, found.request
+        if self._asks_api is not None and route.deployments[0].target.api == self._asks_api:
+            asked = await self._ask(scope, gateway, found, route, lease)
+            if asked is not None:
+                return asked
+        if isinstance(request.refusal, ParleyError):
+            raise request.refusal
+        refuse_foreign(request.source)
+        if request.server_tools is not None or self._context.tools is not None:
+            request = await self._add_server_tools(found, scope["state"]["caller"].name, route.model)
+        return {"input_tokens": await _call(large, gateway.count_tokens, route, request)}
 
     async def _choose_route(self, scope: Scope, found: ParsedRequest, route: ModelRoute, *, large: bool) -> ModelRoute:
         """Return the route of the model that would answer for a virtual one. Raises ParleyError."""

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.attachments import PassageSearch
+from app.chat.context_edits import ContextEdit
 from app.chat.known_conversation import KnownConversation
 from app.chat.tool_asks import ServerTools
 
@@ -348,6 +349,8 @@ class ChatRequest(Struct, frozen=True):
     """None: the gateway has no keys, so that there is one caller."""
     refusal: Exception | None = None
     """Why servers of other APIs cannot be sent this request, if it is not translated: a ParleyError."""
+    edits: tuple[ContextEdit, ...] = ()
+    """Which part of the conversation is not to be sent, if the servers do not see to it themselves."""
     known: KnownConversation | None = None
     """What was made of the conversation for earlier requests; None if nothing is remembered."""
     before: Beginning | None = None

@@ -25,14 +25,15 @@ def estimate_prompt_tokens(request: ChatRequest, attachments: Iterable[Attachmen
     for attachment in attachments:
         if type(attachment) is FileText:
             size += sum(_text_size(section.text) for section in attachment.sections)
-    size += add_up(_count_messages, request.messages, request.known)
+    size += add_up(count_bytes, request.messages, request.known)
     size += add_up(_count_tools, request.tools, request.known)
     if not request.messages and request.passed is not None:  # the gateway could not read them
         size += len(msgspec.json.encode(request.passed.body))
     return size // BYTES_PER_TOKEN + MESSAGE_TOKENS * len(request.messages)
 
 
-def _count_messages(messages: Sequence[Message]) -> int:
+def count_bytes(messages: Sequence[Message]) -> int:
+    """Return the size of messages in bytes; media count as what they cost."""
     size = 0
     for message in messages:
         for part in message.parts:

@@ -5,6 +5,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from app.chat.context_edits import AppliedEdit
 from app.chat.events import Event, Finish
 from app.chat.messages import PLAIN, FormatName, Message, PromptPolicy, Text
 from app.chat.stage import Stage
@@ -59,6 +60,8 @@ class Options(Struct, frozen=True):
     """Anthropic: an estimate for the start of a stream."""
     passed: bool = False
     """The reply may have the server's own events (`Passed`), which are sent as they are."""
+    applied_edits: tuple[AppliedEdit, ...] | None = None
+    """Anthropic: what was cleared of the conversation; None: the request asks for no edits, or the server edits."""
     custom_tools: tuple[str, ...] = ()
     """OpenAI: the functions that are custom tools of the caller."""
     logprobs: bool = False

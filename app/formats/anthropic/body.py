@@ -16,6 +16,7 @@ from app.chat.messages import ChatRequest, RequestPaths, Source
 from app.chat.token_estimate import estimate_prompt_tokens
 from app.errors import InvalidInput, ParleyError, Unsupported, Violation
 from app.formats.anthropic import ANTHROPIC
+from app.formats.anthropic.context_edits import read_edits
 from app.formats.anthropic.parse import parse_system
 from app.formats.anthropic.passed import make_passed_request
 from app.formats.anthropic.tools import (
@@ -239,11 +240,13 @@ def _parse_request(
         raise InvalidInput(violations + foreign)
     foreign += check_tool_choice(head.tool_choice, tools, asks.asks)
     violations += _check_thinking(head.thinking)
+    edits = read_edits(body.get("context_management"))
+    violations += edits.violations
     params = _translate_params(head, body, violations, has_tools=bool(tools or asks.asks))
     if violations:
         violations += foreign
         raise InvalidInput(violations)
-    warnings = [*system.warnings, *parsed.warnings, *warnings, *_warn_of_edits(body.get("context_management"))]
+    warnings = [*system.warnings, *parsed.warnings, *warnings, *edits.warnings]
     warnings += [*_warn_of_unknown_fields(head, body), *_warn_of_unknown_values(head)]
     messages = (*system.messages, *parsed.messages)
     given = head if isinstance(head, MessagesRequest) else MessagesRequest.model_construct(model=head.model)
@@ -257,6 +260,7 @@ def _parse_request(
         stream=given.stream,
         server_tools=make_server_tools(asks.asks, (), function_paths=[path for path, _ in functions]),
         paths=_PATHS if not names else replace(_PATHS, names={**_PATHS.names, **_name_params(names)}),
+        edits=edits.edits or (),
         known=known,
         source=Source(
             "messages",
@@ -278,6 +282,7 @@ def _parse_request(
             stop_words=tuple(given.stop_sequences or ()),
             hide_thinking=head.thinking is not None and head.thinking.display == "omitted",
             input_tokens=estimate_prompt_tokens(request) if given.stream else 0,
+            applied_edits=None if edits.edits is None else (),
         ),
     )
 
@@ -307,15 +312,6 @@ def _check_refused(body: dict[str, Any]) -> Iterator[Violation]:
     metadata = body.get("chat_template_kwargs")
     if metadata is not None and not isinstance(metadata, dict):
         yield Violation("chat_template_kwargs", "must be an object")
-
-
-def _warn_of_edits(management: Any) -> Iterator[str]:
-    """Warn of edits of the context. Claude Code always asks to keep all reasoning, which is what happens here."""
-    edits = management.get("edits") if isinstance(management, dict) else None
-    for place, edit in enumerate(edits if isinstance(edits, list) else ()):
-        kept = isinstance(edit, dict) and edit.get("type") == "clear_thinking_20251015" and edit.get("keep") == "all"
-        if not kept:
-            yield f"context_management.edits[{place}] was ignored: the context is not edited here"
 
 
 def _warn_of_unknown_fields(head: CountTokensRequest, body: dict[str, Any]) -> Iterator[str]:

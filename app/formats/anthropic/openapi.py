@@ -96,6 +96,15 @@ class AnthropicUsage(Described):
 StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]
 
 
+class AppliedEdits(Described):
+    applied_edits: list[dict[str, Any]]
+    """Each has its type, how much was cleared, and `cleared_input_tokens`."""
+
+
+class OriginalCount(Described):
+    original_input_tokens: int
+
+
 class AnthropicReply(Described):
     """A whole reply in Anthropic's format."""
 
@@ -108,6 +117,8 @@ class AnthropicReply(Described):
     """Null only in `message_start`."""
     stop_sequence: str | None
     usage: AnthropicUsage
+    context_management: AppliedEdits | None = None
+    """What was cleared of the conversation, if the request asks for edits."""
     parley: dict[str, Any] | None = None
     """Warnings, and what Anthropic's format has no place for."""
 
@@ -164,6 +175,8 @@ class AnthropicMessageDeltaEvent(Described):
     type: Literal["message_delta"]
     delta: MessageDeltaFields
     usage: AnthropicUsage
+    context_management: AppliedEdits | None = None
+    """What was cleared of the conversation, if the request asks for edits."""
     parley: dict[str, Any] | None = None
     """Warnings, and what Anthropic's format has no place for."""
 
@@ -184,6 +197,8 @@ class CountedTokens(Described):
     model_config = give_examples({"input_tokens": 11})
 
     input_tokens: int
+    context_management: OriginalCount | None = None
+    """The number before the edits that the request asks for; `input_tokens` is the one after them."""
 
 
 class AnthropicErrorDetail(Described):

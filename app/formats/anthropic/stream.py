@@ -31,6 +31,7 @@ from app.chat.events import (
 )
 from app.chat.server_tools import describe_part
 from app.errors import UpstreamFailed
+from app.formats.anthropic.context_edits import write_applied
 from app.formats.anthropic.errors import WRITE_ERROR
 from app.formats.anthropic.native import (
     OwnBlock,
@@ -199,6 +200,8 @@ class AnthropicStreamEncoder(DeltaEncoder):
             case "message_start":
                 self._has_start = True
                 text = rename_model(text, self._info.model)
+            case "message_delta" if self._info.options.applied_edits is not None:
+                text = encode_json({**msgspec.json.decode(text), **_write_edits(self._info)}).decode()
             case "message_stop":
                 self._last = text
                 return b""
@@ -406,6 +409,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         body = {
             "delta": delta,
             "usage": usage,
+            **_write_edits(self._info),
             **_write_beside(warnings, self._accumulator, finish, native=self._is_native),
         }
         return out + _write_event("message_delta", body) + _write_event("message_stop", {})
@@ -456,12 +460,16 @@ class AnthropicWholeEncoder(WholeEncoder):
         info, messages = self._info, self._accumulator.messages
         if self._passed is not None:
             found: Json = msgspec.json.decode(self._passed.data)
-            return {**found, "model": info.model, **write_said(info.warnings_with(finish))}
+            return {**found, "model": info.model, **_write_edits(info), **write_said(info.warnings_with(finish))}
         reason, word = _choose_stop_reason(finish, messages, info)
         native = info.options.passed
         blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)
         message = write_message(info, blocks, reason, word, write_usage(finish))
-        return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish, native=native)
+        return (
+            message
+            | _write_edits(info)
+            | _write_beside(_list_warnings(finish, info), self._accumulator, finish, native=native)
+        )
 
 
 def rename_model(text: str, model: str) -> str:
@@ -470,6 +478,12 @@ def rename_model(text: str, model: str) -> str:
     if not isinstance(event.get("message"), dict):
         return text
     return encode_json({**event, "message": {**event["message"], "model": model}}).decode()
+
+
+def _write_edits(info: ReplyInfo) -> Json:
+    """Write what the gateway has cleared of the conversation."""
+    applied = info.options.applied_edits
+    return {} if applied is None else {"context_management": write_applied(applied)}
 
 
 def write_said(warnings: Sequence[str]) -> Json:
