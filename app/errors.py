@@ -8,6 +8,7 @@ ParleyError                     code                      status  retry?
 ├── NotFound                    not_found                    404  no
 ├── PreviousResponseNotFound    previous_response_not_found  400  no      the Responses API continues only stored ones
 ├── MethodNotAllowed            method_not_allowed           405  no
+├── ConversationLocked          conversation_locked          409  yes     another response runs in the conversation
 ├── WebSocketDisabled           websocket_disabled           426  no      an upgrade of a request to the Responses API
 ├── WebSocketTooOld             websocket_connection_limit_reached  400  no  a socket has reached its time
 ├── BodyTimeout                 request_timeout              408  yes     the request body arrived too slowly
@@ -133,6 +134,7 @@ CODES: Mapping[str, ErrorCode] = {
     "not_found": ErrorCode(own=Meaning(404, "caller"), server=Meaning(404, "caller"), anthropic_type="not_found_error"),
     "previous_response_not_found": ErrorCode(own=Meaning(400, "caller")),
     "method_not_allowed": ErrorCode(own=Meaning(405, "caller")),
+    "conversation_locked": ErrorCode(own=Meaning(409, "caller"), retryable=True),
     "websocket_disabled": ErrorCode(own=Meaning(426, "caller")),
     "websocket_connection_limit_reached": ErrorCode(own=Meaning(400, "caller")),
     "request_timeout": ErrorCode(own=Meaning(408, "caller"), retryable=True, retry_word=_TIMEOUT),
@@ -354,6 +356,14 @@ class MethodNotAllowed(ParleyError):
     @property
     def headers(self) -> dict[str, str]:
         return {"allow": self._allow}
+
+
+class ConversationLocked(ParleyError):
+    code = "conversation_locked"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": "1"}
 
 
 class WebSocketTooOld(ParleyError):

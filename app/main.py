@@ -92,7 +92,7 @@ def create_app(
     apply: Apply = "deterministic" if given == "auto" else given
     app.router.routes[:0] = [
         *list_chat_routes(context, "always" if given == "auto" else given, apply),
-        *list_response_routes(context, stored, background, apply),
+        *list_response_routes(context, stored, background, apply, resources.database),
         *list_passing_routes(context),
     ]
     app.router.routes += list_other_routes(with_playground=settings.server.playground)

@@ -144,13 +144,15 @@ def test_every_body_has_examples_and_they_are_valid(document: Any) -> None:
 
 
 def test_every_example_of_a_request_works_and_its_reply_is_as_described(gateway: Running, document: Any) -> None:
-    with Running({"demo": True}) as demo:
+    with Running({"demo": True, "state": {"url": "memory:"}}) as demo:
+        conversation = demo.post("/v1/conversations", {}).json["id"]
         for method, path, operation in operations(document):
             # Those of keys need an administrator: tests/api/test_stored_keys.py. The demo model has no
             # other endpoints.
             if "requestBody" in operation and not path.startswith("/v1/keys") and path not in PATHS:
                 for example in examples(document, operation["requestBody"]["content"]["application/json"]["schema"]):
-                    answer = demo.ask(method.upper(), path, [json.dumps(example).encode()])
+                    url = path.replace("{conversation_id}", conversation)
+                    answer = demo.ask(method.upper(), url, [json.dumps(example).encode()])
                     assert answer.status == 200, (path, example, answer.body)
                     kind = answer.headers["content-type"].partition(";")[0]
                     described = operation["responses"]["200"]["content"][kind]

@@ -27,6 +27,7 @@ from app.upstream.catalog import Catalog
 ERROR_WRITERS: Mapping[str, WriteError] = {
     "/v1/models": OPENAI.error,
     "/v1/responses": RESPONSES.error,
+    "/v1/conversations": RESPONSES.error,
     "/v1/chat/completions": OPENAI.error,
     "/v1/messages": ANTHROPIC.error,
     **ENDPOINT_ERRORS,

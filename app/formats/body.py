@@ -83,6 +83,13 @@ class ParsedRequest(Struct, frozen=True):
     options: Options
 
 
+class StoredConversation(Struct, frozen=True):
+    id: str
+    items: list[Any]
+    stored_at: float
+    """Unix seconds of its last change."""
+
+
 class StoredItems(Struct, frozen=True):
     """What is stored for the references of a request."""
 
@@ -91,6 +98,9 @@ class StoredItems(Struct, frozen=True):
     items: Mapping[str, Any] = {}
     size: int = 0
     """How many bytes were read for them."""
+    conversation: StoredConversation | None = None
+    """The conversation that the request goes on with; None if there is none."""
+    keeps_conversations: bool = False
 
 
 NOTHING_STORED = StoredItems()
@@ -106,6 +116,7 @@ class UnresolvedRequest(Struct, Generic[Parsed], frozen=True):
     item_ids: tuple[str, ...]
     """In the order of the request."""
     resolve: Callable[[StoredItems], Parsed | RejectedRequest]
+    conversation_id: str | None = None
 
 
 _Parsed_co = TypeVar("_Parsed_co", bound=ParsedRequest, covariant=True)

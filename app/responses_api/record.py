@@ -55,13 +55,14 @@ class KeptRequest:
     def __init__(self, parsed: ResponsesRequest, caller: str) -> None:
         self.caller = caller
         self._all_items: list[Any] = parsed.input_items
-        self._context_length = parsed.context_length
+        self.context_length = parsed.context_length
+        """How many items of the input are from earlier responses, or from a conversation."""
 
     def make_record(
         self, response: dict[str, Any], *, alive_until: float | None = None, last_number: int | None = None
     ) -> ResponseRecord:
         """`alive_until` is for a response that has not ended, `last_number` for one that has."""
-        items = _add_item_ids(self._all_items, response["id"], self._context_length)
+        items = add_item_ids(self._all_items, response["id"], self.context_length)
         return ResponseRecord(response, [*items, *response["output"]], len(items), alive_until, last_number)
 
 
@@ -221,7 +222,7 @@ def _model(record: ResponseRecord) -> str:
     return str(record.response["model"])
 
 
-def _add_item_ids(items: list[Any], response_id: str, start: int) -> list[Any]:
+def add_item_ids(items: list[Any], response_id: str, start: int) -> list[Any]:
     """Return the input with an id on each item, from the position `start` on, and messages in their full form."""
     suffix = response_id.rpartition("_")[2]
     return [

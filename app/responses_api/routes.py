@@ -5,7 +5,7 @@ A request may refer to stored responses, and its response is stored.
 
 import os
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from typing_extensions import override
 
 from app.api.asgi import Scope, send_json
-from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.chat import ChatEndpoint, FindStored, RequestInProgress
 from app.api.context import AppContext
 from app.api.open_replies import PendingReply
 from app.api.reply_response import STREAM_HEADERS, EventStreamResponse, ReplyResponse
@@ -32,18 +32,29 @@ from app.formats.request_limits import limit_warnings
 from app.formats.responses import RESPONSES
 from app.formats.responses.body import ResponsesRequest, parse_responses_body
 from app.formats.responses.events import write_event
-from app.formats.responses.response import describe_unstored, make_response, write_usage
+from app.formats.responses.response import add_warning, describe_unstored, make_response, write_usage
 from app.limits import Limiter
 from app.observe.logs import log_plain_request
 from app.responses_api.background import BackgroundRun, BackgroundRuns, NoClient
 from app.responses_api.compact import Compactions
-from app.responses_api.record import InputMemory, KeptRequest, RecordTooLarge, ResponseRecord, StoredResponses
+from app.responses_api.conversation_endpoints import list_conversation_routes
+from app.responses_api.conversations import Conversations, HeldConversation
+from app.responses_api.record import (
+    CONTINUABLE,
+    InputMemory,
+    KeptRequest,
+    RecordTooLarge,
+    ResponseRecord,
+    StoredResponses,
+)
 from app.responses_api.reply import KeptEnd, find_response_encoder
 from app.responses_api.stored_endpoints import list_routes
 from app.responses_api.websocket import PATH, SocketEndpoint, SocketMemory, add_models_etag
 from app.routing import ModelRoute
 from app.runtime.memory_budget import Lease
+from app.state import Database
 
+Keep: TypeAlias = Callable[[ResponseRecord], Awaitable[dict[str, Any]]]
 Endpoint: TypeAlias = ChatEndpoint[ResponsesRequest]
 
 
@@ -57,17 +68,37 @@ def make_stored_responses(settings: Settings, context: AppContext) -> StoredResp
 
 
 def list_response_routes(
-    context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply
+    context: AppContext,
+    stored: StoredResponses,
+    background: BackgroundRuns,
+    apply: Apply,
+    database: Database | None,
 ) -> list[BaseRoute]:
-    """`apply` says for which requests the cache is used."""
-    create = make_endpoint(context, stored, background, apply)
+    """`apply` says for which requests the cache is used. `database` is that of the state, with conversations."""
+    conversations = _make_conversations(context, database)
+    find_stored = partial(_find_stored, context, stored, conversations)
+    create = make_endpoint(context, stored, background, apply, conversations)
     return [
         *list_reply_routes("/v1/responses", create, _PostRoute),
-        WebSocketRoute("/v1/responses", SocketEndpoint(context, create, _make_warm_up(context, stored))),
-        AsgiRoute("/v1/responses/compact", _make_compact(context, stored, apply), "POST"),
-        AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, stored), "POST"),
+        WebSocketRoute("/v1/responses", SocketEndpoint(context, create, _make_warm_up(context, stored, find_stored))),
+        AsgiRoute("/v1/responses/compact", _make_compact(context, find_stored, apply), "POST"),
+        AsgiRoute("/v1/responses/input_tokens", _make_token_count(context, find_stored), "POST"),
         *list_routes(context, stored, background),
+        *list_conversation_routes(context, conversations),
     ]
+
+
+def _make_conversations(context: AppContext, database: Database | None) -> Conversations | None:
+    settings = context.settings
+    if database is None or not settings.responses.store:
+        return None
+    return Conversations(
+        context.state,
+        database,
+        ttl_seconds=settings.responses.store_seconds,
+        max_bytes=settings.cache.max_entry_bytes,
+        max_items=settings.server.max_messages,
+    )
 
 
 class _PostRoute(AsgiRoute):
@@ -80,9 +111,15 @@ class _PostRoute(AsgiRoute):
         await super().handle(scope, receive, send)
 
 
-def make_endpoint(context: AppContext, stored: StoredResponses, background: BackgroundRuns, apply: Apply) -> Endpoint:
+def make_endpoint(
+    context: AppContext,
+    stored: StoredResponses,
+    background: BackgroundRuns,
+    apply: Apply,
+    conversations: Conversations | None = None,
+) -> Endpoint:
     """Return the endpoint of `POST /v1/responses`."""
-    replies = _StoredReplies(context, stored, background)
+    replies = _StoredReplies(context, stored, background, conversations)
     return ChatEndpoint(
         context,
         parse_responses_body,
@@ -92,15 +129,14 @@ def make_endpoint(context: AppContext, stored: StoredResponses, background: Back
         new_reply_id=_new_response_id,
         keeps_alias=True,
         get_owner=context.caller_id,
-        find_stored=partial(_find_stored, context, stored),
+        find_stored=partial(_find_stored, context, stored, conversations),
         answer=replies.answer,
     )
 
 
-def _make_token_count(context: AppContext, stored: StoredResponses) -> TokenCountEndpoint[ResponsesRequest]:
-    lookup = partial(_find_stored, context, stored)
+def _make_token_count(context: AppContext, find_stored: FindStored) -> TokenCountEndpoint[ResponsesRequest]:
     fields = {"object": "response.input_tokens"}
-    return TokenCountEndpoint(context, parse_responses_body, lookup, fields, asks_api="responses")
+    return TokenCountEndpoint(context, parse_responses_body, find_stored, fields, asks_api="responses")
 
 
 class _WarmUps(ChatEndpoint[ResponsesRequest]):
@@ -113,7 +149,7 @@ class _WarmUps(ChatEndpoint[ResponsesRequest]):
         pass
 
 
-def _make_warm_up(context: AppContext, stored: StoredResponses) -> Endpoint:
+def _make_warm_up(context: AppContext, stored: StoredResponses, find_stored: FindStored) -> Endpoint:
     """Return the endpoint of a socket's requests with `generate: false`."""
     return _WarmUps(
         context,
@@ -122,7 +158,7 @@ def _make_warm_up(context: AppContext, stored: StoredResponses) -> Endpoint:
         RESPONSES.error,
         "on_request",
         new_reply_id=_new_response_id,
-        find_stored=partial(_find_stored, context, stored),
+        find_stored=find_stored,
         answer=partial(_warm_up, context, stored),
     )
 
@@ -137,6 +173,8 @@ async def _warm_up(
 ) -> None:
     """Answer with an empty Response, which the next request of the socket continues. It counts as no request for a
     reply."""
+    if parsed.conversation is not None:
+        raise InvalidInput([Violation("generate", "is not possible with a conversation: add items to it instead")])
     parsed = _decide_storing(stored, parsed)
     model = parsed.settings.model or route.model
     info = ReplyInfo(
@@ -170,32 +208,29 @@ async def _keep(
     *,
     stores: bool,
     socket: "tuple[SocketMemory, str] | None",
+    held: HeldConversation | None = None,
 ) -> dict[str, Any]:
     """Keep a response that has ended in its socket, and store it. Return it; if it cannot be stored, it says so."""
     if socket is not None:
         memory, stream_id = socket
         memory.put(stream_id, record)
+    made = record.response
+    if held is not None and record.status in CONTINUABLE:
+        reason = await held.append(record.items[kept.context_length :])
+        if reason is not None:
+            made = add_warning(made, f"conversation: input and output were not added: {reason}")
     if not stores:
-        return record.response
+        return made
     try:
-        await stored.put(kept.caller, record)
+        await stored.put(kept.caller, replace(record, response=made))
     except (RecordTooLarge, StoreDown) as error:
-        return describe_unstored(record.response, str(error))
-    return record.response
+        return describe_unstored(made, str(error))
+    return made
 
 
-async def _store_end(
-    stored: StoredResponses,
-    response: ReplyResponse,
-    kept: KeptRequest,
-    made: dict[str, Any],
-    *,
-    stores: bool,
-    socket: "tuple[SocketMemory, str] | None",
-) -> dict[str, Any]:
+async def _store_end(response: ReplyResponse, kept: KeptRequest, keep: Keep, made: dict[str, Any]) -> dict[str, Any]:
     encoder = find_response_encoder(response)
-    record = kept.make_record(made, last_number=None if encoder is None else encoder.last_number)
-    return await _keep(stored, kept, record, stores=stores, socket=socket)
+    return await keep(kept.make_record(made, last_number=None if encoder is None else encoder.last_number))
 
 
 def _decide_storing(stored: StoredResponses, parsed: ResponsesRequest) -> ResponsesRequest:
@@ -221,7 +256,7 @@ def _decide_storing(stored: StoredResponses, parsed: ResponsesRequest) -> Respon
     )
 
 
-def _make_compact(context: AppContext, stored: StoredResponses, apply: Apply) -> Endpoint:
+def _make_compact(context: AppContext, find_stored: FindStored, apply: Apply) -> Endpoint:
     compactions = Compactions(context)
     return ChatEndpoint(
         context,
@@ -232,7 +267,7 @@ def _make_compact(context: AppContext, stored: StoredResponses, apply: Apply) ->
         new_reply_id=_new_response_id,
         keeps_alias=True,
         get_owner=context.caller_id,
-        find_stored=partial(_find_stored, context, stored),
+        find_stored=find_stored,
         answer=compactions.answer,
     )
 
@@ -242,17 +277,27 @@ def _new_response_id() -> str:
 
 
 async def _find_stored(
-    context: AppContext, stored: StoredResponses, scope: Scope, lease: Lease, unresolved: UnresolvedRequest[Any]
+    context: AppContext,
+    stored: StoredResponses,
+    conversations: Conversations | None,
+    scope: Scope,
+    lease: Lease,
+    unresolved: UnresolvedRequest[Any],
 ) -> StoredItems:
     """Look up what a request refers to. It counts as if the client had sent it."""
     memory = InputMemory(lease, context.server)
-    id_, caller = unresolved.response_id, context.caller_id(scope)
+    id_, caller, conversation = unresolved.response_id, context.caller_id(scope), None
+    if unresolved.conversation_id is not None and conversations is not None:
+        conversation = await conversations.find(caller, unresolved.conversation_id, memory)
     kept = scope["state"]["socket"][0].find(id_) if id_ is not None and "socket" in scope["state"] else None
     if kept is None:
-        return await stored.find(caller, id_, unresolved.item_ids, memory)
+        found = await stored.find(caller, id_, unresolved.item_ids, memory)
+        return replace(found, conversation=conversation, keeps_conversations=conversations is not None)
     found = await stored.find(caller, None, unresolved.item_ids, memory)
     items, size = kept
-    return replace(found, responses={**found.responses, str(id_): items}, size=found.size + size)
+    return replace(
+        found, responses={**found.responses, str(id_): items}, size=found.size + size, conversation=conversation
+    )
 
 
 def _serve_codex(parsed: ResponsesRequest, headers: Mapping[bytes, bytes]) -> ResponsesRequest:
@@ -266,10 +311,17 @@ def _serve_codex(parsed: ResponsesRequest, headers: Mapping[bytes, bytes]) -> Re
 class _StoredReplies:
     """Sends replies and stores them, in the background if the request says so."""
 
-    def __init__(self, context: AppContext, stored: StoredResponses, background: BackgroundRuns) -> None:
+    def __init__(
+        self,
+        context: AppContext,
+        stored: StoredResponses,
+        background: BackgroundRuns,
+        conversations: Conversations | None,
+    ) -> None:
         self._context = context
         self._stored = stored
         self._background = background
+        self._conversations = conversations
 
     def answer(
         self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
@@ -278,12 +330,33 @@ class _StoredReplies:
         add_models_etag(self._context, request.live, request.scope)
         if parsed.background:
             return self._answer_in_background(endpoint, request, parsed, route)
+        if parsed.conversation is not None:
+            return self._answer_in_conversation(endpoint, request, parsed, route)
+        return self._answer(endpoint, request, parsed, route, None)
+
+    async def _answer_in_conversation(
+        self, endpoint: Endpoint, request: RequestInProgress, parsed: ResponsesRequest, route: ModelRoute
+    ) -> None:
+        """Answer while no other response runs in the conversation. Raises ParleyError."""
+        assert self._conversations is not None and parsed.conversation is not None
+        async with self._conversations.hold(self._context.caller_id(request.scope), parsed.conversation) as held:
+            await self._answer(endpoint, request, parsed, route, held)
+
+    def _answer(
+        self,
+        endpoint: Endpoint,
+        request: RequestInProgress,
+        parsed: ResponsesRequest,
+        route: ModelRoute,
+        held: HeldConversation | None,
+    ) -> Coroutine[Any, Any, None]:
         response, opening = endpoint.prepare(request, parsed, route)
         socket = _find_socket(request.scope)
         store = None
-        if parsed.store or socket is not None:
+        if parsed.store or socket is not None or held is not None:
             kept = KeptRequest(parsed, self._context.caller_id(request.scope))
-            store = partial(_store_end, self._stored, response, kept, stores=parsed.store, socket=socket)
+            keep = partial(_keep, self._stored, kept, stores=parsed.store, socket=socket, held=held)
+            store = partial(_store_end, response, kept, keep)
         response.observe_end(KeptEnd(response, store))
         return endpoint.deliver(request, response, opening)
 

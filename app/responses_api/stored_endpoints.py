@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs
 
 from app.api.asgi import Receive, Scope, send_json
 from app.api.context import AppContext
@@ -20,15 +19,14 @@ from app.formats.responses import RESPONSES
 from app.formats.responses.response import describe_unstored, make_response
 from app.formats.responses.stored_stream import write_stored_stream
 from app.responses_api.background import BackgroundRun, BackgroundRuns
+from app.responses_api.pages import parse_query, select_page
 from app.responses_api.record import RUNNING, ResponseRecord, StoredResponses
 from app.responses_api.reply import KeptEnd
 
-MAX_PAGE = 100
 READ_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.3)
 """The pauses before a record is read again, in seconds, whose end another gateway stores soon."""
 AWAIT_SECONDS = 0.25
 """How often it is looked whether another gateway's reply has begun."""
-_PAGE = 20
 _Handler = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
@@ -67,7 +65,7 @@ class _Handlers:
 
     async def get(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response, or with `?stream=true` its events, from the one after `starting_after` on."""
-        query = _parse_query(scope)
+        query = parse_query(scope)
         if query.get("stream") in ("true", "True", "1"):
             await self._stream(query.get("starting_after"), scope, receive, send)
         else:
@@ -165,18 +163,8 @@ class _Handlers:
         return record
 
     async def list_input_items(self, scope: Scope, receive: Receive, send: Send) -> None:
-        query = _parse_query(scope)
-        limit, order = query.get("limit", str(_PAGE)), query.get("order", "desc")
-        violations = []
-        if not re.fullmatch(r"[0-9]{1,4}", limit) or not 1 <= int(limit) <= MAX_PAGE:
-            violations.append(Violation("limit", f"must be a number from 1 to {MAX_PAGE}"))
-        if order not in ("asc", "desc"):
-            violations.append(Violation("order", "must be asc or desc"))
-        if violations:
-            raise InvalidInput(violations)
         record = await self._read(scope)
-        items = record.items[: record.input_length]
-        await send_json(send, 200, _make_page(items if order == "asc" else items[::-1], int(limit), query.get("after")))
+        await send_json(send, 200, select_page(record.items[: record.input_length], parse_query(scope)))
 
     async def _read(self, scope: Scope) -> ResponseRecord:
         record = await self._stored.get(self._context.caller_id(scope), _id(scope))
@@ -317,30 +305,9 @@ def _info_from_stored(response: dict[str, Any], scope: Scope) -> ReplyInfo:
     )
 
 
-def _make_page(items: list[Any], limit: int, after: str | None) -> dict[str, Any]:
-    ids = [item.get("id") for item in items]
-    if after is not None and after not in ids:
-        raise InvalidInput([Violation("after", f"there is no item {after!r}")])
-    start = 0 if after is None else ids.index(after) + 1
-    page = items[start : start + limit]
-    return {
-        "object": "list",
-        "data": page,
-        "first_id": page[0].get("id") if page else None,
-        "last_id": page[-1].get("id") if page else None,
-        "has_more": start + limit < len(items),
-    }
-
-
 def _id(scope: Scope) -> str:
     id_: str = scope["path_params"]["response_id"]
     return id_
-
-
-def _parse_query(scope: Scope) -> dict[str, str]:
-    """Return the last value of each parameter."""
-    query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    return {name: values[-1] for name, values in query.items()}
 
 
 def _not_found(scope: Scope) -> NotFound:

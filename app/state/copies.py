@@ -16,7 +16,7 @@ from app.state.sqlite import SqliteDatabase
 
 _ROWS = 500
 """As many rows are written with one statement."""
-KINDS = ("response", "reasoning", "signature", "details")
+KINDS = ("response", "reasoning", "signature", "details", "conversation")
 """What the keys of values begin with. The identity of the caller follows, which may have colons, and an id without
 one."""
 

@@ -9,13 +9,15 @@ import pytest
 from app.api.kept_reasoning import KeptReasoning
 from app.chat.messages import ChatRequest, ToolCall
 from app.config.tables.server import Server
-from app.errors import Busy, TooLarge
+from app.errors import Busy, NotFound, TooLarge
 from app.formats.body import RejectedRequest, StoredItems, UnresolvedRequest
 from app.formats.request_limits import RequestLimits
 from app.formats.responses.body import parse_responses_body
+from app.responses_api.conversations import Conversations
 from app.responses_api.record import InputMemory, ResponseRecord, StoredResponses
 from app.runtime.memory_budget import MemoryBudget
 from app.state.copies import KINDS
+from app.state.sqlite import SqliteDatabase
 from app.steps.dropped_reasoning import NOTHING_WANTED, DroppedReasoning
 from app.stores.base import StoredValue
 from app.stores.memory import MemoryStore
@@ -227,4 +229,7 @@ async def test_commands_that_print_or_delete_what_a_caller_stored_know_all_kinds
     turn = DroppedReasoning(0, 1, "messages[0]", {"hash": ToolCall("f", "{}")}, True, True, True)
     await KeptReasoning(store, 1.0).restore(ChatRequest("m", ()), [turn], NOTHING_WANTED, caller)
     await StoredResponses(store, enabled=True, ttl_seconds=1.0, max_bytes=1000).get(caller, "hash")
-    assert sorted(store.keys) == sorted(f"{kind}:{caller}:hash" for kind in KINDS)
+    conversations = Conversations(store, SqliteDatabase(""), ttl_seconds=1.0, max_bytes=1000, max_items=1)
+    with pytest.raises(NotFound):
+        await conversations.get(caller, f"conv_{'0' * 32}")
+    assert sorted(key.rpartition(":")[0] for key in store.keys) == sorted(f"{kind}:{caller}" for kind in KINDS)

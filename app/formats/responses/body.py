@@ -26,6 +26,7 @@ from app.formats.body import (
     ParsedRequest,
     RejectedRequest,
     ReplySettings,
+    StoredConversation,
     StoredItems,
     UnresolvedRequest,
     select_native,
@@ -74,7 +75,6 @@ _SILENT = frozenset(
     }
 )
 _REFUSED = {
-    "conversation": "is not supported: send the items, or previous_response_id",
     "prompt": "is not supported: the gateway cannot read prompts stored at a provider",
     **NESTED_PARAMS,
 }
@@ -171,6 +171,8 @@ class ResponsesRequest(ParsedRequest, frozen=True):
     background: bool
     streamed: bool
     """The client of the request reads the events as they come."""
+    conversation: StoredConversation | None = None
+    """The conversation to which the input and the output are added."""
 
 
 def parse_responses_body(
@@ -182,15 +184,24 @@ def parse_responses_body(
     except ParleyError as error:
         return RejectedRequest(error, RESPONSES.error)
     known = None if memory is None else memory.conversation
-    previous, given = body.get("previous_response_id"), body.get("input")
+    previous, conversation, given = body.get("previous_response_id"), find_conversation(body), body.get("input")
     items = tuple(find_references(given))
     if isinstance(given, list) and len(given) > limits.max_messages:  # before anything is looked up
         too_many = Violation("input", f"more than {limits.max_messages} messages")
         return RejectedRequest(InvalidInput([too_many]), RESPONSES.error)
-    if isinstance(previous, str) or items:
+    if isinstance(previous, str) or items or conversation is not None:
         response_id = previous if isinstance(previous, str) else None
-        return UnresolvedRequest(response_id, items, lambda stored: parse_body(body, limits, stored, known))
+        return UnresolvedRequest(
+            response_id, items, lambda stored: parse_body(body, limits, stored, known), conversation
+        )
     return parse_body(body, limits, NOTHING_STORED, known)
+
+
+def find_conversation(body: Json) -> str | None:
+    """Return the id of the conversation that a request names, as a text or in an object."""
+    given = body.get("conversation")
+    id_ = given.get("id") if isinstance(given, dict) else given
+    return id_ if isinstance(id_, str) else None
 
 
 def find_references(items: Any) -> list[str]:
@@ -209,12 +220,18 @@ def parse_body(
         return RejectedRequest(error, RESPONSES.error, reader.pass_refused(error))
 
 
+def describe_unknown_conversation(id_: str) -> str:
+    return f"there is no conversation {id_!r}: it expired, was deleted, or belongs to another caller"
+
+
 class _BodyReader:
     def __init__(self, body: Json, limits: RequestLimits, stored: StoredItems, known: KnownConversation | None) -> None:
         renamed = rename_fields(body, _OTHER_NAMES)
         self._body = renamed.body
         self._limits = limits
         self._stored = stored
+        self._conversation = find_conversation(body)
+        self._context_path = _STORED if self._conversation is None else "conversation"
         self._known = known
         self._violations: list[Violation] = []
         self._foreign: list[Violation] = []
@@ -234,7 +251,10 @@ class _BodyReader:
         """Return the request. Raises InvalidInput with every violation."""
         head = self._read_head()
         context, items = self._read_context(), self._read_items()
-        settings = [*_find_settings(context, _STORED), *_find_settings(items, "input")]
+        settings = [
+            *_find_settings(context, self._context_path, stored=True),
+            *_find_settings(items, "input", stored=False),
+        ]
         compacts = self._check_triggers(settings, context, items)
         tools = self._read_tools(settings)
         params = self._read_params(settings, tools, compacts)
@@ -290,6 +310,7 @@ class _BodyReader:
             store,
             background,
             streamed,
+            self._stored.conversation if self._conversation is not None else None,
         )
 
     def _make_source(
@@ -305,13 +326,13 @@ class _BodyReader:
         entries = [*context, *items] if context else items
         return Source(
             "responses",
-            self._body,
+            self._own_body(),
             entries,
             parsed.messages,
             tools.tools,
             select_native(params, self._body, _NATIVE),
             tools.name_places(self._tools_path),
-            (_STORED, "input"),
+            (self._context_path, "input"),
             offset=len(context),
             has_client_tools=bool(tools.custom or tools.namespaces or tools.client_search),
             has_own_calls=_lists_own_tools(entries),
@@ -319,15 +340,26 @@ class _BodyReader:
             violations=tuple(self._foreign),
         )
 
+    def _own_body(self) -> Json:
+        """Return the body for model servers, which do not know the conversations of the gateway."""
+        if self._stored.conversation is None:
+            return self._body
+        return {name: value for name, value in self._body.items() if name != "conversation"}
+
     def pass_refused(self, error: ParleyError) -> ResponsesRequest | None:
         """Return the request that was refused, for servers of this API that may know what the gateway does not; None if
         it could be sent to none."""
-        body = self._body
+        body = self._own_body()
         self._violations = []
         try:
-            context, items = self._read_context(), self._read_items()
+            context = [] if body.get("conversation") is not None else self._read_context()
+            items = self._read_items()
         except ParleyError:
             return None
+        if self._conversation is not None:
+            if body.get("previous_response_id") is not None:
+                return None
+            body = {**body, "input": items} if self._stored.conversation is not None else body
         paths = RequestPaths("", "", "input", self._param_names)
         request = make_passed_request(body, [*context, *items], error, self._limits, paths)
         if request is None:
@@ -370,6 +402,8 @@ class _BodyReader:
             # Three events of a stream have them.
             fields["tools"] = make_once("echoed tools", lambda: msgspec.Raw(encode_json(echoed)), echoed, self._known)
         fields |= {"store": store, "background": background}
+        if self._conversation is not None:
+            fields["conversation"] = {"id": self._conversation}
         return ResponsesOptions(
             fields,
             summary=bool(reasoning.get("summary") or reasoning.get("generate_summary")),
@@ -392,6 +426,8 @@ class _BodyReader:
             return None
 
     def _read_context(self) -> list[Any]:
+        if self._body.get("conversation") is not None:
+            return self._read_conversation()
         id_ = self._body.get("previous_response_id")
         if not isinstance(id_, str):
             return []
@@ -404,12 +440,31 @@ class _BodyReader:
             )
         return _drop_summarized(items)
 
+    def _read_conversation(self) -> list[Any]:
+        """Return the items of the conversation, of which no model server knows."""
+        found = self._stored.conversation
+        if self._conversation is None:
+            self._refuse("conversation", "must be the id of a conversation, or an object with its `id`")
+        elif self._body.get("previous_response_id") is not None:
+            self._refuse("conversation", "stands for the whole context: leave previous_response_id out")
+        elif found is None:
+            if self._stored.keeps_conversations:
+                raise NotFound(describe_unknown_conversation(self._conversation), "conversation")
+            hint = "send the items, or previous_response_id; this gateway has no state database (state.url)"
+            self._refuse("conversation", f"is not supported: {hint}")
+        elif self._body.get("background") is True:
+            self._refuse("background", "is not possible with a conversation")
+        else:
+            return _drop_summarized(found.items)
+        return []
+
     def _read_items(self) -> list[Any]:
         given = self._body.get("input")
         if isinstance(given, str):
             return [{"type": "message", "role": "user", "content": given}] if given else []
         if given is None:
-            if not self._body.get("instructions") and self._body.get("previous_response_id") is None:
+            goes_on = self._body.get("previous_response_id") is not None or self._conversation is not None
+            if not self._body.get("instructions") and not goes_on:
                 self._refuse("input", f"is required{self._suggest_input()}")
             return []
         if not isinstance(given, list):
@@ -455,10 +510,10 @@ class _BodyReader:
             if isinstance(one.item.get("tools"), list)
         )
         found = parse_tools([ToolSource(self._tools_path, tools or []), *brought])
-        given = [one for one in found.violations if not one.path.startswith(_STORED)]
+        given = [one for one in found.violations if not one.path.startswith(self._context_path)]
         self._foreign += (one for one in given if is_about_type(one))
         self._violations += (one for one in given if not is_about_type(one))
-        self._warnings += (text for text in found.warnings if not text.startswith(_STORED))
+        self._warnings += (text for text in found.warnings if not text.startswith(self._context_path))
         choice = parse_tool_choice(self._body.get("tool_choice"), found)
         allowed = choice.allowed
         if allowed is None:
@@ -470,7 +525,7 @@ class _BodyReader:
         system: tuple[Message, ...] = ()
         if isinstance(instructions, str) and instructions:
             system = (Message("system", (Text(instructions),), path="instructions"),)
-        lists = {path: one for path, one in ((_STORED, context), ("input", items)) if one}
+        lists = {path: one for path, one in ((self._context_path, context), ("input", items)) if one}
         if not lists and not system and not self._violations:
             self._refuse("input", "must not be empty: send a text or a list of items")
         long = find_long_lists({"input": [*context, *items], self._tools_path: [*tools.tools]}, self._limits, "input")
@@ -611,9 +666,9 @@ def _lists_own_tools(items: list[Any]) -> bool:
     return any(isinstance(id_, str) and _OWN_LIST.fullmatch(id_) for id_ in ids)
 
 
-def _find_settings(items: list[Any], path: str) -> Iterator[_SettingItem]:
+def _find_settings(items: list[Any], path: str, *, stored: bool) -> Iterator[_SettingItem]:
     for number in find_special(items, "setting"):
-        yield _SettingItem(f"{path}[{number}]", items[number], path == _STORED)
+        yield _SettingItem(f"{path}[{number}]", items[number], stored)
 
 
 def _drop_summarized(items: list[Any]) -> list[Any]:

@@ -19,7 +19,7 @@ from app.formats.json_object import parse_object
 from app.formats.request_limits import RequestLimits, limit_warnings
 from app.formats.request_memory import CallerMemory
 from app.formats.responses import RESPONSES
-from app.formats.responses.body import ResponsesRequest, find_references, parse_body
+from app.formats.responses.body import ResponsesRequest, find_conversation, find_references, parse_body
 from app.formats.responses.passed import make_passed_body
 from app.formats.responses.response import make_item_id
 from app.formats.responses.stream import ResponseEncoder
@@ -51,8 +51,9 @@ def parse_compact_body(
         return _make_request(parsed, body, user_tokens)
 
     previous, items = body.get("previous_response_id"), tuple(find_references(body.get("input")))
-    if isinstance(previous, str) or items:
-        return UnresolvedRequest(previous if isinstance(previous, str) else None, items, resolve)
+    conversation = find_conversation(body)
+    if isinstance(previous, str) or items or conversation is not None:
+        return UnresolvedRequest(previous if isinstance(previous, str) else None, items, resolve, conversation)
     return resolve(NOTHING_STORED)
 
 

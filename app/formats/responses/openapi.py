@@ -285,6 +285,63 @@ class InputItems(Described):
     has_more: bool
 
 
+class ConversationObject(Described):
+    """A conversation, to which responses add their input and output."""
+
+    model_config = give_examples(
+        {"id": "conv_1f0c", "object": "conversation", "created_at": 1795000000, "metadata": {"topic": "weather"}}
+    )
+
+    id: str
+    object: Literal["conversation"]
+    created_at: int
+    metadata: dict[str, str]
+
+
+class ConversationDeleted(Described):
+    model_config = give_examples({"id": "conv_1f0c", "object": "conversation.deleted", "deleted": True})
+
+    id: str
+    object: Literal["conversation.deleted"]
+    deleted: Literal[True]
+
+
+class ConversationItem(Described):
+    """An item of a conversation, as a Response has it."""
+
+    model_config = ConfigDict(
+        extra="allow",
+        use_attribute_docstrings=True,
+        json_schema_extra={"examples": [{"type": "message", "id": "msg_1", "role": "user", "content": "Hello"}]},
+    )
+
+    type: str
+    id: str
+
+
+class ConversationBody(Described):
+    """A new conversation."""
+
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    items: list[dict[str, Any]] | None = Field(default=None, max_length=20)
+    """Its first items."""
+    metadata: dict[str, str] | None = None
+
+
+class ConversationChange(Described):
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    metadata: dict[str, str] | None
+    """Replaces what it had."""
+
+
+class ConversationItemsBody(Described):
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
+
+    items: list[dict[str, Any]] = Field(min_length=1, max_length=20)
+
+
 class Event(Described):
     sequence_number: int
     """Counts the events of the stream from 0."""
@@ -422,9 +479,10 @@ ResponseEvent: TypeAlias = Annotated[
 ]
 
 _STATUSES = openapi.select(
-    *("401", "402", "403", "405", "408", "413", "415", "421", "429", "500", "502", "503", "504"),
+    *("401", "402", "403", "405", "408", "409", "413", "415", "421", "429", "500", "502", "503", "504"),
     status_400="Violations, each with its JSON path; or the model server refused the request",
-    status_404="Unknown model, or no such response",
+    status_404="Unknown model, or no such response or conversation",
+    status_409="Another response is running in the conversation",
 )
 
 
@@ -468,6 +526,36 @@ def _describe_paths() -> Json:
                 [id_, *page],
             )
         },
+        **_describe_conversations(page),
+    }
+
+
+def _describe_conversations(page: list[Json]) -> Json:
+    id_, item = (
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in ("conversation_id", "item_id")
+    )
+    found, items, one = (json_content(name) for name in ("ConversationObject", "InputItems", "ConversationItem"))
+    deleted, path = json_content("ConversationDeleted"), "/v1/conversations/{conversation_id}"
+    return {
+        "/v1/conversations": {
+            "post": _describe("Create a conversation", "create_conversation", found, body="ConversationBody")
+        },
+        path: {
+            "get": _describe("Read a conversation", "get_conversation", found, [id_]),
+            "post": _describe("Change a conversation", "change_conversation", found, [id_], body="ConversationChange"),
+            "delete": _describe("Delete a conversation", "delete_conversation", deleted, [id_]),
+        },
+        f"{path}/items": {
+            "get": _describe("List the items of a conversation", "list_conversation_items", items, [id_, *page]),
+            "post": _describe(
+                "Add items to a conversation", "add_conversation_items", items, [id_], body="ConversationItemsBody"
+            ),
+        },
+        f"{path}/items/{{item_id}}": {
+            "get": _describe("Read an item", "get_conversation_item", one, [id_, item]),
+            "delete": _describe("Delete an item", "delete_conversation_item", found, [id_, item]),
+        },
     }
 
 
@@ -495,10 +583,16 @@ PART = FormatPart(
     "ResponseEvent",
     ResponseEvent,
     OpenAIErrorBody,
-    (ResponseDeleted, InputTokens, InputItems, CompactionObject),
+    (
+        *(ResponseDeleted, InputTokens, InputItems, CompactionObject),
+        *(ConversationObject, ConversationDeleted, ConversationItem),
+    ),
     (
         BodyPart("ResponsesRequest", ResponsesBody, _EXAMPLES),
         BodyPart("CompactionRequest", CompactionBody, _COMPACTION_EXAMPLES),
+        BodyPart("ConversationBody", ConversationBody, [{"metadata": {"topic": "weather"}}]),
+        BodyPart("ConversationChange", ConversationChange, [{"metadata": {"topic": "weather"}}]),
+        BodyPart("ConversationItemsBody", ConversationItemsBody, [{"items": [{"role": "user", "content": "Hi"}]}]),
     ),
     _describe_paths,
 )

@@ -96,9 +96,12 @@ def describe_failure(response: dict[str, Any]) -> dict[str, Any]:
 
 def describe_unstored(response: dict[str, Any], reason: str) -> dict[str, Any]:
     """Return the Response with `store` false, and a warning that says why."""
+    return add_warning(response, f"store: {reason}, so store is false") | {"store": False}
+
+
+def add_warning(response: dict[str, Any], text: str) -> dict[str, Any]:
     parley = response.get("parley", {})
-    warnings = [*parley.get("warnings", []), f"store: {reason}, so store is false"]
-    return response | {"store": False, "parley": parley | {"warnings": warnings}}
+    return response | {"parley": parley | {"warnings": [*parley.get("warnings", []), text]}}
 
 
 _DEFAULT_FIELDS: dict[str, Any] = {
