@@ -34,7 +34,7 @@ from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyRespo
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
-from app.chat.context_edits import AppliedEdit
+from app.chat.context_edits import AppliedEdit, Compact
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -183,19 +183,20 @@ def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
     return deployment.takes_source(conversation.source) or (passed is not None and deployment.takes_body_of(passed.api))
 
 
-def _edit_context(parsed: ParsedRequest, route: ModelRoute) -> ParsedRequest:
-    """Return the request without what it wants cleared, unless its servers clear it themselves."""
-    if parsed.options.applied_edits is None:
-        return parsed
+def _edit_context(parsed: ParsedRequest, route: ModelRoute) -> tuple[ParsedRequest, Compact | None]:
+    """Return the request without what it wants cleared, unless its servers clear it themselves, and the edit for which
+    it must be summarized."""
     if edits_itself(parsed.request, route):
-        return replace(parsed, options=replace(parsed.options, applied_edits=None))
-    conversation, applied = edit_context(parsed.request)
+        return replace(parsed, options=replace(parsed.options, applied_edits=None)), None
+    conversation, applied, compact = edit_context(parsed.request)
     warnings = (*parsed.warnings, *explain_unapplied(parsed.request, applied))
     tokens = estimate_prompt_tokens(conversation) if applied and parsed.options.input_tokens else None
     options = replace(parsed.options, applied_edits=applied)
     if tokens is not None:
         options = replace(options, input_tokens=tokens)
-    return replace(parsed, request=conversation, options=options, warnings=warnings)
+    if compact is not None:
+        options = replace(options, passed=False)  # the block of the summary is the gateway's
+    return replace(parsed, request=conversation, options=options, warnings=warnings), compact
 
 
 def edits_itself(conversation: ChatRequest, route: ModelRoute) -> bool:
@@ -203,14 +204,15 @@ def edits_itself(conversation: ChatRequest, route: ModelRoute) -> bool:
     return all(one.profile.takes == "all" and _takes_own(one, conversation) for one in route.deployments)
 
 
-def edit_context(conversation: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...]]:
-    """Return the conversation without what it wants cleared, and what that is. No server is asked to clear it again."""
-    conversation, applied = apply_edits(conversation)
+def edit_context(conversation: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...], Compact | None]:
+    """Return the conversation without what it wants cleared, what that is, and the edit for which it must be
+    summarized. No server is asked to clear it again."""
+    conversation, applied, compact = apply_edits(conversation)
     source = conversation.source
     if source is not None:
         body = {name: value for name, value in source.body.items() if name != "context_management"}
         conversation = replace(conversation, source=replace(source, body=body))
-    return replace(conversation, edits=()), applied
+    return replace(conversation, edits=()), applied, compact
 
 
 def _find_passed(gateway: Gateway, request: RequestInProgress, rejected: "RejectedRequest") -> Any:
@@ -463,7 +465,9 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         passes = False
         if parsed.request.source is not None or parsed.request.passed is not None:
             parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)
-        parsed = _edit_context(parsed, route)
+        compact = None
+        if parsed.options.applied_edits is not None:
+            parsed, compact = _edit_context(parsed, route)
         info = ReplyInfo(
             self._new_reply_id(),
             request.id,
@@ -482,7 +486,13 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
 
             with_tools = prepare_with_tools(self, context, request, parsed, route, info, options)
             if with_tools is not None:
+                if compact is not None:
+                    with_tools[0].add_warnings([f"{compact.path}: a reply with tools of the gateway is not compacted"])
                 return with_tools
+        if compact is not None:
+            from app.api.compacted_replies import prepare_compacted  # few clients ask for it
+
+            return prepare_compacted(self, context, request, parsed, route, info, options, compact)
         if route.enforces_output and parsed.request.params:
             from app.api.checked_replies import prepare_checked  # few models enforce it
 

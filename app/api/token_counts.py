@@ -94,7 +94,7 @@ class TokenCountEndpoint(Generic[Parsed]):
                     route = await self._choose_route(scope, found, route, large=large)
                 if found.options.applied_edits is None or edits_itself(found.request, route):
                     return await self._count_conversation(scope, found, route, lease, large=large)
-                conversation, applied = edit_context(found.request)
+                conversation, applied, _ = edit_context(found.request)
                 edited = replace(found, request=conversation)
                 count = await self._count_conversation(scope, edited, route, lease, large=large)
                 whole = count

@@ -32,7 +32,24 @@ class ClearThinking(Struct, frozen=True):
     """How many of the newest turns with reasoning keep it; None: all."""
 
 
-ContextEdit: TypeAlias = ClearToolUses | ClearThinking
+COMPACTION = "compaction"
+"""The key of a summary in the `extra` of what follows it, and the reason for which a reply ends behind one."""
+
+
+class Compact(Struct, frozen=True):
+    """Let the model summarize a conversation that is longer than a bound, and go on from the summary."""
+
+    above: int = 150_000
+    """In tokens."""
+    instructions: str | None = None
+    """What the model is asked for; None: a text of the gateway."""
+    pauses: bool = False
+    """The reply ends behind the summary."""
+    path: str = ""
+    """The JSON path in the request, for warnings."""
+
+
+ContextEdit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
 
 class AppliedEdit(Struct, frozen=True):

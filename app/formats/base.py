@@ -245,6 +245,12 @@ class Format(Struct, frozen=True):
 
 
 _HEAD = "Summary of the conversation so far:"
+SUMMARY_QUESTION = """\
+Write a summary of this conversation, from which another model will go on with it. It sees nothing else of it. Say:
+- what the user wants, with every instruction and preference that still counts,
+- what has been done and found out, with the names, paths, values and errors that are needed later,
+- what was being done last, and what remains to be done.
+Write the summary only."""
 
 
 def make_summary(text: str, path: str) -> Message:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
-from app.chat.context_edits import CLEARED, AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
+from app.chat.context_edits import CLEARED, AppliedEdit, ClearThinking, ClearToolUses, Compact, ContextEdit
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
 from app.chat.token_estimate import BYTES_PER_TOKEN, MESSAGE_TOKENS, count_bytes, estimate_prompt_tokens
 
@@ -20,10 +20,15 @@ _CLEARED = (Text(CLEARED),)
 _NO_INPUT = "{}"
 
 
-def apply_edits(request: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...]]:
-    """Return the request with all edits, one after the other, and those that changed something."""
+def apply_edits(request: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, ...], Compact | None]:
+    """Return the request with all edits, one after the other, and those that changed something. The last value is the
+    edit for which it must be summarized then; those behind it find nothing that they could clear."""
     applied: list[AppliedEdit] = []
     for edit in request.edits:
+        if type(edit) is Compact:
+            if estimate_prompt_tokens(request) > edit.above and split_last_message(request.messages)[1] != ():
+                return request, tuple(applied), edit
+            continue
         messages, count = _apply(edit, request)
         if count:
             edited = replace(request, messages=messages, known=None)
@@ -31,19 +36,35 @@ def apply_edits(request: ChatRequest) -> tuple[ChatRequest, tuple[AppliedEdit, .
             kind: Kind = "tool_uses" if type(edit) is ClearToolUses else "thinking"
             applied.append(AppliedEdit(kind, count, max(tokens, 0)))
             request = edited
-    return request, tuple(applied)
+    return request, tuple(applied), None
+
+
+def split_last_message(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+    """Return the system messages, and what the model must answer: the last message of the user, and with results of
+    tools their calls too. Both are empty if there is nothing before it, or the last message is the model's."""
+    start = len(messages)
+    while start and messages[start - 1].role in ("user", "tool"):
+        start -= 1
+    end = start
+    if any(message.role == "tool" for message in messages[start:]):
+        while start and messages[start - 1].role == "assistant":
+            start -= 1
+    system = tuple(message for message in messages[:start] if message.role == "system")
+    if end == len(messages) or len(system) == start:
+        return (), ()
+    return system, tuple(messages[start:])
 
 
 def explain_unapplied(request: ChatRequest, applied: Sequence[AppliedEdit]) -> list[str]:
-    """Return a warning for each edit that clears tool results and has cleared none: its bound is in tokens, of which
-    the gateway has an estimate. `request` is the one without edits."""
-    if any(one.kind == "tool_uses" for one in applied):
-        return []
-    return [
-        f"{edit.path} has cleared nothing: the conversation has about {estimate_prompt_tokens(request)} tokens"
-        for edit in request.edits
-        if type(edit) is ClearToolUses
-    ]
+    """Return a warning for each edit that should shorten a long conversation and did not. `request` is the one without
+    edits, of whose tokens the gateway has an estimate."""
+    tokens, warnings = estimate_prompt_tokens(request), []
+    for edit in request.edits:
+        if type(edit) is ClearToolUses and all(one.kind != "tool_uses" for one in applied):
+            warnings.append(f"{edit.path} has cleared nothing: the conversation has about {tokens} tokens")
+        elif type(edit) is Compact and tokens > edit.above and not split_last_message(request.messages)[1]:
+            warnings.append(f"{edit.path} has summarized nothing: nothing stands before the last message of the user")
+    return warnings
 
 
 def _apply(edit: ContextEdit, request: ChatRequest) -> tuple[tuple[Message, ...], int]:

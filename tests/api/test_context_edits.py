@@ -141,3 +141,133 @@ def test_tokens_are_counted_after_the_edits_and_before() -> None:
         assert count["context_management"]["original_input_tokens"] == count["input_tokens"]
         count = gateway.post("/v1/messages/count_tokens", {**BODY, "model": "vendor"}).json
         assert "context_management" not in count
+
+
+def compacting(**fields: Any) -> Json:
+    edit = {"type": "compact_20260112", "trigger": {"type": "input_tokens", "value": 1000}, **fields}
+    messages = [
+        {"role": "user", "content": "old " * 2000},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "new"},
+    ]
+    return {**BODY, "messages": messages, "context_management": {"edits": [edit]}}
+
+
+class Answers(ModelServer):
+    """Answers one request after the other with these pieces of a stream."""
+
+    def __init__(self, *answers: tuple[bytes, ...]) -> None:
+        given = list(answers)
+        super().__init__(lambda _: streamed(*given.pop(0)))
+
+    def list_bodies(self) -> list[Json]:
+        return [json.loads(request.content) for request in self.requests]
+
+
+def piece(text: str, reason: str | None = None, usage: int | None = None) -> bytes:
+    chunk: Json = {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": reason}]}
+    if usage is not None:
+        chunk["usage"] = {"prompt_tokens": usage, "completion_tokens": 1, "total_tokens": usage + 1}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
+
+
+SUMMARY = (piece(" SUM"), piece("MARY ", "stop", 100))
+REPLY = (piece("Done.", "stop", 10),)
+
+
+def test_a_long_conversation_is_summarized_before_the_reply() -> None:
+    for stream in (False, True):
+        server = Answers(SUMMARY, REPLY)
+        with Running(SETTINGS, server) as gateway:
+            answer = gateway.post("/v1/messages", {**compacting(), "stream": stream})
+        asked, shorter = server.list_bodies()
+        assert "tools" not in asked and len(asked["messages"]) == 4
+        assert "tools" in shorter and [one["role"] for one in shorter["messages"]] == ["user", "user"]
+        assert "SUMMARY" in shorter["messages"][0]["content"] and shorter["messages"][1]["content"] == "new"
+        if stream:
+            sent = events(answer.body)
+            blocks = [one["content_block"] for one in sent if one["type"] == "content_block_start"]
+            assert blocks == [{"type": "compaction", "content": None}, {"type": "text", "text": ""}]
+            assert sent[2]["delta"] == {"type": "compaction_delta", "content": "SUMMARY"}
+            assert [one["index"] for one in sent if "index" in one] == [0, 0, 0, 1, 1, 1]
+            usage = sent[-2]["usage"]
+        else:
+            content = [{"type": "compaction", "content": "SUMMARY"}, {"type": "text", "text": "Done."}]
+            assert answer.json["content"] == content
+            assert answer.json["context_management"] == {"applied_edits": []}
+            usage = answer.json["usage"]
+        assert (usage["input_tokens"], usage["output_tokens"]) == (110, 2)
+        assert [(one["type"], one["input_tokens"]) for one in usage["iterations"]] == [
+            ("compaction", 100),
+            ("message", 10),
+        ]
+
+
+def test_a_reply_may_end_behind_the_summary() -> None:
+    for stream in (False, True):
+        server = Answers(SUMMARY)
+        with Running(SETTINGS, server) as gateway:
+            body = {**compacting(pause_after_compaction=True, instructions="Sum up."), "stream": stream}
+            answer = gateway.post("/v1/messages", body)
+        assert server.list_bodies()[0]["messages"][-1]["content"] == "Sum up."
+        if stream:
+            sent = events(answer.body)
+            assert [one["type"] for one in sent[1:4]] == [
+                "content_block_start",
+                "content_block_delta",
+                "content_block_stop",
+            ]
+            assert sent[-2]["delta"]["stop_reason"] == "compaction"
+        else:
+            assert (answer.json["stop_reason"], len(answer.json["usage"]["iterations"])) == ("compaction", 1)
+            assert answer.json["content"] == [{"type": "compaction", "content": "SUMMARY"}]
+
+
+def test_without_a_whole_summary_the_request_goes_on_as_it_is() -> None:
+    for failed in ((piece("half", "length", 5),), (piece("", "stop", 5),), (piece("half"),)):
+        server = Answers(failed, REPLY)
+        with Running(SETTINGS | {"server": {"log_level": "error"}}, server) as gateway:
+            answer = gateway.post("/v1/messages", compacting())
+        assert answer.json["content"][-1]["type"] == "text"
+        assert "the conversation was not summarized" in answer.headers["x-parley-warnings"]
+        assert len(server.list_bodies()[-1]["messages"]) == 3
+
+
+def test_a_reply_that_fails_behind_the_summary_is_an_error() -> None:
+    server = Answers(SUMMARY, (piece("Do"),))
+    with Running(SETTINGS, server) as gateway:
+        sent = events(gateway.post("/v1/messages", {**compacting(), "stream": True}).body)
+    assert sent[-1]["type"] == "error"
+    assert {"type": "compaction", "content": None} in [one.get("content_block") for one in sent]
+
+
+def test_a_conversation_that_is_short_or_has_one_message_is_not_summarized() -> None:
+    server = Answers(REPLY, REPLY)
+    with Running(SETTINGS, server) as gateway:
+        short = {**compacting(), "messages": [{"role": "user", "content": "hi"}]}
+        assert "x-parley-warnings" not in gateway.post("/v1/messages", short).headers
+        single = {**compacting(), "messages": compacting()["messages"][:1]}
+        assert "has summarized nothing" in gateway.post("/v1/messages", single).headers["x-parley-warnings"]
+
+
+def test_a_summarized_reply_is_one_request_with_the_tokens_of_both_calls() -> None:
+    limits = {"requests_per_minute": 2, "tokens_per_minute": 100_000}
+    server = Answers(SUMMARY, REPLY, SUMMARY, REPLY)
+    with Running(SETTINGS | {"limits": limits}, server) as gateway:
+        assert gateway.post("/v1/messages", compacting()).status == 200
+        left = int(gateway.post("/v1/messages", compacting()).headers["x-ratelimit-remaining-tokens"])
+        assert 0 < 100_000 - 112 - left < 5000  # the first has used 112; the second has reserved what it may use
+        assert gateway.post("/v1/messages", compacting()).status == 429
+
+
+def test_the_reply_behind_a_summary_is_checked_against_its_schema() -> None:
+    server = Answers(SUMMARY, (piece("no", "stop", 1),), (piece('{"a": 1}', "stop", 1),))
+    settings = {**SETTINGS, "models": {"m": {"upstreams": ["local"], "profile": {"check_output": "enforce"}}}}
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    body = {**compacting(), "output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    del body["tools"]
+    with Running(settings, server) as gateway:
+        answer = gateway.post("/v1/messages", body)
+    assert [block["type"] for block in answer.json["content"]] == ["compaction", "text"]
+    assert json.loads(answer.json["content"][1]["text"]) == {"a": 1}
+    assert len(server.requests) == 3

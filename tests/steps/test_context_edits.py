@@ -1,9 +1,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from app.chat.context_edits import ClearThinking, ClearToolUses, ContextEdit
+from app.chat.context_edits import ClearThinking, ClearToolUses, Compact, ContextEdit
 from app.chat.messages import ChatRequest, Message, Reasoning, Text, ToolCall, ToolResult
-from app.steps.context_edits import apply_edits, explain_unapplied
+from app.steps.context_edits import apply_edits, explain_unapplied, split_last_message
 
 from tests.each_case import each_case
 
@@ -21,7 +21,8 @@ def conversation(count: int, **fields: Any) -> tuple[Message, ...]:
 
 
 def edit(messages: Sequence[Message], *edits: ContextEdit) -> tuple[ChatRequest, list[tuple[int, int]]]:
-    edited, applied = apply_edits(ChatRequest("m", tuple(messages), edits=edits))
+    edited, applied, compact = apply_edits(ChatRequest("m", tuple(messages), edits=edits))
+    assert compact is None
     return edited, [(one.count, one.tokens) for one in applied]
 
 
@@ -87,8 +88,8 @@ def test_results_of_excluded_tools_and_without_a_call_keep_their_place() -> None
 def test_a_request_that_nothing_is_cleared_of_is_the_same_and_says_why() -> None:
     edits = (ClearToolUses(path="edits[0]"), ClearThinking())
     request = ChatRequest("m", conversation(2), edits=edits)
-    edited, applied = apply_edits(request)
-    assert (edited is request, applied) == (True, ())
+    edited, applied, compact = apply_edits(request)
+    assert (edited is request, applied, compact) == (True, (), None)
     assert explain_unapplied(request, applied) == [
         "edits[0] has cleared nothing: the conversation has about 226 tokens"
     ]
@@ -129,3 +130,46 @@ def test_edits_follow_one_another() -> None:
     both = ClearToolUses(above=700, keep=0)
     assert [count for count, _ in edit(messages, ClearThinking(), both)[1]] == [1]
     assert [count for count, _ in edit(messages, both, ClearThinking())[1]] == [5, 1]
+
+
+def test_a_conversation_is_summarized_above_a_bound_behind_the_edits_before_it() -> None:
+    clear, compact = ClearToolUses(above=50, keep=0), Compact(above=300, path="edits[1]")
+    for edits, count, found in (
+        ((compact,), 2, None),
+        ((compact,), 5, compact),
+        ((clear, compact), 5, None),
+        ((compact, clear), 5, compact),
+    ):
+        edited, applied, wanted = apply_edits(ChatRequest("m", conversation(count), edits=edits))
+        assert wanted is found
+        assert (list_results(edited), len(applied)) == (("ccccc", 1) if edits[0] is clear else ("-" * count, 0))
+
+
+@each_case(
+    ("roles", "system", "last"),
+    [
+        ("sua u", "s", "u"),
+        ("suatat", "s", "at"),
+        ("uatatu", "", "atu"),
+        ("usau", "s", "u"),
+        ("uauu", "", "uu"),
+        ("su", "", ""),
+        ("u", "", ""),
+        ("at", "", ""),
+        ("ua", "", ""),
+        ("", "", ""),
+    ],
+)
+def test_the_last_message_has_the_calls_of_its_results(roles: str, system: str, last: str) -> None:
+    names = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
+    messages = [Message(names[role], (Text("x"),)) for role in roles.replace(" ", "")]  # type: ignore[arg-type]
+    found = split_last_message(messages)
+    assert tuple("".join(message.role[0] for message in part) for part in found) == (system, last)
+
+
+def test_a_conversation_without_anything_to_summarize_is_warned_of() -> None:
+    request = ChatRequest("m", (Message("user", (Text(LONG),)),), edits=(Compact(above=50, path="edits[0]"),))
+    edited, applied, compact = apply_edits(request)
+    assert (edited is request, compact) == (True, None)
+    assert [text.partition(" has ")[0] for text in explain_unapplied(request, applied)] == ["edits[0]"]
+    assert explain_unapplied(ChatRequest("m", conversation(5), edits=request.edits), ()) == []

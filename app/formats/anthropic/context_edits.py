@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.chat.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
+from app.chat.context_edits import AppliedEdit, ClearThinking, ClearToolUses, Compact, ContextEdit
 from app.errors import Violation
 from app.validation.violations import find_unknown_keys, to_violations
 
@@ -91,7 +91,28 @@ class _ClearThinking(BaseModel):
                 return ClearThinking(None)
 
 
-_EDITS: dict[str, type[_ClearToolUses] | type[_ClearThinking]] = {
+class _MinTokens(BaseModel):
+    model_config = _STRICT
+
+    type: Literal["input_tokens"]
+    value: Annotated[int, Field(ge=1000, lt=2**63)]
+
+
+class _Compact(BaseModel):
+    model_config = _STRICT
+
+    type: Literal["compact_20260112"]
+    trigger: _MinTokens | None = None
+    instructions: str | None = None
+    pause_after_compaction: bool | None = None
+
+    def read(self, path: str) -> Compact:
+        above = Compact().above if self.trigger is None else self.trigger.value
+        return Compact(above, self.instructions or None, self.pause_after_compaction is True, path)
+
+
+_EDITS: dict[str, type[_ClearToolUses] | type[_ClearThinking] | type[_Compact]] = {
+    "compact_20260112": _Compact,
     "clear_tool_uses_20250919": _ClearToolUses,
     "clear_thinking_20251015": _ClearThinking,
 }

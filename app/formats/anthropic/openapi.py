@@ -78,8 +78,22 @@ class ServerToolResultReply(Described):
     content: list[TextReply]
 
 
+class CompactionReply(Described):
+    """A summary of the conversation, which replaces everything before it in later requests."""
+
+    type: Literal["compaction"]
+    content: str | None
+    """Null at the start of the block in a stream."""
+
+
 ReplyBlock: TypeAlias = Annotated[
-    ThinkingReply | RedactedThinkingReply | TextReply | ToolUseReply | ServerToolUseReply | ServerToolResultReply,
+    ThinkingReply
+    | RedactedThinkingReply
+    | TextReply
+    | ToolUseReply
+    | ServerToolUseReply
+    | ServerToolResultReply
+    | CompactionReply,
     Field(discriminator="type"),
 ]
 
@@ -91,9 +105,13 @@ class AnthropicUsage(Described):
     cache_read_input_tokens: int | None = None
     output_tokens_details: dict[str, Any] | None = None
     cost: float | None = None
+    iterations: list[dict[str, Any]] | None = None
+    """The usage of each call to the model, if the conversation was summarized before the reply."""
 
 
-StopReason: TypeAlias = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]
+StopReason: TypeAlias = Literal[
+    "end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn", "compaction"
+]
 
 
 class AppliedEdits(Described):
@@ -154,10 +172,17 @@ class InputJsonDelta(Described):
     partial_json: str
 
 
+class CompactionDelta(Described):
+    type: Literal["compaction_delta"]
+    content: str
+
+
 class ContentBlockDeltaEvent(Described):
     type: Literal["content_block_delta"]
     index: int
-    delta: Annotated[ThinkingDelta | SignatureDelta | TextBlockDelta | InputJsonDelta, Field(discriminator="type")]
+    delta: Annotated[
+        ThinkingDelta | SignatureDelta | TextBlockDelta | InputJsonDelta | CompactionDelta, Field(discriminator="type")
+    ]
 
 
 class ContentBlockStopEvent(Described):

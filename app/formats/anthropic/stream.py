@@ -10,7 +10,7 @@ once more as one delta: the SDKs that are not beta read no deltas of this block.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,6 +18,7 @@ from pydantic_core import from_json
 from typing_extensions import override
 
 from app.chat.accumulator import MessageAccumulator, ReplyMessage, is_json_object
+from app.chat.context_edits import COMPACTION
 from app.chat.events import (
     SAID_BY_PASSED,
     Event,
@@ -242,6 +243,17 @@ class AnthropicStreamEncoder(DeltaEncoder):
         self._delta = _DELTA % (index, _DELTAS[message.kind])
         self._call = message if message.kind == "function_call" else None
 
+    def _write_summary(self, extra: Mapping[str, Any]) -> bytes:
+        """Write the block of a summary, of which the content is one delta: the SDKs' accumulators read it there."""
+        if COMPACTION not in extra:
+            return b""
+        index = self._count
+        self._count += 1
+        empty = {"type": "compaction", "content": None}
+        start = _write_event("content_block_start", {"index": index, "content_block": empty})
+        delta = encode_json({"type": "compaction_delta", "content": extra[COMPACTION]})
+        return start + _DELTA % (index, escape_line_separators(delta)) + _STOP % index
+
     def _end_unfilled(self) -> bytes:
         unfilled, self._unfilled = self._unfilled, None
         return b"" if unfilled is None else _STOP % unfilled[0]
@@ -261,7 +273,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
                 return b""
             if not message.extra.get("reasoning_details"):
                 return self._end_unfilled() + self._write_started(message)
-        out = self._end_open(message)
+        out = self._end_open(message) + self._write_summary(message.extra)
         if message.result is not None:
             self._delta = b""
             return out + self._write_whole_block(_write_result(message.result), b"")
@@ -395,7 +407,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
 
     @override
     def _write_finish(self, finish: Finish) -> bytes:
-        out = self._end_open(None)
+        out = self._end_open(None) + self._write_summary(self._accumulator.loose_extra)
         out += self._write_opaque(self._accumulator.loose_extra.get("reasoning_details", []), [])
         messages = self._accumulator.messages
         unsealed = [one for one in messages if self._is_unsealed(one)]
@@ -518,6 +530,7 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool, native: bool
     for place, message in enumerate(messages):
         following = messages[place + 1] if place + 1 < len(messages) else None
         before = messages[place - 1] if place else None
+        blocks += _write_summary_block(message.extra)
         if message.kind == "reasoning_content":
             blocks += _write_thought(message, following, hidden=hidden, native=native)
             continue
@@ -543,7 +556,12 @@ def _write_blocks(accumulator: MessageAccumulator, *, hidden: bool, native: bool
             continue
         call = {"type": "tool_use", "id": message.id, "name": message.name, "input": _write_input(message.text)}
         blocks.append(call | own_fields)
+    blocks += _write_summary_block(accumulator.loose_extra)
     return blocks + _write_opaque_blocks(accumulator.loose_extra.get("reasoning_details", []), [], native=native)
+
+
+def _write_summary_block(extra: Mapping[str, Any]) -> list[Json]:
+    return [{"type": "compaction", "content": extra[COMPACTION]}] if COMPACTION in extra else []
 
 
 def _write_thought(thought: ReplyMessage, following: ReplyMessage | None, *, hidden: bool, native: bool) -> list[Json]:
@@ -618,6 +636,8 @@ def _choose_stop_reason(finish: Finish, messages: Sequence[ReplyMessage], info: 
             return "refusal", None
         if finish.stopped_by is not None and finish.stopped_by in info.options.stop_words:
             return "stop_sequence", finish.stopped_by
+    if finish.native_reason == COMPACTION and not messages:
+        return COMPACTION, None
     own = choose_own_reason(finish.native_reason, finish.reason) if info.options.passed else None
     return own or _STOP_REASONS[finish.reason], None
 
@@ -641,7 +661,19 @@ def write_usage(finish: Finish) -> Json:
         out["output_tokens_details"] = {"thinking_tokens": thinking}
     if usage.get("cost") is not None:
         out["cost"] = usage["cost"]
+    if isinstance(usage.get("iterations"), list):
+        calls = zip(usage["iterations"], _ITERATIONS, strict=False)  # a summary may be all
+        out["iterations"] = [_write_iteration(one, kind) for one, kind in calls]
     return out
+
+
+_ITERATIONS = (COMPACTION, "message")
+"""The calls to the model of a reply with a summary."""
+
+
+def _write_iteration(usage: Json, kind: str) -> Json:
+    written = write_usage(Finish("stop", usage))
+    return {"type": kind, **{name: count for name, count in written.items() if name.endswith("_tokens")}}
 
 
 def _count(value: Any) -> int:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationErr
 from app.chat.known_conversation import KnownConversation, make_once
 from app.chat.messages import ChatRequest, Message, RequestPaths, Source, Text
 from app.errors import InvalidInput, NotFound, ParleyError, PreviousResponseNotFound, Violation
-from app.formats.base import Options, ParsedMessages, ReplyMode, ResponsesOptions
+from app.formats.base import SUMMARY_QUESTION, Options, ParsedMessages, ReplyMode, ResponsesOptions
 from app.formats.body import (
     NOTHING_STORED,
     CacheChoice,
@@ -100,13 +100,6 @@ _INSTEAD = {
     "function_call": "tool_choice",
 }
 """What fields of other APIs that are ignored are here."""
-_SUMMARIZE = """\
-Write a summary of this conversation, from which another model will go on with it. It sees nothing else of it. Say:
-- what the user wants, with every instruction and preference that still counts,
-- what has been done and found out, with the names, paths, values and errors that are needed later,
-- what was being done last, and what remains to be done.
-Write the summary only."""
-"""The question for a summary."""
 _STORED = "previous_response_id"
 _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 """The id that the gateway gives an item `mcp_list_tools`."""
@@ -114,7 +107,7 @@ _OWN_LIST = re.compile(r"mcpl_[0-9a-f]{32}_[0-9]+")
 _LOGPROBS = "message.output_text.logprobs"
 
 
-_QUESTION = {"type": "message", "role": "user", "content": _SUMMARIZE}
+_QUESTION = {"type": "message", "role": "user", "content": SUMMARY_QUESTION}
 """What a `compaction_trigger` asks of the model."""
 
 

@@ -1,12 +1,13 @@
 from typing import Any
 
 import msgspec
-from app.chat.context_edits import AppliedEdit, ClearThinking, ClearToolUses
+from app.chat.context_edits import AppliedEdit, ClearThinking, ClearToolUses, Compact
 from app.formats.anthropic.context_edits import ReadEdits, read_edits, write_applied
 from app.formats.base import Options
 
 from tests.each_case import each_case
 
+COMPACT = "compact_20260112"
 TOOLS, THINKING = "clear_tool_uses_20250919", "clear_thinking_20251015"
 FIRST = "context_management.edits[0]"
 
@@ -28,6 +29,16 @@ FIRST = "context_management.edits[0]"
             ClearToolUses("tool_uses", 4, 0, 7, frozenset(["a"]), True, FIRST),
         ),
         ({"type": TOOLS, "clear_tool_inputs": ["a"]}, ClearToolUses(inputs=frozenset(["a"]), path=FIRST)),
+        ({"type": COMPACT}, Compact(path=FIRST)),
+        (
+            {
+                "type": COMPACT,
+                "trigger": {"type": "input_tokens", "value": 1000},
+                "instructions": "Shortly.",
+                "pause_after_compaction": True,
+            },
+            Compact(1000, "Shortly.", True, FIRST),
+        ),
         ({"type": THINKING}, ClearThinking(1)),
         ({"type": THINKING, "keep": "all"}, ClearThinking(None)),
         ({"type": THINKING, "keep": {"type": "all"}}, ClearThinking(None)),
@@ -48,6 +59,7 @@ def test_an_edit_is_read_with_the_defaults_of_the_api(edit: Any, read: Any) -> N
         ({"edits": [{"type": 3}]}, f"{FIRST}.type"),
         ({"edits": [{"type": TOOLS}, {"type": TOOLS}]}, "context_management.edits[1].type"),
         ({"edits": [{"type": TOOLS, "keep": {"type": "tool_uses", "value": -1}}]}, f"{FIRST}.keep.value"),
+        ({"edits": [{"type": COMPACT, "trigger": {"type": "input_tokens", "value": 999}}]}, f"{FIRST}.trigger.value"),
         ({"edits": [{"type": TOOLS, "trigger": {"type": "hours", "value": 1}}]}, f"{FIRST}.trigger.type"),
     ],
 )

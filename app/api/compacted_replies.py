@@ -1,0 +1,227 @@
+"""Replies before which the conversation is summarized, because it is too long: `compact_20260112` of Anthropic's API.
+
+The model is asked for the summary, without tools, and then for the reply to the summary and the last message of the
+user. The summary is in the reply, before everything else: the client sends it with later requests, in which it replaces
+what was before it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+from typing_extensions import override
+
+from app.api.chat import ChatEndpoint, RequestInProgress
+from app.api.checked_replies import CheckedCalls
+from app.api.context import AppContext
+from app.api.model_calls import TurnLimits
+from app.api.open_replies import PendingReply
+from app.api.reply_response import ReplyResponse
+from app.chat.context_edits import COMPACTION, Compact
+from app.chat.events import NEXT_MESSAGE, Event, Extra, Failed, Finish, TextDelta, is_end
+from app.chat.messages import ChatRequest, Message, Text
+from app.chat.stream import Receiver, Reply
+from app.chat.token_usage import as_free
+from app.errors import ParleyError, UpstreamFailed
+from app.formats.base import SUMMARY_QUESTION, ReplyInfo, make_summary
+from app.formats.body import ParsedRequest
+from app.formats.responses.compaction import WholeSummary
+from app.gateway import ReplyOptions
+from app.routing import ModelRoute
+from app.steps.context_edits import split_last_message
+from app.steps.output_demands import find_demand
+from app.tool_loop.loop import OpenedTurn
+from app.tool_loop.usage import read_usage, sum_usage
+
+_TICK_SECONDS = 0.5
+Json = dict[str, Any]
+
+
+def prepare_compacted(
+    endpoint: ChatEndpoint[Any],
+    context: AppContext,
+    request: RequestInProgress,
+    parsed: ParsedRequest,
+    route: ModelRoute,
+    info: ReplyInfo,
+    options: ReplyOptions,
+    edit: Compact,
+) -> tuple[ReplyResponse, PendingReply]:
+    """Do what `ChatEndpoint.prepare` does for a reply with a summary."""
+    response = endpoint.create_response(request, parsed, info)
+    calls = _CompactedCalls(endpoint, context, request, route, options, response)
+    return response, calls.open(partial(calls.start, parsed.request, edit))
+
+
+class _CompactedCalls(CheckedCalls):
+    async def start(self, conversation: ChatRequest, edit: Compact) -> Reply:
+        """Open the reply. Without a summary, it is that to the whole conversation. Raises ParleyError."""
+        try:
+            text, used = await self._summarize(conversation, edit)
+        except ParleyError as error:
+            self._response.add_warnings([f"{edit.path}: the conversation was not summarized: {error.message}"])
+            usage = error.fault.usage if isinstance(error, UpstreamFailed) else None
+            return _CompactedReply(await self._open_reply(conversation), [], () if usage is None else (usage,))
+        summary: list[Event] = [Extra({COMPACTION: text}, NEXT_MESSAGE)]
+        if edit.pauses:
+            return _PausedReply([*summary, Finish("stop", _list_iterations([used]), COMPACTION)])
+        system, last = split_last_message(conversation.messages)
+        messages = (*system, make_summary(text, edit.path), *last)
+        shorter = replace(conversation, messages=messages, source=None, known=None)
+        return _CompactedReply(await self._open_reply(shorter), summary, (used,))
+
+    @override
+    async def _reserve(self, conversation: ChatRequest, number: int, route: ModelRoute) -> TurnLimits | None:
+        """Reserve nothing more: all calls are one request, whose reservation is settled with what they use together."""
+        return None
+
+    async def _summarize(self, conversation: ChatRequest, edit: Compact) -> tuple[str, Json]:
+        """Return the summary, and what it used. Raises ParleyError, also if it is not whole."""
+        question = Message("user", (Text(edit.instructions or SUMMARY_QUESTION),), path=edit.path)
+        asked = replace(
+            conversation,
+            messages=(*conversation.messages, question),
+            tools=(),
+            params={},
+            source=None,
+            known=None,
+        )
+        turn = await self.open_turn(asked, 0)
+        summary = _Summary(turn)
+        try:
+            end = await summary.wait()
+        finally:
+            turn.reply.close()
+            turn.on_end()
+        if isinstance(end, Failed):
+            raise UpstreamFailed(end.fault)
+        usage = read_usage(end)
+        return summary.text, as_free(usage) if turn.free else usage
+
+    async def _open_reply(self, conversation: ChatRequest) -> OpenedTurn:
+        demand = find_demand(conversation) if self._route.enforces_output else None
+        self._calls = 1  # the summary was the first
+        if demand is not None:
+            return await self.open_demanded(conversation, demand)
+        return await self.open_turn(conversation, 1)
+
+
+class _Summary:
+    """The receiver of the call for the summary. It fails unless the model writes a whole one."""
+
+    def __init__(self, turn: OpenedTurn) -> None:
+        self._turn = turn
+        self._stage = WholeSummary()
+        self._texts: list[str] = []
+        self._end: asyncio.Future[Finish | Failed] = asyncio.get_running_loop().create_future()
+
+    @property
+    def text(self) -> str:
+        return "".join(self._texts).strip()
+
+    async def wait(self) -> Finish | Failed:
+        """Return the end of the call, and check its timeouts meanwhile."""
+        self._turn.reply.start(self)
+        loop = asyncio.get_running_loop()
+        while not self._end.done():
+            await asyncio.wait([self._end], timeout=_TICK_SECONDS)
+            self._turn.reply.tick(loop.time())
+        return self._end.result()
+
+    def on_events(self, events: list[Event]) -> None:
+        events = self._stage.feed(events)
+        self._texts += [event.text for event in events if type(event) is TextDelta]
+        end = events[-1] if events else None
+        if isinstance(end, Finish | Failed) and not self._end.done():
+            self._end.set_result(end)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if not self._end.done():
+            self._end.set_exception(error)
+
+
+class _PausedReply:
+    """A reply that ends behind the summary."""
+
+    fallback_model: str | None = None
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def start(self, receiver: Receiver) -> None:
+        receiver.on_events(self._events)
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def tick(self, now: float) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _CompactedReply:
+    """A call to the model, behind what comes first. Its usage is that of all calls."""
+
+    def __init__(self, turn: OpenedTurn, first: list[Event], usages: Sequence[Json]) -> None:
+        self._turn = turn
+        self._first = first
+        self._usages = usages
+        self._closed = False
+        self._receiver: Receiver | None = None
+        self.fallback_model = turn.reply.fallback_model
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        if self._first:
+            receiver.on_events(self._first)
+        self._turn.reply.start(self)
+
+    def on_events(self, events: list[Event]) -> None:
+        assert self._receiver is not None
+        self._receiver.on_events(self._change_end(events) if is_end(events) else events)
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        assert self._receiver is not None
+        self._receiver.on_batches([self._change_end(events) if is_end(events) else events for events in batches])
+
+    def on_crash(self, error: Exception) -> None:
+        assert self._receiver is not None
+        self._receiver.on_crash(error)
+
+    def _change_end(self, events: list[Event]) -> list[Event]:
+        end = events[-1]
+        if isinstance(end, Finish):
+            usage = read_usage(end)
+            own = as_free(usage) if self._turn.free else usage
+            return [*events[:-1], replace(end, usage=_list_iterations([*self._usages, own]), estimated_usage=None)]
+        assert isinstance(end, Failed)
+        known = [*self._usages, *([] if end.fault.usage is None else [end.fault.usage])]
+        return [*events[:-1], Failed(replace(end.fault, usage=sum_usage(known)))]
+
+    def pause(self) -> None:
+        self._turn.reply.pause()
+
+    def resume(self) -> None:
+        self._turn.reply.resume()
+
+    def tick(self, now: float) -> None:
+        self._turn.reply.tick(now)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._turn.reply.close()
+            self._turn.on_end()
+
+
+def _list_iterations(usages: Sequence[Json]) -> Json | None:
+    """Return the sum of the usages, with each of them: that of the summary, and that of the reply."""
+    total = sum_usage(usages)
+    return None if total is None else {**total, "iterations": list(usages)}
