@@ -241,8 +241,6 @@ def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
 def _edit_context(parsed: ParsedRequest, route: ModelRoute) -> tuple[ParsedRequest, Compact | None]:
     """Return the request without what it wants cleared, unless its servers clear it themselves, and the edit for which
     it must be summarized."""
-    if parsed.options.applied_edits is None:
-        return parsed, None
     if edits_itself(parsed.request, route):
         return replace(parsed, options=replace(parsed.options, applied_edits=None)), None
     conversation, applied, compact = edit_context(parsed.request)
@@ -551,7 +549,9 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             parsed, passes = _choose_own(
                 parsed, request, route, has_tools=context.tools is not None, translates=translates
             )
-        parsed, compact = _edit_context(parsed, route)
+        compact = None
+        if parsed.options.applied_edits is not None:
+            parsed, compact = _edit_context(parsed, route)
         info = ReplyInfo(
             reply_id,
             request.id,

@@ -2,12 +2,21 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from app.api.asgi import Receive, Scope, read_body, send_json
+from app.api.asgi import (
+    LARGE_BYTES,
+    Receive,
+    Scope,
+    call_in_thread,
+    read_body,
+    send_json,
+    wait_for_parse_memory,
+)
 from app.api.context import AppContext
 from app.api.response_writer import Send
 from app.api.router import AsgiRoute
@@ -15,6 +24,7 @@ from app.errors import InvalidInput, NotFound, TooLarge, Violation
 from app.formats.conversation import MAX_METADATA, MetadataKey, MetadataValue
 from app.formats.json_object import parse_object
 from app.formats.old_media import parse_lists
+from app.formats.request_limits import find_invalid_values
 from app.formats.responses import RESPONSES
 from app.formats.responses.body import find_references
 from app.formats.responses.parse import parse_items
@@ -139,11 +149,21 @@ class _Handlers:
         server = self._context.server
         with self._context.budget.lease() as lease:
             raw = await read_body(scope, receive, server.max_body_bytes, server.body_seconds, lease)
-            body = parse_object(raw) if raw.strip() else {}
-            try:
-                return schema.model_validate(body)
-            except ValidationError as error:
-                raise InvalidInput(to_violations(error, body, schema=schema)) from None
+            await wait_for_parse_memory(raw, lease, server.max_json_values)
+            parse = partial(_parse, raw, schema, self._context.live.request_limits.max_nesting)
+            return await call_in_thread(parse) if len(raw) > LARGE_BYTES else parse()
+
+
+def _parse(raw: bytes | bytearray, schema: type[_Schema], max_nesting: int) -> _Schema:
+    """Raises BadRequest, and InvalidInput."""
+    body = parse_object(raw) if raw.strip() else {}
+    violations = list(find_invalid_values(body, "", max_nesting))
+    if violations:
+        raise InvalidInput(violations)
+    try:
+        return schema.model_validate(body)
+    except ValidationError as error:
+        raise InvalidInput(to_violations(error, body, schema=schema)) from None
 
 
 def _check_items(items: list[Any]) -> list[Any]:

@@ -8,6 +8,7 @@ if nothing else has changed the conversation.
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -16,14 +17,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from app.api.asgi import LARGE_BYTES, call_in_thread
 from app.errors import ConversationLocked, NotFound, StoreDown
 from app.formats.body import StoredConversation
 from app.formats.responses.body import describe_unknown_conversation
 from app.responses_api.record import InputMemory, RecordTooLarge
 from app.state import Database, StateError, Statements, ValueRefused
 from app.stores import NotKept, StateStore, StoreError
+from app.stores.base import StoredValue
 
 T = TypeVar("T")
+_ID = re.compile(r"conv_[0-9a-f]{32}")
+"""The ids that are made here. A database need not be asked for others, of which it could not hold each."""
 LOCK_SECONDS = 30.0
 """How long a lock is valid without being renewed."""
 _RENEW_SECONDS = 10.0
@@ -95,28 +100,30 @@ class Conversations:
 
     async def find(self, caller: str, id_: str, memory: InputMemory) -> StoredConversation | None:
         """Return a conversation for a request, whose memory counts it. Raises StoreDown, and Busy or TooLarge."""
-        try:
-            stored = await self._store.get(_make_key(caller, id_))
-        except StoreError as error:
-            raise StoreDown(_DOWN) from error
+        stored = await self._get(caller, id_)
         if stored is None:
             return None
         await memory.reserve(stored.value)
-        return StoredConversation(id_, _decode(stored.value).items, stored.stored_at)
+        return StoredConversation(id_, (await _read(stored.value)).items, stored.stored_at)
 
     async def get(self, caller: str, id_: str) -> Conversation:
         """Raises NotFound, and StoreDown."""
-        try:
-            stored = await self._store.get(_make_key(caller, id_))
-        except StoreError as error:
-            raise StoreDown(_DOWN) from error
+        stored = await self._get(caller, id_)
         if stored is None:
             raise make_not_found(id_)
-        return _decode(stored.value)
+        return await _read(stored.value)
+
+    async def _get(self, caller: str, id_: str) -> StoredValue | None:
+        try:
+            return await self._store.get(_make_key(caller, id_)) if _ID.fullmatch(id_) else None
+        except StoreError as error:
+            raise StoreDown(_DOWN) from error
 
     async def change(self, caller: str, id_: str, change: Callable[[Conversation], Conversation]) -> Conversation:
         """Change a conversation, and return it. Raises NotFound, ConversationLocked, StoreDown, and RecordTooLarge."""
         key, now = _make_key(caller, id_), self._clock()
+        if not _ID.fullmatch(id_):
+            raise make_not_found(id_)
 
         def work(statements: Statements) -> Conversation:
             rows = statements.execute(f"{_READ}{statements.lock_rows}", (key, now))
@@ -262,12 +269,15 @@ def _make_locked(id_: str) -> ConversationLocked:
 
 
 def _make_key(caller: str, id_: str) -> str:
-    """Ids have no colon: see `app.responses_api.record`."""
-    return f"conversation:{caller}:{id_.replace(':', '%3A')}"
+    return f"conversation:{caller}:{id_}"
 
 
 def _make_lock(key: str) -> str:
     return f"lock of {key}"
+
+
+async def _read(data: bytes) -> Conversation:
+    return _decode(data) if len(data) <= LARGE_BYTES else await call_in_thread(_decode, data)
 
 
 def _decode(data: bytes) -> Conversation:

@@ -116,12 +116,12 @@ class SocketEndpoint:
             raise Draining("this gateway is shutting down; connect again")
         if context.websockets >= settings.max_websockets:
             raise Busy("this gateway has reached its maximum number of sockets (responses.max_websockets)")
-        await receive()
-        add_models_etag(context, context.live, scope)
-        await send({"type": "websocket.accept", "headers": scope["state"]["response_headers"]})
         context.websockets += 1
         memory = SocketMemory(context.budget.lease(), context.server.max_body_bytes)
         try:
+            await receive()
+            add_models_etag(context, context.live, scope)
+            await send({"type": "websocket.accept", "headers": scope["state"]["response_headers"]})
             await _Socket(context, scope, send, memory, self._create, self._warm_up).run(receive)
         finally:
             memory.close()
@@ -203,9 +203,11 @@ class _Socket:
 
     async def _drain(self) -> None:
         """Let what runs end, and close."""
-        for queue in self._waiting.values():
-            while len(queue) > 1:
+        for stream_id, queue in list(self._waiting.items()):
+            while len(queue) > (stream_id in self._running):
                 queue.pop().release()
+            if not queue:
+                del self._waiting[stream_id]
         if self._running:
             await asyncio.wait(list(self._running.values()))
         await self._close(1012)
@@ -242,7 +244,8 @@ class _Socket:
             return
         if self._context.draining:
             await self._send_error(Draining("this gateway is shutting down; connect again"), request.stream_id)
-            await self._close(1012)
+            if not self._running:  # else the server says when it must end
+                await self._close(1012)
             return
         if len(request.body) > UNCOUNTED_BYTES:
             request.lease = self._context.budget.lease()

@@ -300,6 +300,7 @@ class ClientConnection(asyncio.Protocol):
         lengths = [len(name) + len(value) + 4 for name, value in self._headers]
         return (
             self._parser.get_method() == b"GET"
+            and self._parser.get_http_version() == "1.1"
             and self._url.partition(b"?")[0].endswith(SOCKET_PATH)
             and headers.get(b"upgrade", b"").strip().lower() == b"websocket"
             and b"sec-websocket-key" in headers

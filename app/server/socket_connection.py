@@ -3,6 +3,7 @@
 It is imported at the first upgrade.
 """
 
+from collections.abc import Coroutine
 from typing import Any
 
 from typing_extensions import override
@@ -97,6 +98,16 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self._fragments = 1
         joined: Any = [bytearray(one) for one in self.frames]
         self.frames = joined
+
+    @override
+    def send(self, message: Any) -> Coroutine[Any, Any, None]:
+        if message["type"] == "websocket.http.response.body":
+            return self._send_denial(message)
+        return super().send(message)
+
+    async def _send_denial(self, message: Any) -> None:
+        await super().send(message)
+        self.handshake_complete = True  # else uvicorn 0.54.0 logs the refusal as an error of the application
 
     @override
     def pause_writing(self) -> None:

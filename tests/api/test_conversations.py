@@ -9,14 +9,16 @@ from typing import Any
 
 import httpx
 import pytest
+from app.errors import ConversationLocked, NotFound
 from app.responses_api.conversations import LOCK_SECONDS, Conversations
 from app.responses_api.record import InputMemory
-from app.state.sqlite import SqliteDatabase
+from app.state import Database, open_database
 from app.stores import StoreLimits
 from app.stores.database import DatabaseStore
 
 from tests.each_case import each_case
 from tests.in_process_gateway import HELLO, SERVER, Answer, ModelServer, Running, streamed
+from tests.state.databases import KINDS, make_address
 
 Json = dict[str, Any]
 URL = "/v1/conversations"
@@ -91,6 +93,9 @@ def test_its_items_are_listed_in_pages_added_read_and_deleted(gateway: Running) 
         ("POST", "", {"items": [{"role": "bot", "content": "x"}]}, 400, "items[0].role"),
         ("POST", "", {"items": [{"id": "msg_1"}]}, 400, "items"),
         ("POST", "", {"metadata": {"a": 1}}, 400, "metadata.a"),
+        ("POST", "", {"items": [{**USER, "other": float("inf")}]}, 400, "items[0].other"),
+        ("GET", "/none", None, 404, None),
+        ("POST", "/%00/items", {"items": [USER]}, 404, None),
         ("POST", "/ID", {}, 400, "metadata"),
         ("POST", "/ID/items", {"items": []}, 400, "items"),
         ("GET", "/ID/items?limit=0", None, 400, "limit"),
@@ -103,7 +108,9 @@ def test_a_mistake_is_refused_at_its_place(
     gateway: Running, method: str, path: str, body: Any, status: int, param: str | None
 ) -> None:
     path = path.replace("ID", create(gateway))
-    answer = gateway.ask(method, f"{URL}{path}", [b"" if body is None else json.dumps(body).encode()])
+    answer = gateway.ask(
+        method, f"{URL}{path}", [b"" if body is None else json.dumps(body).replace("Infinity", "1e999").encode()]
+    )
     error = answer.json["error"]
     assert (answer.status, error.get("param")) == (status, param)
 
@@ -216,9 +223,16 @@ class Clock:
         return self.now
 
 
+@pytest.fixture(params=KINDS)
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    database = open_database(make_address(request.param, tmp_path))
+    yield database
+    database.close()
+
+
 @pytest.mark.anyio
-async def test_a_lock_expires_and_a_late_response_adds_nothing(gateway: Running) -> None:
-    clock, database = Clock(), SqliteDatabase("")
+async def test_a_lock_expires_and_a_late_response_adds_nothing(gateway: Running, database: Database) -> None:
+    clock = Clock()
     store = DatabaseStore(database, StoreLimits(clock=clock))
     kept = Conversations(store, database, ttl_seconds=500, max_bytes=10_000, max_items=10, clock=clock)
     id_ = (await kept.create("c", {}, [])).id
@@ -227,7 +241,11 @@ async def test_a_lock_expires_and_a_late_response_adds_nothing(gateway: Running)
     assert used is not None
     async with kept.hold("c", used) as lost:
         clock.now += LOCK_SECONDS + 1
+        with pytest.raises(NotFound):
+            await kept.get("other", id_)
         async with kept.hold("c", used) as held:
+            with pytest.raises(ConversationLocked):
+                await kept.change("c", id_, lambda found: found)
             assert await held.append([{"id": "a"}]) is None
         assert await lost.append([{"id": "b"}]) == "it was changed meanwhile"
     assert (await kept.get("c", id_)).items == [{"id": "a"}]

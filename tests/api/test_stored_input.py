@@ -231,5 +231,5 @@ async def test_commands_that_print_or_delete_what_a_caller_stored_know_all_kinds
     await StoredResponses(store, enabled=True, ttl_seconds=1.0, max_bytes=1000).get(caller, "hash")
     conversations = Conversations(store, SqliteDatabase(""), ttl_seconds=1.0, max_bytes=1000, max_items=1)
     with pytest.raises(NotFound):
-        await conversations.get(caller, "hash")
-    assert sorted(store.keys) == sorted(f"{kind}:{caller}:hash" for kind in KINDS)
+        await conversations.get(caller, f"conv_{'0' * 32}")
+    assert sorted(key.rpartition(":")[0] for key in store.keys) == sorted(f"{kind}:{caller}" for kind in KINDS)

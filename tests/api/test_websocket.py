@@ -12,6 +12,7 @@ from app.config.access import make_key_ring
 from app.config.settings import Settings
 from app.responses_api.record import ResponseRecord
 from app.responses_api.websocket import SocketMemory
+from app.server.socket_connection import DRAIN
 from msgspec.structs import replace
 
 from tests.each_case import each_case
@@ -68,6 +69,9 @@ class Client:
     def send(self, frame: Frame | str) -> None:
         text = frame if isinstance(frame, str) else json.dumps(frame)
         self._in.put_nowait({"type": "websocket.receive", "text": text})
+
+    def drain(self) -> None:
+        self._in.put_nowait({"type": DRAIN})
 
     def send_bytes(self, data: bytes) -> None:
         self._in.put_nowait({"type": "websocket.receive", "bytes": data})
@@ -244,6 +248,51 @@ def test_it_can_be_switched_off_and_is_limited_and_drains() -> None:
         assert frame is not None
         assert (frame["status"], frame["error"]["code"]) == (503, "draining")
         assert (first.read(), first.close_code) == (None, 1012)
+
+
+def test_what_runs_ends_while_the_gateway_drains() -> None:
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    class Slow(ModelServer):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            started.set()
+            await gate.wait()
+            return await super().handle_async_request(request)
+
+    with Running(SERVER, Slow()) as gateway:
+        client = Client(gateway)
+        client.send(HI)
+        gateway.loop.run_until_complete(asyncio.wait_for(started.wait(), 10))
+        gateway.context.draining = True
+        client.send({**HI, "stream_id": "b"})
+        frame = client.read()
+        assert frame is not None and (frame["status"], frame["stream_id"]) == (503, "b")
+        gate.set()
+        assert client.read_response()[-1]["type"] == "response.completed"
+        client.leave()
+
+
+def test_a_server_that_drains_ends_the_socket_behind_what_runs() -> None:
+    gate, started = asyncio.Event(), asyncio.Event()
+
+    class Slow(ModelServer):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            started.set()
+            await gate.wait()
+            return await super().handle_async_request(request)
+
+    server = Slow()
+    with Running(SERVER, server) as gateway:
+        client = Client(gateway)
+        client.send(HI)
+        client.send({**HI, "input": "waits, and is not begun"})
+        gateway.loop.run_until_complete(asyncio.wait_for(started.wait(), 10))
+        client.drain()
+        gateway.loop.call_later(0.05, gate.set)
+        assert client.read_response()[-1]["type"] == "response.completed"
+        assert (client.read(), client.close_code) == (None, 1012)
+        client.wait()
+    assert len(server.requests) == 1
 
 
 def test_an_old_socket_takes_no_further_request() -> None:

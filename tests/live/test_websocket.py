@@ -196,13 +196,15 @@ async def test_what_runs_ends_and_idle_sockets_are_closed_when_the_process_stops
     assert "Traceback" not in output
 
 
-async def test_a_refused_handshake_is_an_http_error() -> None:
+async def test_a_refused_handshake_is_an_http_error(caplog: pytest.LogCaptureFixture) -> None:
     async with ScriptedServer() as upstream, serving(upstream) as gateway:
         with pytest.raises(InvalidStatus) as refused:
             async with socket_to(gateway.address, origin="https://evil.example"):
                 pass
         assert refused.value.response.status_code == 403
         assert json.loads(refused.value.response.body)["error"]["code"] == "origin_not_allowed"
+        await eventually(lambda: not gateway.callers)
+    assert [record for record in caplog.records if record.name == "uvicorn.error"] == []
 
 
 def test_the_package_is_not_imported_before_a_client_upgrades() -> None:
