@@ -1,6 +1,7 @@
 """The program `parley`: it parses the command line and runs one command.
 
-A command is the function `run` of its module in `app/commands`, which is loaded only when it is named.
+A command is the function `run` of its module in `app/commands`, which is loaded only when it is named. The module has
+the name of the command, unless the parser names another one.
 """
 
 import os
@@ -22,7 +23,8 @@ def main(argv: list[str] | None = None) -> int:
 
         argcomplete.autocomplete(parser)  # prints the words that the shell offers, and exits
     arguments = parse_arguments(parser, sys.argv[1:] if argv is None else argv)
-    command = import_module(f"app.commands.{arguments.command.replace('-', '_')}")
+    module = getattr(arguments, "module", arguments.command.replace("-", "_"))
+    command = import_module(f"app.commands.{module}")
     try:
         status: int = command.run(arguments)
         sys.stdout.flush()

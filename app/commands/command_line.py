@@ -47,6 +47,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_state(commands.add_parser("state", help="migrate, back up or restore the state, or what one caller stored"))
     _add_keys(commands.add_parser("keys", help="create, list, rotate and revoke the API keys of callers"))
     _add_tools(commands.add_parser("tools", help="list and call the tools of the configured MCP servers"))
+    _add_import(commands.add_parser("import", help="write parley.toml from the configuration of another gateway"))
     _add_check_config(commands.add_parser("check-config", help="report every mistake in a configuration"))
     _add_doctor(
         commands.add_parser("doctor", help="check model servers, keys, models, Redis and files, and say what to do")
@@ -280,6 +281,17 @@ def _add_tools(parser: argparse.ArgumentParser) -> None:
     calling.add_argument("arguments", nargs="?", default="{}", help="its arguments, a JSON object (default: {})")
     for action in (listing, calling):
         action.add_argument("--config", type=Path, metavar="FILE", help=_CONFIG_HELP)
+
+
+def _add_import(parser: argparse.ArgumentParser) -> None:
+    parser.description = "What was not taken is listed, and stands in the first lines of the file."
+    parser.set_defaults(module="import_config")
+    parser.add_argument("program", choices=["litellm", "ccr"], help="LiteLLM, or claude-code-router")
+    parser.add_argument("file", type=Path, metavar="FILE", help="its configuration: config.yaml, or config.json")
+    parser.add_argument(
+        "--to", type=Path, default=Path("parley.toml"), metavar="FILE", help="the file to write (default: %(default)s)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the file if there is one")
 
 
 def _add_check_config(parser: argparse.ArgumentParser) -> None:

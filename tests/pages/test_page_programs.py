@@ -22,6 +22,7 @@ NOT_RUN = {
     "docs/guides/from-agentscope.md, program 3": "a line with AgentScope's agents, as it was before the move",
     "docs/guides/from-autogen.md, program 3": "a line with AutoGen's agents, as it was before the move",
     "docs/guides/from-litellm.md, program 1": "asks vLLM, as it was before the move",
+    "docs/guides/from-portkey.md, program 1": "asks Portkey, as it was before the move",
     "docs/guides/from-qwen-agent.md, program 3": "a loop with Qwen-Agent's models, as it was before the move",
 }
 """The programs that nothing runs: parts that use names of a program that the page does not show."""

@@ -1,0 +1,118 @@
+"""`parley import`: write parley.toml from the configuration of another gateway, and list what was not taken."""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from app.commands.command_line import UsageError
+from app.config.load import load
+from app.config.settings import SettingsError
+from app.importers.ccr import import_ccr
+from app.importers.draft import Draft
+from app.importers.litellm import import_litellm
+from app.importers.toml_text import write_toml
+from app.terminal.screen import replace_control_characters
+
+_IMPORTS: dict[str, Callable[[Mapping[str, Any]], Draft]] = {"litellm": import_litellm, "ccr": import_ccr}
+_MAX_BYTES = 4 * 1024 * 1024
+_PLACEHOLDER = "placeholder-of-a-variable"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    draft = _IMPORTS[arguments.program](_read(arguments.file))
+    if not draft.upstreams:
+        raise UsageError(*map(replace_control_characters, draft.notes), f"{arguments.file}: no model of it was taken")
+    text = write_toml(draft.to_tree())
+    mistakes = find_mistakes(text, draft)
+    _write(arguments.to, _write_head(arguments, draft) + text, replaces=arguments.force)
+    for note in draft.notes:
+        print(f"not taken: {replace_control_characters(note)}")
+    for mistake in mistakes:
+        print(f"parley: correct {arguments.to}: {replace_control_characters(mistake)}", file=sys.stderr)
+    variables = draft.list_variables()
+    if variables:
+        print(f"it needs the variables {', '.join(variables)}")
+    models = len(draft.models) + bool(draft.others.get("passthrough"))
+    print(f"{arguments.to}: {models} models at {len(draft.upstreams)} upstreams, {len(draft.notes)} things not taken")
+    return 1 if mistakes else 0
+
+
+def find_mistakes(text: str, draft: Draft) -> list[str]:
+    """Return what is wrong with the settings, whatever its variables are."""
+    environ = {name: _PLACEHOLDER for name in draft.list_variables()}
+    for row in draft.upstreams.values():
+        for name in draft.list_variables():
+            if str(row["base_url"]).startswith(f"${{{name}}}"):
+                environ[name] = "http://127.0.0.1"
+    keys = draft.others.get("keys", {})
+    missing = ",".join(f"{name}:{_PLACEHOLDER}" for name, row in keys.items() if "sha256" not in row)
+    if missing:
+        environ["PARLEY_API_KEYS"] = missing
+    return check_text(text, environ)
+
+
+def check_text(text: str, environ: Mapping[str, str]) -> list[str]:
+    """Return the mistakes in the text of a configuration file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "parley.toml"
+        file.write_text(text, "utf-8")
+        try:
+            load(environ, file)
+        except SettingsError as error:
+            return error.mistakes
+    return []
+
+
+def _read(file: Path) -> Mapping[str, Any]:
+    """Read a file of YAML or JSON, of which the first is a superset. Raises UsageError."""
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read ({error.strerror})") from None
+    if len(data) > _MAX_BYTES:
+        raise UsageError(f"{file} is larger than {_MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8-sig")
+        value = json.loads(text) if file.suffix == ".json" else _parse_yaml(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{file}: {str(error).splitlines()[0] if str(error) else 'is nested too deeply'}") from None
+    if not isinstance(value, dict):
+        raise UsageError(f"{file}: must hold an object, not {type(value).__name__}")
+    return value
+
+
+def _parse_yaml(text: str) -> Any:
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise UsageError(
+            "YAML needs the package pyyaml, which is not installed: run this in a checkout, or convert the file to JSON"
+        ) from None
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _write_head(arguments: argparse.Namespace, draft: Draft) -> str:
+    lines = [f"Written by `parley import {arguments.program} {arguments.file.name}`."]
+    if draft.notes:
+        lines += ["Not taken:", *(f"- {note}" for note in draft.notes)]
+    return "".join(f"# {replace_control_characters(line)}\n" for line in lines) + "\n"
+
+
+def _write(file: Path, text: str, *, replaces: bool) -> None:
+    """Write a file that only its owner reads: keys may stand in it. Raises UsageError."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replaces else os.O_EXCL)
+    try:
+        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        raise UsageError(f"{file} exists: use --to FILE for another one, or --force to replace it") from None
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written ({error.strerror})") from None

@@ -1,0 +1,61 @@
+"""The configuration that an import makes, and what it did not take."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Row: TypeAlias = dict[str, Any]
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(slots=True)
+class Draft:
+    upstreams: dict[str, Row] = field(default_factory=dict)
+    models: dict[str, Row] = field(default_factory=dict)
+    others: dict[str, Any] = field(default_factory=dict)
+    """All other settings, by their names at the top level."""
+    notes: list[str] = field(default_factory=list)
+    """What was not taken, or only in part, each with its path in the file that was read."""
+
+    def note(self, path: str, text: str) -> None:
+        line = f"{path}: {text}"
+        if line not in self.notes:
+            self.notes.append(line)
+
+    def add_upstream(self, name: str, row: Row) -> str:
+        """Add a server unless there is an equal one, and return the name that it has."""
+        base = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "server"
+        number, name = 1, base
+        while name in self.upstreams:
+            if self.upstreams[name] == row:
+                return name
+            number += 1
+            name = f"{base}-{number}"
+        self.upstreams[name] = row
+        return name
+
+    def find_model(self, name: str) -> str | None:
+        """Return the model that has this name or alias."""
+        if name in self.models:
+            return name
+        return next((model for model, row in self.models.items() if name in row.get("aliases", ())), None)
+
+    def to_tree(self) -> dict[str, Any]:
+        tree: dict[str, Any] = dict(self.others)
+        for key, rows in (("upstreams", self.upstreams), ("models", self.models)):
+            if rows:
+                tree[key] = rows
+        return tree
+
+    def list_variables(self) -> list[str]:
+        """Return the names of the environment variables that the configuration needs."""
+        return sorted({name for text in _list_texts(self.to_tree()) for name in _VARIABLE.findall(text)})
+
+
+def _list_texts(value: Any) -> list[str]:
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in _list_texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _list_texts(item)]
+    return [value] if isinstance(value, str) else []

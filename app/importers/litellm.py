@@ -1,0 +1,602 @@
+"""LiteLLM's `config.yaml` (docs.litellm.ai/docs/proxy/config_settings) as Parley's settings.
+
+Deployments of one `model_name` become the upstreams of one model if they have the same name at their servers. Others
+become models of their own, which are its fallbacks, because a model of Parley has one name at all its upstreams.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from app.importers.draft import Draft, Row
+from app.importers.servers import PROVIDERS, Api, Provider, find_kind, name_server
+from app.importers.source import Source, to_whole
+
+_OWN_API = "has an API of its own, which Parley does not speak: put a server of one of its APIs in front of it"
+_OTHER_PROVIDERS = frozenset(
+    {
+        *("aleph_alpha", "bedrock", "bedrock_converse", "cloudflare", "databricks", "github_copilot", "huggingface"),
+        *("nlp_cloud", "oci", "palm", "petals", "predibase", "replicate", "sagemaker", "sagemaker_chat", "snowflake"),
+        *("triton", "vertex_ai", "vertex_ai_beta", "vllm", "watsonx", "watsonx_text"),
+    }
+)
+"""Prefixes of LiteLLM's whose servers speak none of Parley's APIs at a known address, or that are no server."""
+_MODES = {
+    "chat": None,
+    "responses": None,
+    "completion": "completions",
+    "embedding": "embeddings",
+    "rerank": "rerank",
+    "moderation": "moderations",
+    "image_generation": "images",
+    "image_edit": "images",
+    "audio_transcription": "audio",
+    "audio_speech": "speech",
+}
+"""`model_info.mode`, and what the model serves; None: conversations."""
+_GUESSED_ENDPOINTS = (
+    (r"embed|bge-(m3|small|base|large)|\be5-", "embeddings"),
+    (r"rerank", "rerank"),
+    (r"whisper|transcribe", "audio"),
+    (r"(^|[^a-z])tts|kokoro", "speech"),
+    (r"dall-e|gpt-image|stable-diffusion|flux", "images"),
+)
+_DEFAULTS = (
+    "temperature",
+    "top_p",
+    "top_k",
+    "max_tokens",
+    "max_completion_tokens",
+    "presence_penalty",
+    "frequency_penalty",
+    "seed",
+    "stop",
+    "reasoning_effort",
+    "extra_body",
+)
+"""Parameters of `litellm_params` that are parameters of a request too."""
+_PRICES = {
+    "input": "input_cost_per_token",
+    "output": "output_cost_per_token",
+    "cached_input": "cache_read_input_token_cost",
+    "cache_write": "cache_creation_input_token_cost",
+    "reasoning": "output_cost_per_reasoning_token",
+}
+_STRATEGIES = {"simple-shuffle": "weighted", "least-busy": "least_busy"}
+_CALLBACKS = {
+    "prometheus": "/metrics is always there",
+    "otel": "set [tracing], and the extra otel",
+    "langfuse_otel": "set [tracing], and the extra otel",
+}
+_PARAMS_REASONS = {
+    "additional_drop_params": "name them in `lacks` of the model's profile",
+    "region_name": "is of a provider whose API Parley does not speak",
+    "aws_region_name": "is of a provider whose API Parley does not speak",
+    "tags": "use rules of a virtual model, or keys",
+    "mock_response": "the model `demo` answers without a server",
+    "cache_control_injection_points": "`cache_control` of requests is passed on",
+    "budget_duration": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
+    "max_budget": "limits of spending are for keys, teams and models: spend_per_day, spend_per_month",
+}
+_ROUTER_REASONS = {
+    "allowed_fails": "a circuit breaker needs no setting",
+    "cooldown_time": "a circuit breaker needs no setting",
+    "allowed_fails_policy": "a circuit breaker needs no setting",
+    "retry_policy": "max_retries of a model is for every failure that may pass",
+    "retry_after": "a server's Retry-After is obeyed",
+    "enable_pre_call_checks": "use fallbacks_on_context_length",
+    "enable_tag_filtering": "use rules of a virtual model, or keys",
+    "redis_host": "limits are counted in the Redis of cache.url",
+    "redis_port": "limits are counted in the Redis of cache.url",
+    "redis_password": "limits are counted in the Redis of cache.url",
+    "redis_url": "limits are counted in the Redis of cache.url",
+    "routing_strategy_args": "a strategy has no settings",
+}
+_GENERAL_REASONS = {
+    "database_url": "keys, teams and budgets of it are not read: docs/guides/from-litellm.md says how keys move",
+    "store_model_in_db": "those of the database are not read; parley.toml is reloaded when it changes",
+    "alerting": "deploy/prometheus/alerts.yml has alerts",
+    "alerting_threshold": "deploy/prometheus/alerts.yml has alerts",
+    "enable_jwt_auth": "write [jwt.NAME]: docs/operate/jwt.md",
+    "litellm_jwtauth": "write [jwt.NAME]: docs/operate/jwt.md",
+    "pass_through_endpoints": "other endpoints of the APIs pass through without a setting",
+    "max_parallel_requests": "set concurrent_streams of [limits]",
+    "global_max_parallel_requests": "set server.max_concurrent_requests",
+    "ui_access_mode": "the page has no users of its own: its administrators have keys",
+}
+_MODULE_REASONS = {
+    "callbacks": "there are no callbacks",
+    "max_budget": "set spend_per_month of [limits]",
+    "budget_duration": "set spend_per_day or spend_per_month of [limits]",
+    "modify_params": "what a server does not take is changed with a warning",
+    "json_logs": "set server.log_format",
+    "guardrails": "was not read",
+}
+_NEEDLESS = (
+    "drop_params",
+    "set_verbose",
+    "telemetry",
+    "suppress_debug_info",
+    "turn_off_message_logging",
+    "redact_user_api_key_info",
+)
+"""What Parley does without a setting, or what is about LiteLLM itself."""
+_NEEDLESS_INFO = (
+    "id",
+    "base_model",
+    "description",
+    "db_model",
+    "max_output_tokens",
+    "supports_vision",
+    "supports_reasoning",
+    "supports_system_messages",
+    "supports_parallel_function_calling",
+    "supports_response_schema",
+    "supports_prompt_caching",
+    "output_vector_size",
+)
+
+
+class _Deployment(Struct, frozen=True):
+    upstream: str
+    name: str
+    """The name of the model at the server."""
+    weight: float | None
+    priority: int
+    row: Row
+    """What else the model has."""
+    limits: dict[str, float]
+
+
+class _Defaults(Struct, frozen=True):
+    """What all deployments have, unless they say otherwise."""
+
+    retries: float | None
+    seconds: float | None
+
+
+def import_litellm(config: Mapping[str, Any]) -> Draft:
+    draft = Draft()
+    source = Source(config, "", draft)
+    module, router = source.take_table("litellm_settings"), source.take_table("router_settings")
+    retries = router.take_number("num_retries") or module.take_number("num_retries")
+    module.skip("num_retries")
+    seconds = router.take_number("timeout") or module.take_number("request_timeout")
+    groups: dict[str, list[_Deployment]] = {}
+    for row in source.take_rows("model_list"):
+        _read_deployment(row, _Defaults(retries, seconds), draft, groups)
+    strategy = _read_strategy(router)
+    taken = {*groups}
+    for name, deployments in groups.items():
+        _add_model(name, deployments, strategy, draft, taken)
+    _add_aliases(router.take_table("model_group_alias"), draft)
+    for table in (router, module):
+        _add_fallbacks(table, draft)
+    _read_cache(module, draft)
+    _note_callbacks(module)
+    module.skip(*_NEEDLESS)
+    router.skip(*_NEEDLESS, "model_group_alias")
+    module.note_rest(_MODULE_REASONS)
+    router.note_rest(_ROUTER_REASONS)
+    _read_general(source.take_table("general_settings"), draft)
+    _note_variables(source.take_table("environment_variables"))
+    _add_tool_servers(source.take_table("mcp_servers"), draft)
+    source.note_rest({"include": "import each file by itself", "guardrails": "was not read"})
+    return draft
+
+
+def read_variable(text: str) -> str:
+    """Return a text in which `os.environ/NAME` is a variable in Parley's form."""
+    return re.sub(r"^os\.environ/([A-Za-z_][A-Za-z0-9_]*)$", r"${\1}", text.strip())
+
+
+def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: dict[str, list[_Deployment]]) -> None:
+    group = source.take_text("model_name")
+    params, info = source.take_table("litellm_params"), source.take_table("model_info")
+    provider, name = _find_provider(params)
+    if provider is None or not group or not name:
+        if provider is not None:
+            source.note("", "has no model_name, or no model")
+        return
+    if "*" in name and not (name == "*" and group == "*"):
+        source.note("litellm_params.model", f"the pattern {name!r} is not taken: list the models of {group!r}")
+        return
+    row, limits = _read_row(params, info, group, name), _read_limits(params)
+    retries = params.take_number("num_retries") or params.take_number("max_retries") or defaults.retries
+    if retries:
+        row["max_retries"] = min(to_whole(retries), 10)
+    upstream = _add_upstream(params, provider, row, defaults, draft)
+    if upstream is None:
+        return
+    weight = params.take_number("weight")
+    priority = to_whole(params.take_number("order") or 1)
+    params.skip(*_NEEDLESS, "custom_llm_provider", "merge_reasoning_content_in_choices", "use_in_pass_through")
+    params.note_rest(_PARAMS_REASONS)
+    info.skip(*_NEEDLESS_INFO)
+    info.note_rest(_PARAMS_REASONS)
+    if group == "*":
+        _set_passthrough(params, upstream, draft)
+        return
+    groups.setdefault(group, []).append(_Deployment(upstream, name, weight, min(priority, 100), row, limits))
+
+
+def _set_passthrough(params: Source, upstream: str, draft: Draft) -> None:
+    if draft.others.setdefault("passthrough", upstream) != upstream:
+        params.note("model", "only one server can get all other names of models")
+
+
+def _find_provider(params: Source) -> tuple[Provider | None, str]:
+    """Return the provider of a model, and the name of the model there. None: it is not taken, which is noted."""
+    model, custom = params.take_text("model"), params.take_text("custom_llm_provider")
+    prefix, mark, rest = model.partition("/")
+    if custom:
+        rest = rest if prefix == custom and mark else model
+        prefix = custom
+    elif not mark or (prefix not in PROVIDERS and prefix not in _OTHER_PROVIDERS):
+        prefix, rest = _guess_provider(model, has_address=params.has("api_base") or params.has("base_url")), model
+    if rest.startswith("responses/") and prefix in ("openai", "azure"):
+        rest = rest.removeprefix("responses/")
+        return _with_api(PROVIDERS[prefix], "responses"), rest
+    if prefix in PROVIDERS:
+        return PROVIDERS[prefix], _complete_name(prefix, rest)
+    if prefix in _OTHER_PROVIDERS:
+        params.note("model", f"the provider {prefix!r} {_OWN_API}")
+    else:
+        params.note("model", f"the provider of {model[:100]!r} is not known: add an upstream with its base_url")
+    return None, rest
+
+
+def _with_api(provider: Provider, api: Api) -> Provider:
+    return Provider(provider.base_url, provider.kind, provider.key_variable, api, provider.path)
+
+
+def _guess_provider(model: str, *, has_address: bool) -> str:
+    """Return the provider of a model without a prefix, as LiteLLM does for the names that it knows."""
+    if (
+        model == "*"
+        or has_address
+        or re.match(r"(gpt-|chatgpt-|o[134](-|$)|text-embedding-|dall-e|whisper|tts-)", model)
+    ):
+        return "openai"
+    if model.startswith("claude-"):
+        return "anthropic"
+    if model.startswith("gemini-"):
+        return "vertex_ai"
+    return ""
+
+
+def _complete_name(prefix: str, name: str) -> str:
+    if prefix == "fireworks_ai" and not name.startswith("accounts/"):
+        return f"accounts/fireworks/models/{name}"
+    return name
+
+
+def _add_upstream(params: Source, provider: Provider, row: Row, defaults: _Defaults, draft: Draft) -> str | None:
+    address = read_variable(params.take_text("api_base") or params.take_text("base_url"))
+    params.skip("base_url", "api_version")
+    base_url = _complete_address(address, provider) if address else provider.base_url
+    if base_url is None:
+        params.note("api_base", "is needed: the address of the server")
+        return None
+    found: Row = {"base_url": base_url}
+    if provider.api != "chat_completions":
+        found["api"] = provider.api
+    kind = (
+        provider.kind
+        if not address or provider.kind not in ("openai", "anthropic")
+        else find_kind(base_url, provider.api)
+    )
+    if provider.path == "/openai/v1":
+        kind = "openai"
+    if kind != "openai_compatible":
+        found["kind"] = kind
+    headers = _read_headers(params)
+    key = read_variable(params.take_text("api_key"))
+    if not key and provider.key_variable and (not address or provider.base_url is None):
+        key = f"${{{provider.key_variable}}}"
+    if key and provider.path == "/openai/v1":
+        headers["api-key"] = key
+    elif key:
+        found["api_key"] = key
+    if headers:
+        found["headers"] = headers
+    first = params.take_number("stream_timeout")
+    whole = params.take_number("timeout") or defaults.seconds
+    if first or whole:
+        found["first_token_seconds"] = first or whole
+    if whole:
+        found["whole_reply_seconds"] = whole
+    name = next((name for name, one in PROVIDERS.items() if one.base_url == base_url), None) or name_server(base_url)
+    return draft.add_upstream(name, found)
+
+
+def _complete_address(address: str, provider: Provider) -> str:
+    address = re.sub(r"/(chat/completions|v1/messages|messages)/?$", "", address).rstrip("/")
+    if provider.path == "/openai/v1":  # Azure: what stands behind the resource is of a version of the API
+        address = re.sub(r"/openai(/.*)?$", "", address)
+    if provider.path and not address.endswith(provider.path):
+        return address + provider.path
+    return address
+
+
+def _read_headers(params: Source) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    for key in ("extra_headers", "headers"):
+        for name, value in params.take_table(key).take_all().items():
+            headers[name] = read_variable(str(value))
+    organization = params.take_text("organization")
+    if organization:
+        headers["OpenAI-Organization"] = read_variable(organization)
+    return headers
+
+
+def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
+    """Return what a model has beside its upstreams."""
+    row: Row = {}
+    endpoints = _read_endpoint(info, group, name)
+    if endpoints is not None:
+        row["endpoints"] = [endpoints]
+    window = info.take_number("max_input_tokens") or info.take_number("max_tokens")
+    if window:
+        row["context_window"] = to_whole(window)
+    defaults = {key: params.take(key) for key in _DEFAULTS if params.has(key)}
+    if defaults:
+        row["defaults"] = defaults
+    price = _read_price(params, info)
+    if price:
+        row["price"] = price
+    if info.take("supports_function_calling") is False:
+        row["profile"] = {"native_tools": False}
+    return row
+
+
+def _read_endpoint(info: Source, group: str, name: str) -> str | None:
+    mode = info.take_text("mode")
+    if mode in _MODES:
+        return _MODES[mode]
+    if mode:
+        info.note("mode", f"{mode!r} is not taken: the model serves conversations")
+        return None
+    for pattern, endpoint in _GUESSED_ENDPOINTS:
+        if re.search(pattern, f"{group} {name}".lower()):
+            info.note("mode", f"is missing: {endpoint!r} was guessed from the name")
+            return endpoint
+    return None
+
+
+def _read_price(params: Source, info: Source) -> Row:
+    """Return the prices of a million tokens; the file has those of one."""
+    price: Row = {}
+    for own, name in _PRICES.items():
+        value = params.take(name) if params.has(name) else info.take(name)
+        info.skip(name)
+        try:
+            amount = round(float(value) * 1_000_000, 6) if value is not None else None
+        except (TypeError, ValueError):
+            amount = None
+        if amount is not None and 0 <= amount <= 1_000_000:
+            price[own] = amount
+    if price and not {"input", "output"} <= {*price}:
+        price = {"input": 0.0, "output": 0.0, **price}
+    return price
+
+
+def _read_limits(params: Source) -> dict[str, float]:
+    found = {
+        "requests_per_minute": params.take_number("rpm"),
+        "tokens_per_minute": params.take_number("tpm"),
+        "concurrent_streams": params.take_number("max_parallel_requests"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _read_strategy(router: Source) -> str | None:
+    given = router.take_text("routing_strategy")
+    if given and given not in _STRATEGIES:
+        router.note("routing_strategy", f"{given!r} has no counterpart: the default, session or least_busy, is used")
+    return _STRATEGIES.get(given)
+
+
+def _add_model(group: str, deployments: list[_Deployment], strategy: str | None, draft: Draft, taken: set[str]) -> None:
+    """Add the deployments of one name. `taken` has the names of models, to which those that are made here are added."""
+    by_name: dict[str, list[_Deployment]] = {}
+    for one in deployments:
+        by_name.setdefault(one.name, []).append(one)
+    ordered = sorted(by_name.items(), key=lambda item: min(one.priority for one in item[1]))
+    is_pattern = "*" in group
+    first = _find_free_name(group.replace("*", "").strip("-/.: ") or "any", taken) if is_pattern else group
+    others: list[str] = []
+    for number, (name, members) in enumerate(ordered):
+        own = first if number == 0 else _find_free_name(f"{first}-{number + 1}", taken)
+        draft.models[own] = _make_row(own, name, members, strategy)
+        if number:
+            others.append(own)
+    if is_pattern:
+        draft.models[first]["aliases"] = [group]
+    if others:
+        draft.models[first]["fallbacks"] = others
+        text = f"its deployments have other names at their servers: they are the fallbacks {', '.join(others)}"
+        draft.note(f"model_list: {group}", text)
+
+
+def _find_free_name(name: str, taken: set[str]) -> str:
+    number, found = 1, name
+    while found in taken:
+        number += 1
+        found = f"{name}-{number}"
+    taken.add(found)
+    return found
+
+
+def _make_row(own: str, name: str, members: list[_Deployment], strategy: str | None) -> Row:
+    row: Row = {"upstreams": _list_upstreams(members)}
+    if name != own:
+        row["name"] = name
+    if strategy and len(row["upstreams"]) > 1:
+        row["strategy"] = strategy
+    for one in reversed(members):
+        row |= one.row
+    limits: dict[str, int] = {}
+    for limit in ("requests_per_minute", "tokens_per_minute", "concurrent_streams"):
+        numbers = [one.limits[limit] for one in members if limit in one.limits]
+        if len(numbers) == len(members):
+            limits[limit] = to_whole(sum(numbers))
+    return {**row, "limits": limits} if limits else row
+
+
+def _list_upstreams(members: list[_Deployment]) -> list[Any]:
+    """Return the upstreams of a model. Without weights, they are those of the limits, as LiteLLM's shuffle has it."""
+    weights = [one.weight for one in members]
+    for limit in ("requests_per_minute", "tokens_per_minute"):
+        if not any(weights):
+            weights = [one.limits.get(limit) for one in members]
+    least = min((weight for weight in weights if weight), default=1.0)
+    found: dict[str, Row] = {}
+    for one, weight in zip(members, weights, strict=True):
+        known = found.setdefault(one.upstream, {"name": one.upstream, "weight": 0.0, "priority": one.priority})
+        known["weight"] = min(known["weight"] + round((weight or least) / least, 3), 1000.0)
+    equal = len({row["weight"] for row in found.values()}) == 1
+    return [_shorten(row, with_weight=not equal) for row in found.values()]
+
+
+def _shorten(row: Row, *, with_weight: bool) -> Any:
+    short = {key: value for key, value in row.items() if key == "name" or (key == "weight" and with_weight)}
+    if row["priority"] != 1:
+        short["priority"] = row["priority"]
+    return short if len(short) > 1 else row["name"]
+
+
+def _add_aliases(aliases: Source, draft: Draft) -> None:
+    for alias, value in aliases.take_all().items():
+        target = value.get("model") if isinstance(value, Mapping) else value
+        model = draft.find_model(target) if isinstance(target, str) else None
+        if model is None:
+            aliases.note(alias, f"there is no model {str(target)[:100]!r}")
+        elif draft.find_model(alias) is not None:
+            aliases.note(alias, "is the name of a model too")
+        else:
+            draft.models[model].setdefault("aliases", []).append(alias)
+
+
+def _add_fallbacks(source: Source, draft: Draft) -> None:
+    for key, own in (
+        ("fallbacks", "fallbacks"),
+        ("context_window_fallbacks", "fallbacks_on_context_length"),
+        ("content_policy_fallbacks", "fallbacks_on_content_filter"),
+    ):
+        for row in source.take_rows(key):
+            for model, names in row.take_all().items():
+                if model == "*":
+                    _add_default_fallbacks(names, row, draft)
+                else:
+                    _add_fallbacks_of(model, own, names, row, draft)
+    if source.has("default_fallbacks"):
+        _add_default_fallbacks(source.take("default_fallbacks"), source, draft)
+
+
+def _add_default_fallbacks(names: Any, source: Source, draft: Draft) -> None:
+    for model, row in draft.models.items():
+        if not row.get("fallbacks"):
+            _add_fallbacks_of(model, "fallbacks", names, source, draft)
+
+
+def _add_fallbacks_of(name: str, key: str, names: Any, source: Source, draft: Draft) -> None:
+    model = draft.find_model(name)
+    if model is None:
+        source.note(name, "the model was not taken")
+        return
+    row = draft.models[model]
+    for one in names if isinstance(names, list) else [names]:
+        other = draft.find_model(one) if isinstance(one, str) else None
+        if other is None:
+            source.note(name, f"the fallback {str(one)[:100]!r} was not taken")
+        elif row.get("endpoints") != draft.models[other].get("endpoints"):
+            source.note(name, f"the fallback {other!r} serves other endpoints")
+        elif other != model and other not in row.get(key, []):
+            row[key] = [*row.get(key, []), other]
+
+
+def _read_cache(module: Source, draft: Draft) -> None:
+    is_on, params = module.take("cache"), module.take_table("cache_params")
+    if is_on is not True:
+        params.take_all()
+        return
+    kind = params.take_text("type") or "local"
+    cache: Row = {"apply": "always"}
+    if kind == "local":
+        cache["url"] = "memory:"
+    elif kind.startswith("redis"):
+        cache["url"] = _read_redis(params)
+    else:
+        params.note("type", f"{kind!r} has no counterpart: cache.url may be a file, Redis or memory")
+    ttl = params.take_number("ttl")
+    if ttl:
+        cache["ttl_seconds"] = ttl
+    params.skip("supported_call_types", "namespace", "mode")
+    params.note_rest({})
+    draft.others["cache"] = cache
+
+
+def _read_redis(params: Source) -> str:
+    url = read_variable(params.take_text("url") or params.take_text("redis_url"))
+    host = read_variable(params.take_text("host")) or "${REDIS_HOST}"
+    port = read_variable(params.take_text("port")) or "6379"
+    password = read_variable(params.take_text("password"))
+    if url:
+        return url
+    login = f":{password if password.startswith('${') else quote(password, safe='')}@" if password else ""
+    scheme = "rediss" if params.take("ssl") is True else "redis"
+    return f"{scheme}://{login}{host}:{port}/0"
+
+
+def _note_callbacks(module: Source) -> None:
+    for key in ("callbacks", "success_callback", "failure_callback", "service_callback", "service_callbacks"):
+        value = module.take(key)
+        for name in value if isinstance(value, list) else [value] if value else []:
+            module.note(key, f"{str(name)[:60]!r}: {_CALLBACKS.get(str(name), 'there are no callbacks')}")
+
+
+def _read_general(general: Source, draft: Draft) -> None:
+    key = read_variable(general.take_text("master_key"))
+    if key.startswith("${"):
+        draft.others["keys"] = {"master": {"admin": True}}
+        general.note("master_key", f'set PARLEY_API_KEYS="master:{key}", which is then an administrator\'s key')
+    elif key:
+        sha256 = hashlib.sha256(key.encode()).hexdigest()
+        draft.others["keys"] = {"master": {"sha256": sha256, "admin": True}}
+    general.skip("completion_model", "database_connection_pool_limit", *_NEEDLESS)
+    general.note_rest(_GENERAL_REASONS)
+
+
+def _note_variables(variables: Source) -> None:
+    for name in variables.take_all():
+        variables.note(name, "set it in the environment of the gateway")
+
+
+def _add_tool_servers(servers: Source, draft: Draft) -> None:
+    for name in servers.names():
+        _add_tool_server(name, servers.take_table(name), draft)
+
+
+def _add_tool_server(name: str, source: Source, draft: Draft) -> None:
+    transport, url, command = (source.take_text(key) for key in ("transport", "url", "command"))
+    own = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:32]
+    if transport == "sse" or not (url or command):
+        source.note("transport", "a server needs a command, or a url that speaks streamable HTTP")
+        return
+    row: Row = (
+        {"url": read_variable(url)} if url else {"command": command, "args": [str(x) for x in source.take_list("args")]}
+    )
+    environment = {key: read_variable(str(value)) for key, value in source.take_table("env").take_all().items()}
+    if environment and command:
+        row["env"] = environment
+    token = read_variable(source.take_text("authentication_token") or source.take_text("auth_value"))
+    if token and url:
+        row["http_headers"] = {"Authorization": f"Bearer {token}"}
+    source.skip("auth_type", "description", "spec_version")
+    source.note_rest({})
+    draft.others.setdefault("mcp_servers", {})[own] = row

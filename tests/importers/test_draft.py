@@ -1,0 +1,22 @@
+"""The configuration that an import makes."""
+
+from app.importers.draft import Draft
+
+
+def test_servers_with_one_name_are_told_apart_and_equal_ones_are_one() -> None:
+    draft = Draft()
+    names = [
+        draft.add_upstream(name, {"base_url": url})
+        for name, url in (("A b", "1"), ("a-b", "2"), ("A b", "1"), ("!", "3"))
+    ]
+    assert names == ["a-b", "a-b-2", "a-b", "server"]
+
+
+def test_the_variables_that_it_needs_are_known() -> None:
+    draft = Draft({"a": {"api_key": "${A}", "headers": {"x": "${B} ${A}"}}}, {"m": {"upstreams": ["${C}"], "n": 3}})
+    assert draft.list_variables() == ["A", "B", "C"]
+
+
+def test_a_model_is_found_by_its_name_and_its_aliases() -> None:
+    draft = Draft(models={"m": {"aliases": ["n"]}})
+    assert [draft.find_model(name) for name in ("m", "n", "o")] == ["m", "m", None]

@@ -1,0 +1,351 @@
+"""A `config.yaml` of LiteLLM becomes settings of Parley, or a note."""
+
+import hashlib
+from typing import Any
+
+from tests.each_case import each_case
+from tests.importers.imported import litellm
+
+OPENAI = {"base_url": "https://api.openai.com/v1", "kind": "openai", "api_key": "${OPENAI_API_KEY}"}
+
+
+def one(params: str, info: str = "{}", rest: str = "") -> tuple[dict[str, Any], list[str]]:
+    return litellm(f"model_list: [{{model_name: m, litellm_params: {{{params}}}, model_info: {info}}}]\n{rest}")
+
+
+@each_case(
+    ("params", "upstream", "name"),
+    [
+        ("model: openai/gpt-5", OPENAI, "gpt-5"),
+        ("model: gpt-5", OPENAI, "gpt-5"),
+        (
+            "model: claude-sonnet-5",
+            {
+                "base_url": "https://api.anthropic.com/v1",
+                "api": "messages",
+                "kind": "anthropic",
+                "api_key": "${ANTHROPIC_API_KEY}",
+            },
+            "claude-sonnet-5",
+        ),
+        (
+            "model: anthropic/glm-5, api_base: 'https://api.z.ai/api/anthropic/v1/messages', api_key: os.environ/Z",
+            {
+                "base_url": "https://api.z.ai/api/anthropic",
+                "api": "messages",
+                "kind": "anthropic_compatible",
+                "api_key": "${Z}",
+            },
+            "glm-5",
+        ),
+        ("model: openai/q, api_base: 'http://h:11434/v1/'", {"base_url": "http://h:11434/v1", "kind": "ollama"}, "q"),
+        ("model: openai/q, api_base: 'http://h/v1/chat/completions'", {"base_url": "http://h/v1"}, "q"),
+        ("model: Qwen/Qwen3, base_url: 'http://h/v1'", {"base_url": "http://h/v1"}, "Qwen/Qwen3"),
+        ("model: ollama/q, api_base: 'http://h:1'", {"base_url": "http://h:1/v1", "kind": "ollama"}, "q"),
+        ("model: ollama_chat/q", {"base_url": "http://127.0.0.1:11434/v1", "kind": "ollama"}, "q"),
+        ("model: hosted_vllm/a/b, api_base: 'http://h/v1'", {"base_url": "http://h/v1", "kind": "vllm"}, "a/b"),
+        (
+            "model: azure/my-gpt, api_base: 'https://r.openai.azure.com/openai/deployments/x', api_version: 2024-02-01",
+            {
+                "base_url": "https://r.openai.azure.com/openai/v1",
+                "kind": "openai",
+                "headers": {"api-key": "${AZURE_API_KEY}"},
+            },
+            "my-gpt",
+        ),
+        (
+            "model: fireworks_ai/q",
+            {"base_url": "https://api.fireworks.ai/inference/v1", "api_key": "${FIREWORKS_API_KEY}"},
+            "accounts/fireworks/models/q",
+        ),
+        ("model: openai/responses/gpt-5", {**OPENAI, "api": "responses"}, "gpt-5"),
+        ("model: q, custom_llm_provider: openai", OPENAI, "q"),
+        ("model: openai/q, custom_llm_provider: openai", OPENAI, "q"),
+        (
+            "model: openai/q, organization: o, extra_headers: {x-team: os.environ/T}",
+            {**OPENAI, "headers": {"x-team": "${T}", "OpenAI-Organization": "o"}},
+            "q",
+        ),
+        (
+            "model: openai/q, timeout: 60, stream_timeout: '5'",
+            {**OPENAI, "first_token_seconds": 5.0, "whole_reply_seconds": 60.0},
+            "q",
+        ),
+    ],
+)
+def test_a_deployment_is_a_model_at_an_upstream(params: str, upstream: dict[str, Any], name: str) -> None:
+    tree, notes = one(params)
+    assert ([*tree["upstreams"].values()], notes) == ([upstream], [])
+    assert tree["models"] == {"m": {"upstreams": [*tree["upstreams"]], "name": name}}
+
+
+@each_case(
+    ("params", "info", "note"),
+    [
+        ("model: bedrock/x", "{}", "model_list[0].litellm_params.model: the provider 'bedrock' has an API of its own"),
+        ("model: gemini-2.5-pro", "{}", "model_list[0].litellm_params.model: the provider 'vertex_ai' has an API"),
+        ("model: nobody/x", "{}", "model_list[0].litellm_params.model: the provider of 'nobody/x' is not known"),
+        ("model: hosted_vllm/x", "{}", "model_list[0].litellm_params.api_base: is needed"),
+        ("model: 'openai/*'", "{}", "model_list[0].litellm_params.model: the pattern '*' is not taken"),
+        ("model: true", "{}", "model_list[0].litellm_params.model: is not a text"),
+        ("api_base: 'http://h/v1'", "{}", "model_list[0]: has no model_name, or no model"),
+    ],
+)
+def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> None:
+    tree, notes = one(params, info)
+    assert "models" not in tree
+    assert any(line.startswith(note) for line in notes), notes
+
+
+@each_case(
+    ("params", "info", "row"),
+    [
+        ("model: openai/m, temperature: 0.2, max_tokens: 9", "{}", {"defaults": {"temperature": 0.2, "max_tokens": 9}}),
+        ("model: openai/m, max_retries: 20", "{}", {"max_retries": 10}),
+        ("model: openai/m", "{mode: chat, max_input_tokens: 128000}", {"context_window": 128000}),
+        ("model: openai/m", "{mode: embedding, id: x}", {"endpoints": ["embeddings"]}),
+        ("model: openai/m", "{supports_function_calling: false}", {"profile": {"native_tools": False}}),
+        (
+            "model: openai/m, input_cost_per_token: 0.0000025",
+            "{output_cost_per_token: 1.0e-05, cache_read_input_token_cost: 2.5e-07}",
+            {"price": {"input": 2.5, "output": 10.0, "cached_input": 0.25}},
+        ),
+        ("model: openai/m", "{output_cost_per_token: 1.0e-06}", {"price": {"input": 0.0, "output": 1.0}}),
+        ("model: openai/m, input_cost_per_token: much", "{}", {}),
+        (
+            "model: openai/m, rpm: 60, tpm: 1000, max_parallel_requests: 3",
+            "{}",
+            {"limits": {"requests_per_minute": 60, "tokens_per_minute": 1000, "concurrent_streams": 3}},
+        ),
+        ("model: openai/m, order: 2, weight: 3", "{}", {"upstreams": [{"name": "openai", "priority": 2}]}),
+    ],
+)
+def test_what_a_deployment_says_of_its_model_is_kept(params: str, info: str, row: dict[str, Any]) -> None:
+    tree, notes = one(params, info)
+    assert (tree["models"]["m"], notes) == ({"upstreams": ["openai"], **row}, [])
+
+
+@each_case(
+    ("params", "info", "note"),
+    [
+        ("model: openai/m, rpm: often", "{}", "model_list[0].litellm_params.rpm: is not a number above 0"),
+        (
+            "model: openai/m, tags: [a]",
+            "{}",
+            "model_list[0].litellm_params.tags: use rules of a virtual model, or keys",
+        ),
+        ("model: openai/m", "{mode: realtime}", "model_list[0].model_info.mode: 'realtime' is not taken"),
+        ("model: openai/bge-m3", "{}", "model_list[0].model_info.mode: is missing: 'embeddings' was guessed"),
+        ("model: openai/m", "{tier: free}", "model_list[0].model_info.tier: has no counterpart that is known"),
+        ("model: openai/m", "3", "model_list[0].model_info: is not a table"),
+    ],
+)
+def test_what_a_model_has_no_setting_for_is_noted(params: str, info: str, note: str) -> None:
+    tree, notes = one(params, info)
+    assert "m" in tree["models"]
+    assert len(notes) == 1 and notes[0].startswith(note)
+
+
+def deployments(*params: str, rest: str = "") -> dict[str, Any]:
+    rows = "".join(f"  - {{model_name: m, litellm_params: {{{one}}}}}\n" for one in params)
+    models: dict[str, Any] = litellm(f"model_list:\n{rows}{rest}")[0]["models"]
+    return models
+
+
+def test_equal_deployments_share_the_load_by_weight_or_by_their_limits() -> None:
+    a, b = "model: openai/m, api_base: 'http://a/v1'", "model: openai/m, api_base: 'http://b/v1'"
+    assert deployments(a, b) == {"m": {"upstreams": ["a", "b"]}}
+    weighted = {"m": {"upstreams": [{"name": "a", "weight": 3.0}, {"name": "b", "weight": 1.0}]}}
+    assert deployments(f"{a}, weight: 6", f"{b}, weight: 2") == weighted
+    assert deployments(a, a, f"{b}", rest="router_settings: {routing_strategy: simple-shuffle}") == {
+        "m": {"upstreams": [{"name": "a", "weight": 2.0}, {"name": "b", "weight": 1.0}], "strategy": "weighted"}
+    }
+    assert deployments(f"{a}, rpm: 900", f"{b}, rpm: 300")["m"] == {
+        **weighted["m"],
+        "limits": {"requests_per_minute": 1200},
+    }
+    assert deployments(f"{a}, order: 1", f"{b}, order: 2") == {"m": {"upstreams": ["a", {"name": "b", "priority": 2}]}}
+
+
+def test_deployments_with_other_names_at_their_servers_are_fallbacks() -> None:
+    tree, notes = litellm("""
+        model_list:
+          - {model_name: 'claude-*', litellm_params: {model: openai/b, order: 2}}
+          - {model_name: 'claude-*', litellm_params: {model: openai/a}}
+          - {model_name: claude-2, litellm_params: {model: openai/c}}
+    """)
+    assert tree["models"] == {
+        "claude": {"upstreams": ["openai"], "name": "a", "aliases": ["claude-*"], "fallbacks": ["claude-2-2"]},
+        "claude-2-2": {"upstreams": [{"name": "openai", "priority": 2}], "name": "b"},
+        "claude-2": {"upstreams": ["openai"], "name": "c"},
+    }
+    assert notes == [
+        "model_list: claude-*: its deployments have other names at their servers: they are the fallbacks claude-2-2"
+    ]
+
+
+def test_the_pattern_for_all_names_is_the_passthrough() -> None:
+    tree, notes = litellm("""
+        model_list:
+          - {model_name: '*', litellm_params: {model: '*'}}
+          - {model_name: '*', litellm_params: {model: 'groq/*'}}
+    """)
+    assert (tree["passthrough"], "models" in tree) == ("openai", False)
+    assert notes == ["model_list[1].litellm_params.model: only one server can get all other names of models"]
+
+
+TWO = """
+model_list:
+  - {model_name: a, litellm_params: {model: openai/a}}
+  - {model_name: b, litellm_params: {model: openai/b}}
+  - {model_name: e, litellm_params: {model: openai/e}, model_info: {mode: embedding}}
+"""
+
+
+@each_case(
+    ("rest", "row", "notes"),
+    [
+        ("router_settings: {fallbacks: [{a: [b]}]}", {"fallbacks": ["b"]}, []),
+        ("litellm_settings: {fallbacks: [{a: b}, {a: [b, a]}]}", {"fallbacks": ["b"]}, []),
+        ("litellm_settings: {context_window_fallbacks: [{a: [b]}]}", {"fallbacks_on_context_length": ["b"]}, []),
+        ("router_settings: {content_policy_fallbacks: [{a: [b]}]}", {"fallbacks_on_content_filter": ["b"]}, []),
+        ("router_settings: {num_retries: 2}", {"max_retries": 2}, []),
+        ("litellm_settings: {drop_params: true, num_retries: 3}", {"max_retries": 3}, []),
+        ("router_settings: {model_group_alias: {x: a, y: {model: a, hidden: true}}}", {"aliases": ["x", "y"]}, []),
+        (
+            "router_settings: {model_group_alias: {x: z, b: a}}",
+            {},
+            [
+                "router_settings.model_group_alias.x: there is no model 'z'",
+                "router_settings.model_group_alias.b: is the name of a model too",
+            ],
+        ),
+        (
+            "router_settings: {fallbacks: [{z: [a]}, {a: [z]}, {a: [e]}]}",
+            {},
+            [
+                "router_settings.fallbacks[0].z: the model was not taken",
+                "router_settings.fallbacks[1].a: the fallback 'z' was not taken",
+                "router_settings.fallbacks[2].a: the fallback 'e' serves other endpoints",
+            ],
+        ),
+        ("router_settings: {fallbacks: 3}", {}, ["router_settings.fallbacks: is not a list"]),
+        (
+            "router_settings: {routing_strategy: usage-based-routing, cooldown_time: 5}",
+            {},
+            [
+                "router_settings.routing_strategy: 'usage-based-routing' has no counterpart: the default, session or"
+                " least_busy, is used",
+                "router_settings.cooldown_time: a circuit breaker needs no setting",
+            ],
+        ),
+    ],
+)
+def test_what_the_router_does_is_said_of_the_models(rest: str, row: dict[str, Any], notes: list[str]) -> None:
+    tree, found = litellm(TWO + rest)
+    shared = {"max_retries": row["max_retries"]} if "max_retries" in row else {}
+    assert tree["models"]["a"] == {"upstreams": ["openai"], **row}
+    assert tree["models"]["b"] == {"upstreams": ["openai"], **shared}
+    assert found == notes
+
+
+def test_default_fallbacks_are_those_of_every_model_without_its_own() -> None:
+    for rest in (
+        "litellm_settings: {fallbacks: [{b: [a]}], default_fallbacks: [b, e]}",
+        "router_settings: {fallbacks: [{b: [a]}, {'*': [b, e]}]}",
+    ):
+        tree, notes = litellm(TWO + rest)
+        assert [tree["models"][name].get("fallbacks") for name in ("a", "b", "e")] == [["b"], ["a"], None]
+        assert len(notes) == 2 and all("serves other endpoints" in note for note in notes)
+
+
+def test_the_time_of_all_requests_is_that_of_servers_without_their_own() -> None:
+    for rest in ("router_settings: {timeout: 30}", "litellm_settings: {request_timeout: 30}"):
+        (row,) = one("model: openai/m", rest=rest)[0]["upstreams"].values()
+        assert (row["first_token_seconds"], row["whole_reply_seconds"]) == (30.0, 30.0)
+
+
+@each_case(
+    ("text", "cache"),
+    [
+        ("cache: true", {"apply": "always", "url": "memory:"}),
+        ("cache: false, cache_params: {type: redis}", None),
+        (
+            "cache: true, cache_params: {type: redis, host: r, port: 6380, password: 'p/w', ttl: 60, ssl: true}",
+            {"apply": "always", "url": "rediss://:p%2Fw@r:6380/0", "ttl_seconds": 60.0},
+        ),
+        (
+            "cache: true, cache_params: {type: redis, password: os.environ/REDIS_PASSWORD}",
+            {"apply": "always", "url": "redis://:${REDIS_PASSWORD}@${REDIS_HOST}:6379/0"},
+        ),
+        (
+            "cache: true, cache_params: {type: redis-semantic, url: 'redis://r/1'}",
+            {"apply": "always", "url": "redis://r/1"},
+        ),
+    ],
+)
+def test_a_cache_is_one_of_every_reply(text: str, cache: dict[str, Any] | None) -> None:
+    tree, notes = one("model: openai/m", rest=f"litellm_settings: {{{text}}}")
+    assert (tree.get("cache"), notes) == (cache, [])
+
+
+@each_case(
+    ("rest", "notes"),
+    [
+        (
+            "litellm_settings: {cache: true, cache_params: {type: s3, s3_bucket_name: b}}",
+            [
+                "litellm_settings.cache_params.type: 's3' has no counterpart: cache.url may be a file, Redis or memory",
+                "litellm_settings.cache_params.s3_bucket_name: has no counterpart that is known",
+            ],
+        ),
+        (
+            "litellm_settings: {callbacks: [prometheus], success_callback: langsmith, max_budget: 9}",
+            [
+                "litellm_settings.callbacks: 'prometheus': /metrics is always there",
+                "litellm_settings.success_callback: 'langsmith': there are no callbacks",
+                "litellm_settings.max_budget: set spend_per_month of [limits]",
+            ],
+        ),
+        (
+            "environment_variables: {A: b}\ngeneral_settings: {database_url: x}\ninclude: [a.yaml]\nodd: 3",
+            [
+                "general_settings.database_url: keys, teams and budgets of it are not read: docs/guides/from-litellm.md"
+                " says how keys move",
+                "environment_variables.A: set it in the environment of the gateway",
+                "include: import each file by itself",
+                "odd: has no counterpart that is known",
+            ],
+        ),
+    ],
+)
+def test_what_has_no_setting_is_noted_with_what_to_do(rest: str, notes: list[str]) -> None:
+    assert one("model: openai/m", rest=rest)[1] == notes
+
+
+def test_the_master_key_is_that_of_an_administrator() -> None:
+    tree, notes = one("model: openai/m", rest="general_settings: {master_key: sk-1234}")
+    assert tree["keys"] == {"master": {"sha256": hashlib.sha256(b"sk-1234").hexdigest(), "admin": True}}
+    assert notes == []
+    tree, notes = one("model: openai/m", rest="general_settings: {master_key: os.environ/MASTER}")
+    assert tree["keys"] == {"master": {"admin": True}}
+    assert notes == [
+        'general_settings.master_key: set PARLEY_API_KEYS="master:${MASTER}", which is then an administrator\'s key'
+    ]
+
+
+def test_servers_of_tools_are_taken() -> None:
+    tree, notes = one(
+        "model: openai/m",
+        rest="""
+mcp_servers:
+  my time: {transport: stdio, command: uvx, args: [mcp-server-time], env: {A: os.environ/A}}
+  docs: {url: 'https://h.example/mcp', auth_type: bearer_token, auth_value: os.environ/TOKEN}
+  old: {url: 'https://h.example/sse', transport: sse}
+""",
+    )
+    assert tree["mcp_servers"] == {
+        "my_time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "${A}"}},
+        "docs": {"url": "https://h.example/mcp", "http_headers": {"Authorization": "Bearer ${TOKEN}"}},
+    }
+    assert notes == ["mcp_servers.old.transport: a server needs a command, or a url that speaks streamable HTTP"]
