@@ -26,6 +26,7 @@ NOT_RUN = {
     r"curl \S+ \S+/v1/embeddings ": "needs a model that serves embeddings: tests/api has one",
     r"docker |export PARLEY_API_KEYS=.*\ndocker ": "needs a container engine",
     r"PARLEY_API_KEYS=.*(\n|$)(PARLEY_|$)": "lines of an environment file",
+    r"git clone ": "has a placeholder, the address of the repository",
     r"sudo |git tag ": "changes the system or a repository",
     r'eval "\$\(parley completion': "lines for the start files of shells: tests/terminal presses Tab in each shell",
     r"kill -HUP <process>": "has a placeholder: tests/live reloads a gateway with the signal",
