@@ -12,14 +12,15 @@ from app.endpoints.kinds import CHAT, describe_served
 from app.profiles import KINDS, Profile
 from app.validation.nearest import suggest_name
 from app.validation.violations import json_path, to_violations
-from app.validation.wildcards import match_any_wildcard
+from app.validation.wildcards import WILDCARD, match_any_wildcard
 
 
 def find_dangling(tree: Mapping[str, Any]) -> list[str]:
     """Find references to unknown upstreams and models, and invalid profiles. Wrong types were reported before."""
     upstreams, models = _rows(tree, "upstreams"), _rows(tree, "models")
     passthrough, default = tree.get("passthrough"), tree.get("default_model")
-    names = {*models, *(alias for row in models.values() for alias in _words(row, "aliases"))}
+    own = (name for name, row in models.items() if not _is_pattern(row))
+    names = {*own, *(alias for row in models.values() for alias in _words(row, "aliases"))}
     names |= {DEMO} if tree.get("demo") else set()
     mistakes = [
         f"{json_path(['upstreams', name, 'kind'])}: {_unknown_kind(kind)}"
@@ -53,9 +54,21 @@ def _check_model_names(
         elif upstream in used[:index]:
             yield f"{path}: {upstream!r} is listed twice; give it a weight instead"
     yield from _check_fallbacks(name, row, models)
+    if _is_pattern(row) and not _fits_pattern(row):
+        text = "`*` is what the `*` of an alias stands for: give the model's name one `*`, and each of its aliases one"
+        yield f"{json_path(['models', name, 'name'])}: {text}"
     for alias in _words(row, "aliases"):
         if [other for other in models if alias == other or alias in _words(models[other], "aliases")] != [name]:
             yield f"{json_path(['models', name, 'aliases'])}: {alias!r} is also the name of another model"
+
+
+def _is_pattern(row: dict[str, Any]) -> bool:
+    return WILDCARD in str(row.get("name") or "")
+
+
+def _fits_pattern(row: dict[str, Any]) -> bool:
+    aliases = _words(row, "aliases")
+    return bool(aliases) and all(str(text).count(WILDCARD) == 1 for text in (row["name"], *aliases))
 
 
 def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -67,6 +80,8 @@ def _check_fallbacks(name: str, row: dict[str, Any], models: dict[str, dict[str,
                 yield f"{path}: there is no model {model!r}{suggest_name(model, known)}"
             elif _find_row(model, models).get("use") is not None:
                 yield f"{path}: {model!r} is a virtual model: name one with upstreams"
+            elif _is_pattern(_find_row(model, models)):
+                yield f"{path}: {model!r} stands for many models: add one with a name of its own"
             elif model == name or model in _words(row, "aliases"):
                 yield f"{path}: a model cannot be its own fallback"
             elif mistake := _find_unfit(name, model, models):
@@ -110,7 +125,7 @@ def _check_virtual(name: str, row: dict[str, Any], models: dict[str, dict[str, A
         if key not in _VIRTUAL_KEYS and _is_given(row, key):
             text = "a virtual model has none: set it in the models that answer for it"
             yield f"{json_path(['models', name, key])}: {text}"
-    real = [model for model, other in models.items() if other.get("use") is None]
+    real = [model for model, other in models.items() if other.get("use") is None and not _is_pattern(other)]
     for path, target in _list_targets(name, row):
         if target not in real:
             hint = suggest_name(target, real)

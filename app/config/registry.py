@@ -98,12 +98,20 @@ class ModelRegistry:
             )
         routes |= {name: _make_virtual_route(name, row, routes) for name, row in settings.models.items() if row.use}
         names = {alias: name for name, row in settings.models.items() for alias in (name, *row.aliases)}
+        self._nameless = tuple(name for name, row in settings.models.items() if row.is_pattern)
         self._routes: dict[str, ModelRoute] = {
-            alias: routes[name] for alias, name in names.items() if alias in routes or WILDCARD not in alias
+            alias: routes[name]
+            for alias, name in names.items()
+            if name not in self._nameless and (alias in routes or WILDCARD not in alias)
         }
         # `sorted` keeps the order of the file among those with as many literal characters.
-        patterns = sorted((alias for alias in names if alias not in self._routes), key=count_literals, reverse=True)
+        patterns = sorted(
+            (alias for alias in names if alias not in self._routes and alias not in self._nameless),
+            key=count_literals,
+            reverse=True,
+        )
         self._patterns = tuple((pattern, routes[names[pattern]]) for pattern in patterns)
+        self._find_pattern_route = lru_cache(MAX_KEPT_ROUTES)(partial(_make_pattern_route, dict(self._patterns)))
         self.counters = load_counters(settings, counters)
         self._demo_url = None if DEMO in self._routes else demo_url
         # Of no method of the registry: then each would hold the other, and what a reload replaces would stay in memory
@@ -129,7 +137,7 @@ class ModelRegistry:
         if self._settings.default_model or self._settings.passthrough:
             return self._settings.default_model
         models = self.models()
-        return models[0] if len(models) == 1 else None
+        return models[0] if len(models) == 1 and models[0] not in self._nameless else None
 
     @property
     def passthrough(self) -> Target | None:
@@ -140,7 +148,8 @@ class ModelRegistry:
 
     def models(self) -> list[str]:
         """Return the names of the models, without their aliases."""
-        return [*dict.fromkeys(route.model for route in self._routes.values()), *self._demo_names()]
+        named = dict.fromkeys(route.model for route in self._routes.values())
+        return [*named, *self._nameless, *self._demo_names()]
 
     def _demo_names(self) -> list[str]:
         return [] if self._demo_url is None else [DEMO]
@@ -166,10 +175,10 @@ class ModelRegistry:
             return self._routes[model]
         if self._demo_url is not None and model == DEMO:
             return self._demo_route
-        route = next((found for pattern, found in self._patterns if match_wildcard(pattern, model)), None)
-        if route is None and self._settings.passthrough:
-            return self._find_passthrough_route(model)
-        return route
+        pattern = next((pattern for pattern, _ in self._patterns if match_wildcard(pattern, model)), None)
+        if pattern is not None:
+            return self._find_pattern_route(pattern, model)
+        return self._find_passthrough_route(model) if self._settings.passthrough else None
 
     def read_id(self, model: str) -> str:
         """Return the name of the model whose id for Claude Code this is; any other name as it is."""
@@ -307,6 +316,18 @@ def _make_passthrough_route(
     return ModelRoute(model, (deployment,), {}, cache_seconds=cache_seconds, reads_sessions=reads)
 
 
+def _make_pattern_route(routes: Mapping[str, ModelRoute], pattern: str, model: str) -> ModelRoute | None:
+    """Return the route of a name that fits the pattern. Where the model's name at its servers has a `*`, that is what
+    the `*` of the pattern stands for; None: it stands for nothing."""
+    route = routes[pattern]
+    if not any(WILDCARD in deployment.model for deployment in route.deployments):
+        return route
+    first, _, last = pattern.partition(WILDCARD)
+    text = model[len(first) : len(model) - len(last)]
+    deployments = tuple(replace(one, model=one.model.replace(WILDCARD, text)) for one in route.deployments)
+    return replace(route, deployments=deployments) if text else None
+
+
 def _find_efforts(profiles: Collection[Profile]) -> list[str]:
     """Return the efforts that every server takes of which they are known, in the order of the first of these."""
     known = [list(profile.efforts) for profile in profiles if profile.efforts is not None]
@@ -349,11 +370,11 @@ def load_counters(settings: Settings, earlier: TokenCounters | None = None) -> T
 
 
 def list_served_models(settings: Settings, upstream: str) -> dict[str, str]:
-    """Return the configured models of an upstream, each with its name there."""
+    """Return the configured models of an upstream that have a name there, each with this name."""
     return {
         model: row.name or model
         for model, row in settings.models.items()
-        if any(one.name == upstream for one in row.upstreams)
+        if any(one.name == upstream for one in row.upstreams) and not row.is_pattern
     }
 
 

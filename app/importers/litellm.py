@@ -202,7 +202,7 @@ def _read_deployment(source: Source, defaults: _Defaults, draft: Draft, groups: 
         if provider is not None:
             source.note("", "has no model_name, or no model")
         return
-    if "*" in name and not (name == "*" and group == "*"):
+    if "*" in name and group != "*" and not name.count("*") == group.count("*") == 1:
         source.note("litellm_params.model", f"the pattern {name!r} is not taken: list the models of {group!r}")
         return
     row, limits = _read_row(params, info, group, name), _read_limits(params)
@@ -514,6 +514,8 @@ def _add_fallbacks_of(name: str, key: str, names: Any, source: Source, draft: Dr
         other = draft.find_model(one) if isinstance(one, str) else None
         if other is None:
             source.note(name, f"the fallback {str(one)[:100]!r} was not taken")
+        elif "*" in draft.models[other].get("name", ""):
+            source.note(name, f"the fallback {str(one)[:100]!r} is a pattern: name one of its models")
         elif row.get("endpoints") != draft.models[other].get("endpoints"):
             source.note(name, f"the fallback {other!r} serves other endpoints")
         elif other != model and other not in row.get(key, []):

@@ -20,6 +20,10 @@ def _two_models(first: str, second: str) -> str:
     return f"{own}[models.b]\nupstreams = ['local']\nendpoints = ['{second}']\n"
 
 
+def _pattern(*aliases: str) -> str:
+    return f"[models.p]\nupstreams = ['local']\nname = 'x-*'\naliases = {[*aliases]}\n"
+
+
 @each_case(
     ("text", "start"),
     [
@@ -54,6 +58,18 @@ def _two_models(first: str, second: str) -> str:
             LOCAL + _two_models("embeddings", "rerank"),
             "models.a.fallbacks[0]: 'b' serves none of the endpoints of this model: embeddings",
         ),
+        (
+            LOCAL + "[models.p]\nupstreams = ['local']\nname = '*'",
+            "models.p.name: `*` is what the `*` of an alias stands for",
+        ),
+        (LOCAL + _pattern("a-*", "b"), "models.p.name: `*` is what the `*` of an alias stands for"),
+        (LOCAL + _pattern("a-*-*"), "models.p.name: `*` is what the `*` of an alias stands for"),
+        (
+            LOCAL + _pattern("a-*") + "[models.b]\nupstreams = ['local']\nfallbacks = ['p']\n",
+            "models.b.fallbacks[0]: 'p' stands for many models: add one with a name of its own",
+        ),
+        (LOCAL + _pattern("a-*") + "[models.v]\nuse = 'p'\n", "models.v.use: there is no model 'p' with upstreams"),
+        ("default_model = 'p'\n" + LOCAL + _pattern("a-*"), "default_model: there is no model 'p'"),
         ("upstreams = 3", "upstreams: "),
         ("[upstreams]\nlocal = 3", "upstreams.local: "),
         ("[cache]\nurl = 'redis'", "cache.url: must be a URL, such as sqlite:////data/cache.db, "),

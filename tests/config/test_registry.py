@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from app.config.registry import list_served_models
 
 from tests.in_process_gateway import ModelServer, Running
 
@@ -83,3 +84,46 @@ def test_gaps_are_not_looked_for_among_messages_that_are_refused() -> None:
     wrong = [GAPS[0], {**CALLED, "function_call": {"name": 7}}, GAPS[2]]
     answer, _ = prepare(settings(one="openai_compatible"), wrong, functions=[{"name": "f"}])
     assert all(one["param"].startswith("messages[1]") for one in answer.json["error"]["violations"])
+
+
+PATTERN: dict[str, Any] = {
+    "upstreams": {"one": {"base_url": "http://one.test/v1"}, "two": {"base_url": "http://two.test/v1"}},
+    "models": {
+        "openai": {"upstreams": ["one"], "name": "*", "aliases": ["openai/*"]},
+        "kimi": {"upstreams": ["two"], "name": "hf:*-turbo", "aliases": ["kimi-*", "k-*-x"]},
+        "exact": {"upstreams": ["two"], "aliases": ["openai/exact"]},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "sent"),
+    [
+        ("openai/gpt-5", ("one.test", "gpt-5")),
+        ("openai/a/*", ("one.test", "a/*")),
+        ("kimi-k2", ("two.test", "hf:k2-turbo")),
+        ("k-2-x", ("two.test", "hf:2-turbo")),
+        ("openai/exact", ("two.test", "exact")),
+    ],
+)
+def test_what_a_pattern_stands_for_is_a_part_of_the_name_at_the_server(model: str, sent: tuple[str, str]) -> None:
+    server = ModelServer()
+    with Running(PATTERN, server) as gateway:
+        answer = gateway.post("/v1/chat/completions", {"model": model, "messages": [{"role": "user", "content": "q"}]})
+    assert answer.status == 200
+    (request,) = server.requests
+    assert (request.url.host, json.loads(request.content)["model"]) == sent
+
+
+def test_a_model_whose_name_is_a_pattern_is_neither_listed_nor_used_by_itself() -> None:
+    with Running(PATTERN, ModelServer()) as gateway:
+        assert [row["id"] for row in gateway.get("/v1/models").json["data"]] == ["exact", "openai/exact"]
+        for name in ("openai", "openai/"):
+            body = {"model": name, "messages": [{"role": "user", "content": "q"}]}
+            assert gateway.post("/v1/chat/completions", body).status == 404
+        registry = gateway.context.registry
+        assert registry.models() == ["exact", "openai", "kimi"]
+        assert list_served_models(gateway.context.settings, "two") == {"exact": "exact"}
+    only = {**PATTERN, "models": {"openai": PATTERN["models"]["openai"]}}
+    with Running(only, ModelServer()) as gateway:
+        assert gateway.context.registry.default_model is None

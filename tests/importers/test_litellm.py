@@ -184,6 +184,22 @@ def test_deployments_with_other_names_at_their_servers_are_fallbacks() -> None:
     ]
 
 
+def test_a_pattern_of_names_at_the_server_is_one_of_aliases() -> None:
+    tree, notes = litellm("""
+        model_list:
+          - {model_name: 'openai/*', litellm_params: {model: 'openai/*'}}
+          - {model_name: 'claude-*', litellm_params: {model: 'anthropic/claude-*'}}
+          - {model_name: a, litellm_params: {model: openai/a}}
+        router_settings: {fallbacks: [{'openai/*': [a]}, {a: ['claude-*']}]}
+    """)
+    assert tree["models"] == {
+        "openai": {"upstreams": ["openai"], "name": "*", "aliases": ["openai/*"], "fallbacks": ["a"]},
+        "claude": {"upstreams": ["anthropic"], "name": "claude-*", "aliases": ["claude-*"]},
+        "a": {"upstreams": ["openai"]},
+    }
+    assert notes == ["router_settings.fallbacks[1].a: the fallback 'claude-*' is a pattern: name one of its models"]
+
+
 def test_the_pattern_for_all_names_is_the_passthrough() -> None:
     tree, notes = litellm("""
         model_list:

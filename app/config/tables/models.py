@@ -12,6 +12,7 @@ from app.endpoints.kinds import CHAT, ModelEndpoint
 from app.params import GenerateCfg, RagConfig
 from app.routing.rules import Conditions, FormatWord
 from app.routing.strategies import Strategy
+from app.validation.wildcards import WILDCARD
 
 
 def upstream_rows(value: Any) -> Any:
@@ -123,3 +124,8 @@ class Model(Table):
     tools: Annotated[tuple[ModelTools, ...], BeforeValidator(_tool_rows)] = ()
     limits: LimitSettings = LimitSettings()
     profile: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether its name at its upstreams depends on the alias that a request names, so that it has none itself."""
+        return WILDCARD in (self.name or "")
