@@ -38,7 +38,7 @@ def test_a_configuration_is_written_for_its_owner_alone_and_says_what_is_missing
         "it needs the variables VLLM_URL",
         "parley.toml",
     ]
-    assert lines[-1] == "parley.toml: 1 models at 1 upstreams, 2 things not taken"
+    assert lines[-1] == "parley.toml: 1 model at 1 upstream, 2 things not taken"
     written = Path("parley.toml")
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
     assert written.read_text().startswith(

@@ -38,7 +38,9 @@ def run(arguments: argparse.Namespace) -> int:
     if variables:
         print(f"it needs the variables {', '.join(variables)}")
     models = len(draft.models) + bool(draft.others.get("passthrough"))
-    print(f"{arguments.to}: {models} models at {len(draft.upstreams)} upstreams, {len(draft.notes)} things not taken")
+    counts = [(models, "model"), (len(draft.upstreams), "upstream"), (len(draft.notes), "thing")]
+    taken, servers, left = (f"{count} {word}{'' if count == 1 else 's'}" for count, word in counts)
+    print(f"{arguments.to}: {taken} at {servers}, {left} not taken")
     return 1 if mistakes else 0
 
 

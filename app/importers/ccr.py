@@ -21,7 +21,8 @@ _GEMINI = "https://generativelanguage.googleapis.com/v1beta/openai"
 _NEEDLESS_TRANSFORMERS = frozenset(
     {
         *("anthropic", "deepseek", "gemini", "groq", "openai", "openai-response", "openai-responses", "openrouter"),
-        *("cleancache", "customparams", "enhancetool", "forcereasoning", "reasoning", "streamoptions", "tooluse"),
+        *("cleancache", "customparams", "enhancetool", "forcereasoning", "maxcompletiontokens", "reasoning"),
+        *("streamoptions", "tooluse"),
     }
 )
 """What the kind of a server, its API, or a repair of every reply does without a setting."""

@@ -36,6 +36,9 @@ _MODES = {
     "image_edit": "images",
     "audio_transcription": "audio",
     "audio_speech": "speech",
+    # Not LiteLLM's words, but in files of many:
+    "embeddings": "embeddings",
+    "tts": "speech",
 }
 """`model_info.mode`, and what the model serves; None: conversations."""
 _GUESSED_ENDPOINTS = (
@@ -176,6 +179,9 @@ def import_litellm(config: Mapping[str, Any]) -> Draft:
     _add_aliases(router.take_table("model_group_alias"), draft)
     for table in (router, module):
         _add_fallbacks(table, draft)
+    default = router.take_text("default_model")
+    if default and draft.find_model(default):
+        draft.others["default_model"] = default
     _read_cache(module, draft)
     _note_callbacks(module)
     module.skip(*_NEEDLESS)
@@ -340,10 +346,12 @@ def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
     endpoints = _read_endpoint(info, group, name)
     if endpoints is not None:
         row["endpoints"] = [endpoints]
-    window = info.take_number("max_input_tokens") or info.take_number("max_tokens")
+    window = params.take_number("context_window") or info.take_number("max_input_tokens")
+    window = window or info.take_number("max_tokens")
+    info.skip("max_input_tokens", "max_tokens")
     if window:
         row["context_window"] = to_whole(window)
-    defaults = {key: params.take(key) for key in _DEFAULTS if params.has(key)}
+    defaults = {key: params.take(key) for key in _DEFAULTS if params.has(key)} | _read_thinking(params)
     if defaults:
         row["defaults"] = defaults
     price = _read_price(params, info)
@@ -352,6 +360,15 @@ def _read_row(params: Source, info: Source, group: str, name: str) -> Row:
     if info.take("supports_function_calling") is False:
         row["profile"] = {"native_tools": False}
     return row
+
+
+def _read_thinking(params: Source) -> Row:
+    """Return Anthropic's `thinking`, which LiteLLM takes for every provider, as parameters of a request."""
+    thinking = params.take_table("thinking")
+    kind, budget = thinking.take_text("type"), thinking.take_number("budget_tokens")
+    if kind not in ("enabled", "disabled"):
+        return {}
+    return {"enable_thinking": kind == "enabled", **({"thinking_budget": to_whole(budget)} if budget else {})}
 
 
 def _read_endpoint(info: Source, group: str, name: str) -> str | None:

@@ -101,6 +101,13 @@ def test_what_cannot_be_a_model_is_noted(params: str, info: str, note: str) -> N
     ("params", "info", "row"),
     [
         ("model: openai/m, temperature: 0.2, max_tokens: 9", "{}", {"defaults": {"temperature": 0.2, "max_tokens": 9}}),
+        (
+            "model: openai/m, thinking: {type: enabled, budget_tokens: 4000}",
+            "{}",
+            {"defaults": {"enable_thinking": True, "thinking_budget": 4000}},
+        ),
+        ("model: openai/m, thinking: {type: disabled}", "{}", {"defaults": {"enable_thinking": False}}),
+        ("model: openai/m, thinking: {type: adaptive}, context_window: 9", "{max_tokens: 8}", {"context_window": 9}),
         ("model: openai/m, max_retries: 20", "{}", {"max_retries": 10}),
         ("model: openai/m", "{mode: chat, max_input_tokens: 128000}", {"context_window": 128000}),
         ("model: openai/m", "{mode: embedding, id: x}", {"endpoints": ["embeddings"]}),
@@ -263,6 +270,11 @@ def test_what_the_router_does_is_said_of_the_models(rest: str, row: dict[str, An
     assert tree["models"]["a"] == {"upstreams": ["openai"], **row}
     assert tree["models"]["b"] == {"upstreams": ["openai"], **shared}
     assert found == notes
+
+
+def test_the_default_model_is_one_that_was_taken() -> None:
+    assert litellm(TWO + "router_settings: {default_model: b}")[0]["default_model"] == "b"
+    assert "default_model" not in litellm(TWO + "router_settings: {default_model: z}")[0]
 
 
 def test_default_fallbacks_are_those_of_every_model_without_its_own() -> None:
