@@ -53,10 +53,12 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixt
     providers = [{"name": "p", "api_base_url": "http://127.0.0.1:1/v1/chat/completions", "models": ["m"]}]
     Path("config.json").write_text(json.dumps({"Providers": providers, "Router": {"default": "p,m"}}))
     Path("parley.toml").write_text("port = 1")
+    Path("parley.toml").chmod(0o644)
     assert main(["import", "ccr", "config.json"]) == 2
     assert "parley: parley.toml exists: use --to FILE for another one, or --force" in capsys.readouterr().err
     assert main(["import", "ccr", "config.json", "--force"]) == 0
     assert load({}).default_model == "ccr"
+    assert stat.S_IMODE(Path("parley.toml").stat().st_mode) == 0o600
     assert main(["import", "ccr", "config.json", "--to", "no/such/folder.toml"]) == 2
     assert "cannot be written (No such file or directory)" in capsys.readouterr().err
 

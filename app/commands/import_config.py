@@ -112,7 +112,8 @@ def _write(file: Path, text: str, *, replaces: bool) -> None:
     """Write a file that only its owner reads: keys may stand in it. Raises UsageError."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replaces else os.O_EXCL)
     try:
-        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8") as opened:
+        with os.fdopen(os.open(file, flags, 0o600), "w", encoding="utf-8", errors="replace") as opened:
+            os.fchmod(opened.fileno(), 0o600)
             opened.write(text)
     except FileExistsError:
         raise UsageError(f"{file} exists: use --to FILE for another one, or --force to replace it") from None

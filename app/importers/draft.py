@@ -19,7 +19,7 @@ class Draft:
     """What was not taken, or only in part, each with its path in the file that was read."""
 
     def note(self, path: str, text: str) -> None:
-        line = f"{path}: {text}"
+        line = f"{path}: {text}".encode("utf-8", "replace").decode()  # JSON may have lone surrogates
         if line not in self.notes:
             self.notes.append(line)
 
@@ -42,11 +42,24 @@ class Draft:
         return next((model for model, row in self.models.items() if name in row.get("aliases", ())), None)
 
     def to_tree(self) -> dict[str, Any]:
+        """Return the settings. What TOML has not is left out and noted."""
         tree: dict[str, Any] = dict(self.others)
         for key, rows in (("upstreams", self.upstreams), ("models", self.models)):
             if rows:
                 tree[key] = rows
-        return tree
+        return {key: self._clean(value, key) for key, value in tree.items()}
+
+    def _clean(self, value: Any, path: str) -> Any:
+        if isinstance(value, Mapping):
+            found = {str(key): self._clean(item, f"{path}.{key}") for key, item in value.items()}
+            return {key: item for key, item in found.items() if item is not None}
+        if isinstance(value, list):
+            cleaned = (self._clean(item, f"{path}[{number}]") for number, item in enumerate(value))
+            return [item for item in cleaned if item is not None]
+        if isinstance(value, str | int | float):
+            return value
+        self.note(path, f"a value of the type {type(value).__name__} cannot be written")
+        return None
 
     def list_variables(self) -> list[str]:
         """Return the names of the environment variables that the configuration needs."""

@@ -1,5 +1,7 @@
 """The configuration that an import makes."""
 
+from datetime import date
+
 from app.importers.draft import Draft
 
 
@@ -15,6 +17,16 @@ def test_servers_with_one_name_are_told_apart_and_equal_ones_are_one() -> None:
 def test_the_variables_that_it_needs_are_known() -> None:
     draft = Draft({"a": {"api_key": "${A}", "headers": {"x": "${B} ${A}"}}}, {"m": {"upstreams": ["${C}"], "n": 3}})
     assert draft.list_variables() == ["A", "B", "C"]
+
+
+def test_what_toml_cannot_hold_is_left_out_and_noted() -> None:
+    draft = Draft(models={"m": {"defaults": {"extra_body": {"a": None, "b": [1, None], "\ud800": date(2027, 1, 1)}}}})
+    assert draft.to_tree() == {"models": {"m": {"defaults": {"extra_body": {"b": [1]}}}}}
+    assert draft.notes == [
+        "models.m.defaults.extra_body.a: a value of the type NoneType cannot be written",
+        "models.m.defaults.extra_body.b[1]: a value of the type NoneType cannot be written",
+        "models.m.defaults.extra_body.?: a value of the type date cannot be written",
+    ]
 
 
 def test_a_model_is_found_by_its_name_and_its_aliases() -> None:
