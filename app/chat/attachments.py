@@ -28,7 +28,7 @@ class UnreadSection(Struct, frozen=True):
 PassageChoice: TypeAlias = Literal["match", "unmatched", "beginning", "no_room"]
 """Why passages of a file were put in, or none. `match`: they match the question best, or none does. `unmatched`: the
 beginnings of the files, because no passage has a word of the question. `beginning`: only these were wanted.
-`no_room`: those of other files match better, and took what may be put in."""
+`no_room`: those of other files come first, and took what may be put in."""
 
 
 class PassageSearch(Struct, frozen=True):

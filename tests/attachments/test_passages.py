@@ -242,10 +242,10 @@ async def test_a_file_that_matches_less_than_others_says_that_these_took_the_roo
     one, file = await chosen(FileText((Section("Invoice, invoice: an invoice.\n" * 300),)), other, max_tokens=200)
     assert one.passages and not file.passages
     assert find_losses(file) == [
-        f"none of its {file.passage_count} passages was put in: those of other files match the question better, and"
-        " took what `rag_cfg` allows"
+        f"none of its {file.passage_count} passages was put in: those of other files come first, and took what"
+        " `rag_cfg` allows"
     ]
-    assert "those of other files match the question better]" in render_file_text("b.txt", file, "en")
+    assert "those of other files come first]" in render_file_text("b.txt", file, "en")
 
 
 @pytest.mark.parametrize(

@@ -43,11 +43,11 @@ _PICTURED: dict[Language, str] = {
 _NO_PASSAGE: dict[Language, dict[PassageChoice, str]] = {
     "en": {
         "match": "[no passage of this file matches the question]",
-        "no_room": "[no passage of this file was put in: those of other files match the question better]",
+        "no_room": "[no passage of this file was put in: those of other files come first]",
     },
     "zh": {
         "match": "[此文件中没有与问题相关的段落]",
-        "no_room": "[未包含此文件的段落：其他文件中的段落与问题更相关]",
+        "no_room": "[未包含此文件的段落：其他文件中的段落优先]",
     },
 }
 _PASSAGES: dict[Language, dict[PassageChoice, str]] = {
@@ -103,7 +103,7 @@ def find_losses(file: FileText) -> list[str]:
 
 _NONE_CHOSEN: dict[PassageChoice, str] = {
     "match": "none matches the question",
-    "no_room": "those of other files match the question better, and took what `rag_cfg` allows",
+    "no_room": "those of other files come first, and took what `rag_cfg` allows",
 }
 _CHOSEN: dict[PassageChoice, str] = {
     "match": "those that match the question best",
