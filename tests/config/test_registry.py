@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from app.access import hash_key
 from app.config.registry import list_served_models
 
 from tests.in_process_gateway import ModelServer, Running
@@ -127,3 +128,14 @@ def test_a_model_whose_name_is_a_pattern_is_neither_listed_nor_used_by_itself() 
     only = {**PATTERN, "models": {"openai": PATTERN["models"]["openai"]}}
     with Running(only, ModelServer()) as gateway:
         assert gateway.context.registry.default_model is None
+
+
+def test_a_key_may_use_some_of_the_models_that_a_pattern_stands_for() -> None:
+    keys = {"some": {"sha256": hash_key("k" * 20), "models": ["openai/gpt-*"]}}
+    body = {"messages": [{"role": "user", "content": "q"}]}
+    with Running({**PATTERN, "keys": keys}, ModelServer()) as gateway:
+        for model, status in (("openai/gpt-5", 200), ("openai/o9", 403), ("kimi-k2", 403)):
+            answer = gateway.post(
+                "/v1/chat/completions", {**body, "model": model}, {"authorization": f"Bearer {'k' * 20}"}
+            )
+            assert answer.status == status, model
