@@ -127,6 +127,8 @@ class RequestInProgress:
         self.record = RequestRecord(
             self.id, endpoint, self.caller.name, "" if team is None else team.name, trace=context.begin_trace(scope)
         )
+        if self.caller.user:
+            self.record.record_user(self.caller.user)
         self.attempts = AttemptLog(self.record.trace)
 
     def name_user(self, user: Any, metadata: Any) -> None:
