@@ -31,7 +31,7 @@ _TOO_MANY, _SERVER_FAULT = 429, 500
 class ReceiverRules(Struct, frozen=True):
     name: str
     url: str
-    """A secret: whoever knows it can send messages."""
+    """A secret: anyone who knows it can send messages."""
     api: AlertApi = "alertmanager"
     events: tuple[str, ...] = ("*",)
     """Patterns of the names of alerts."""

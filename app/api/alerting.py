@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from app.alerts.conditions import Condition, make_condition
+from app.alerts.conditions import KINDS, Condition, make_condition
 from app.alerts.receiver import Receiver, ReceiverRules
 from app.alerts.tracker import Alert, AlertTracker
 from app.api.context import AppContext
@@ -102,6 +102,8 @@ class Alerting:
         self._state_error = ""
         self._tracker = AlertTracker()
         self._receivers: dict[str, Receiver] = {}
+        self._former: list[Receiver] = []
+        """Receivers that a reload has replaced: they may still send."""
         self._kept = _Kept()
         self._task: asyncio.Task[None] | None = None
         self._throttled_log = ThrottledLog(log)
@@ -112,6 +114,7 @@ class Alerting:
         for rules in list_receivers(settings):
             before = self._receivers.get(rules.name)
             found[rules.name] = before if before is not None and before.rules == rules else self._make_receiver(rules)
+        self._former = [*self._former, *(one for one in self._receivers.values() if one not in found.values())]
         self._receivers = found
 
     def _make_receiver(self, rules: ReceiverRules) -> Receiver:
@@ -140,7 +143,8 @@ class Alerting:
         hour, minutes = self.rates.sample(time.monotonic())
         if not self._holds:
             return
-        conditions = [*await self._find_budgets(), *self._find_conditions(hour, minutes)]
+        certificates = await asyncio.to_thread(list_expiring, self._context.settings, now)
+        conditions = [*await self._find_budgets(), *self._find_conditions(hour, minutes), *certificates]
         changes = self._tracker.update(now, conditions)
         for receiver in self._receivers.values():
             receiver.take(now, changes, self._tracker.firing)
@@ -170,7 +174,8 @@ class Alerting:
             self._kept = msgspec.convert(value or {}, _Kept)
         except msgspec.ValidationError:  # of another version
             self._kept = _Kept()
-        self._tracker = AlertTracker(self._kept.firing)
+        known = {key: alert for key, alert in self._kept.firing.items() if alert.condition.name in KINDS}
+        self._tracker = AlertTracker(known)
         for name, receiver in self._receivers.items():
             receiver.sent_at = dict(self._kept.sent_at.get(name, {}))
 
@@ -211,7 +216,6 @@ class Alerting:
                 yield make_condition("ParleyRedisDown", {"use": use})
         if self._state_error:
             yield make_condition("ParleyStateDown")
-        yield from find_expiring(context.settings, self._clock())
 
     async def _find_budgets(self) -> list[Condition]:
         """Return the limits of spending of which a percentage is spent that some receiver wants."""
@@ -220,7 +224,10 @@ class Alerting:
         if limiter is None or not steps:
             return found
         rules = [rule for rule in list_spending_rules(self._context.settings).values() if rule.limit > 0]
-        for rule, spent in await limiter.read_spent(rules):
+        read = await limiter.read_spent(rules)
+        if read is None:  # what is not known has not ended
+            return [one.condition for one in self._tracker.firing.values() if one.condition.name == "ParleyBudget"]
+        for rule, spent in read:
             scope, name = describe_owner(rule)
             for step in steps:
                 if spent * 100 >= rule.limit * step:
@@ -233,7 +240,7 @@ class Alerting:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
-        for receiver in self._receivers.values():
+        for receiver in (*self._former, *self._receivers.values()):
             await receiver.aclose()
         if self._database is not None and self._holds:
             try:
@@ -242,13 +249,16 @@ class Alerting:
                 log.debug("the lease of alerts was not released: %s", error)
 
 
-def find_expiring(settings: Settings, now: float) -> Iterator[Condition]:
-    """Yield the client certificates that end soon."""
+def list_expiring(settings: Settings, now: float) -> list[Condition]:
+    """Return the client certificates that end soon. It reads their files."""
+    found: list[Condition] = []
     for name, row in settings.upstreams.items():
         if row.client_certificate is not None:
             ends_at = read_certificate_end(row.client_certificate)
             if ends_at is not None and ends_at - now < _CERTIFICATE_DAYS * 86_400:
-                yield make_condition("ParleyCertificateExpiring", {"upstream": name}, {"days": _CERTIFICATE_DAYS})
+                details = {"days": _CERTIFICATE_DAYS}
+                found.append(make_condition("ParleyCertificateExpiring", {"upstream": name}, details))
+    return found
 
 
 def read_certificate_end(path: str) -> float | None:

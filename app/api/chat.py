@@ -141,6 +141,8 @@ class RequestInProgress:
         )
         if "transport" in state:
             self.record.transport = state["transport"]
+        if self.caller.user:
+            self.record.record_user(self.caller.user)
         self.attempts = AttemptLog(self.record.trace)
 
     def begin_capture(self, log: "RequestLog", *, bodies: bool) -> None:

@@ -95,8 +95,10 @@ class PassingEndpoint(RecordedEndpoint):
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
         path = self._find_path(request)
         record.record_settings(body.stream, None)
-        request.name_user(find_user({"user": body.read("user")}), None)
-        request.caller.check_user()
+        if request.caller.users is not None:
+            named = {name: body.read(name) for name in ("user", "safety_identifier")}
+            request.name_user(find_user(named), body.read("metadata"))
+            request.caller.check_user()
         request.read_tags(None)
         model = body.model or self._find_only_model(request.live.gateway, request.caller, path)
         record.record_model(model)
@@ -167,7 +169,7 @@ class PassingEndpoint(RecordedEndpoint):
     ) -> None:
         """Send the answer to its end, and record it."""
         context, record, attempts, gateway = self._context, request.record, request.attempts, request.live.gateway
-        info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0)
+        info = ReplyInfo(new_reply_id(), request.id, prepared.route.model, 0, warnings=request.read_tags(None))
         response = self._create_response(request, info)
         response.attempts = attempts
         opening = gateway.open_passing(prepared, attempts, prepare_fallback)

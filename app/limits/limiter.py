@@ -339,16 +339,16 @@ class Limiter:
         elapsed = elapsed_part(read.now)
         return [*(_describe_use(rule, count, elapsed) for rule, count in read.counts), *money]
 
-    async def read_spent(self, rules: Sequence[Rule]) -> list[tuple[Rule, int]]:
-        """Return what is spent of these limits of money, in parts of the currency, without what is reserved; nothing
-        while it cannot be read."""
+    async def read_spent(self, rules: Sequence[Rule]) -> list[tuple[Rule, int]] | None:
+        """Return what is spent of these limits of money, in parts of the currency, without what is reserved; None while
+        it cannot be read."""
         if not rules:
             return []
         if self._spending is not None:
             try:
                 return [(rule, row.spent) for rule, row in await self._spending.read(rules)]
             except SpendingUnavailable:
-                return []
+                return None
         read = await self._read_store(rules) or self._memory.read(self._memory.find_windows(rules))
         return [(rule, count.current) for rule, count in read.counts]
 

@@ -20,7 +20,7 @@ class Lease(Struct, frozen=True):
 
 
 def take_lease(database: Database, name: str, holder: str, now: float, seconds: float) -> Lease:
-    """Take a lease that nobody holds, or hold it for longer. Times are Unix seconds. It blocks. Raises StateError."""
+    """Take a lease that no process holds, or hold it for longer. Times are Unix seconds. Blocks. Raises StateError."""
     with database.transaction() as statements:
         statements.execute(_TAKE, (name, holder, now + seconds, "null", now))
         ((found, value),) = statements.execute("SELECT holder, value FROM leases WHERE name = ?", (name,))

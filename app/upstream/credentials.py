@@ -35,6 +35,7 @@ FILE_SECONDS = 5.0
 """How often it is looked whether a file has changed."""
 _MAX_WAIT_SECONDS = 60.0
 _LIFE_PART = 0.8
+_LEAST_WAIT_SECONDS = 5.0
 _LONG_SECONDS, _LEAST_LEFT_SECONDS = 3600.0, 600.0
 """One that lives longer than an hour is renewed ten minutes before its end at the latest, as botocore does
 (botocore/credentials.py, `_mandatory_refresh_timeout`)."""
@@ -180,10 +181,12 @@ class RenewingCredential:
 
 
 def find_due_time(now: float, expires_at: float, chance: float) -> float:
-    """Return when to renew what ends at a time. `chance` from 0 to 1 spreads the renewals of several gateways."""
+    """Return when to renew what ends at a time. `chance` from 0 to 1 spreads the renewals of several gateways. One that
+    has nearly ended, and is given again, is not asked for all the time."""
     life = expires_at - now
     due = now + life * _LIFE_PART * (0.95 + chance / 10)
-    return min(due, expires_at - _LEAST_LEFT_SECONDS) if life > _LONG_SECONDS else due
+    due = min(due, expires_at - _LEAST_LEFT_SECONDS) if life > _LONG_SECONDS else due
+    return max(due, now + _LEAST_WAIT_SECONDS)
 
 
 def _describe(error: OSError | ValueError) -> str:

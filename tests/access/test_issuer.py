@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from app.access import Caller, ModelGlobs
 from app.access.issuer import MAX_MODELS, MAX_NAME, Issuer, TeamRights, find_claim, make_caller, shorten
+from app.access.users import UserRules, UserSource
 from app.errors import Forbidden, InvalidToken
 from app.limits.values import NO_LIMITS, Limits, Team
 from msgspec.structs import replace
@@ -204,3 +205,21 @@ def test_an_administrator_is_who_has_exactly_the_configured_value(
 def test_what_a_message_repeats_is_short() -> None:
     assert len(shorten("x" * 10_000)) == 201
     assert shorten("x") == "'x'"
+
+
+@each_case(
+    ("source", "user"),
+    [
+        (UserSource("claim", "email"), "ann@example.com"),
+        (UserSource("claim", "act.name"), "bot"),
+        (UserSource("claim", "missing"), ""),
+        (UserSource("header", "x-user"), None),
+        (UserSource("user"), None),
+    ],
+)
+def test_a_claim_names_the_end_user_and_other_places_are_read_later(source: UserSource, user: str | None) -> None:
+    claims = {"email": "ann@example.com", "act": {"name": "bot"}}
+    found = caller(claims, users=UserRules(source, Limits(requests_per_minute=1)))
+    assert (found.name, found.user) == ("kc:alice", user)
+    assert (found.identity == "kc:alice") is not bool(user)
+    assert caller(claims).users is None

@@ -1,6 +1,7 @@
 """Alerts of a running gateway: what is noticed, and who sends it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,12 @@ from app.access.key_ring import hash_key
 from app.api.alerting import Alerting, ErrorRates, read_certificate_end
 from app.cli import main
 from app.config.settings import Settings
+from app.limits import Limiter, Limits
+from app.limits.values import Rule
 from app.observe.request_record import RequestRecord
+from app.state.leases import keep_value, release_lease, take_lease
+from app.state.sqlite import SqliteDatabase
+from msgspec.structs import replace
 
 from tests.certificates import certificate
 from tests.in_process_gateway import SERVER, ModelServer, Running, streamed
@@ -139,6 +145,45 @@ def test_a_state_database_that_fails_is_an_alert(tmp_path: Path) -> None:
         now[0] += 60
         check(gateway)
     assert [alert["alert"] for alert in server.alerts] == ["ParleyStateDown"]
+
+
+class Unreadable(Limiter):
+    """Limits whose counters cannot be read."""
+
+    async def read_spent(self, rules: Sequence[Rule]) -> None:
+        return None
+
+
+def test_a_budget_that_cannot_be_read_has_not_ended(tmp_path: Path) -> None:
+    server = Server()
+    models = {"m": {"upstreams": ["local"], "price": PRICE}}
+    state = {"url": f"sqlite:///{tmp_path}/state.db"}
+    settings = with_alerts(models=models, limits={"spend_per_day": 4}, state=state)
+    with Running(settings, server) as gateway:
+        assert gateway.post("/v1/chat/completions", {**CHAT, "max_tokens": 5}).status == 200
+        check(gateway)
+        assert sorted(alert["labels"]["percent"] for alert in server.alerts) == ["100", "80"]
+        context = gateway.context
+        before, context.live = context.live, replace(context.live, limiter=Unreadable(Limits(), {}))
+        check(gateway)
+        context.live = before
+        check(gateway)
+        assert len(server.alerts) == 2
+
+
+def test_what_an_older_version_has_kept_is_no_defect(tmp_path: Path) -> None:
+    database = SqliteDatabase(str(tmp_path / "state.db"))
+    condition = {"name": "ParleyOfOld", "labels": [["a", "b"]], "details": []}
+    firing = {"x": {"condition": condition, "starts_at": 1.0, "ends_at": None}}
+    for value in ({"firing": firing, "sent_at": {"ops": {"x": 2.0}}}, {"firing": 7}, [1]):
+        take_lease(database, "alerts", "old", 0.0, 1e12)
+        keep_value(database, "alerts", "old", value)
+        release_lease(database, "alerts", "old")
+        server = Server()
+        with Running(with_alerts(state={"url": f"sqlite:///{tmp_path}/state.db"}), server) as gateway:
+            check(gateway)
+        assert server.alerts == []
+    database.close()
 
 
 def test_a_reload_brings_receivers_and_takes_them_away() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from app.access.key_ring import hash_key
 
@@ -103,6 +104,12 @@ def test_two_sessions_of_claude_code_are_one_user(server: ModelServer) -> None:
         assert [send("d1", "s1"), send("d1", "s2"), send("d2", "s3")] == [200, 429, 200]
 
 
+def test_a_request_that_is_refused_before_its_body_is_read_counts_for_its_user(server: ModelServer) -> None:
+    with Running(with_users("header:x-user"), server) as gateway:
+        assert ask(gateway, "ann", body={"messages": 7}).status == 400
+        assert [(row["user"], row["errors"]) for row in usage(gateway, "group_by=user")] == [("ann", 1)]
+
+
 def test_users_get_no_stored_reply_of_another_user_unless_the_key_has_a_cache_scope(server: ModelServer) -> None:
     def labels(**more: Any) -> list[str]:
         with Running(with_users("header:x-user", **more), server) as gateway:
@@ -121,7 +128,9 @@ def test_a_stored_response_is_continued_by_its_user_alone(users: str) -> None:
             return ask(gateway, user, "/v1/responses", {"model": "m", "input": "Hi", "user": user, **more})
 
         id_ = send("ann").json["id"]
-        assert send("ann", previous_response_id=id_).status == 200
+        later = send("ann", previous_response_id=id_)
+        assert later.status == 200
+        assert send("ann", previous_response_id=later.json["id"]).status == 200, "it was stored for the same user"
         assert send("bob", previous_response_id=id_).json["error"]["code"] == "previous_response_not_found"
         if users == "header:x-user":
             statuses = [gateway.get(f"/v1/responses/{id_}", APP | {"x-user": user}).status for user in ("ann", "bob")]
@@ -185,4 +194,14 @@ def test_a_tag_that_does_not_count_is_a_warning_and_never_an_error(server: Model
     with Running(with_users("header:x-user"), server) as gateway:
         answer = gateway.post("/v1/chat", CHAT | {"stream": False}, APP | {"x-parley-tags": "ok," + "x" * 65})
         assert any("a tag has 1 to 64" in warning for warning in answer.json["warnings"])
+        assert [row["tag"] for row in usage(gateway, "group_by=tag")] == ["ok"]
+
+
+def test_a_request_that_passes_through_has_tags_and_their_warnings() -> None:
+    settings = with_users("header:x-user")
+    settings["models"] = {"m": {"upstreams": ["local"], "endpoints": ["embeddings"]}}
+    server = ModelServer(lambda _: httpx.Response(200, json={"data": []}))
+    with Running(settings, server) as gateway:
+        answer = gateway.post("/v1/embeddings", {"model": "m", "input": "x"}, APP | {"x-parley-tags": f"ok,{'x' * 65}"})
+        assert answer.status == 200 and "a tag has 1 to 64" in answer.headers["x-parley-warnings"]
         assert [row["tag"] for row in usage(gateway, "group_by=tag")] == ["ok"]

@@ -91,7 +91,7 @@ def test_it_is_renewed_in_the_background_before_its_end_and_the_old_one_is_sent_
 
 @each_case(
     ("life", "chance", "after"),
-    [(100, 0, 76), (100, 1, 84), (3600, 0.5, 2880), (7200, 0.5, 5760), (7200, 1, 6048), (3700, 1, 3100)],
+    [(100, 0, 76), (100, 1, 84), (3600, 0.5, 2880), (7200, 0.5, 5760), (7200, 1, 6048), (3700, 1, 3100), (2, 0.5, 5)],
 )
 def test_it_is_due_after_four_fifths_of_its_life(life: float, chance: float, after: float) -> None:
     assert find_due_time(START, START + life, chance) == pytest.approx(START + after)

@@ -19,7 +19,7 @@ Percent = Annotated[int, Field(ge=1, le=1000)]
 
 class AlertReceiver(Table):
     url: Annotated[SecretStr, AfterValidator(_secret_url)]
-    """Whoever knows it can send messages, so it is a secret."""
+    """Anyone who knows it can send messages, so it is a secret."""
     api: AlertApi = "alertmanager"
     events: Names = ("*",)
     budget_percent: Annotated[tuple[Percent, ...], BeforeValidator(split_list)] = (80, 100)
