@@ -26,6 +26,8 @@ ParleyError                     code                      status  retry?
 ├── Busy                        overloaded                   503  yes     a limit of concurrent requests is reached
 ├── Draining                    draining                     503  yes     the gateway is shutting down
 ├── StoreDown                   overloaded                   503  yes     what is stored cannot be read or changed
+├── PolicyRefused               content_filter           400  no      a guard has refused the request
+├── GuardUnavailable            overloaded               503  yes     a guard gave no verdict
 ├── CacheMiss                   cache_miss                   504  no      the caller wanted a cached reply only
 ├── Cancelled                   cancelled                    409  no      by DELETE /v1/chat/{response_id}
 ├── InvalidApiKey               invalid_api_key              401  no      no API key, an unknown or an expired one
@@ -47,6 +49,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from msgspec import Struct
 
 from app.chat.events import Fault
+from app.chat.policy import write_refusal
 
 
 class RetryWord(Struct, frozen=True):
@@ -161,7 +164,9 @@ CODES: Mapping[str, ErrorCode] = {
         own=Meaning(403, "policy"), anthropic_type="permission_error", agentscope_type="permission"
     ),
     "host_not_allowed": ErrorCode(own=Meaning(421, "policy")),
-    "content_filter": ErrorCode(server=Meaning(400, "policy"), failed_response_code="invalid_prompt"),
+    "content_filter": ErrorCode(
+        own=Meaning(400, "policy"), server=Meaning(400, "policy"), failed_response_code="invalid_prompt"
+    ),
     "rate_limit": ErrorCode(
         own=Meaning(429, "policy"),
         server=Meaning(429, "upstream"),
@@ -464,6 +469,36 @@ class StoreDown(ParleyError):
     without it."""
 
     code = "overloaded"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"retry-after": "1"}
+
+
+class PolicyRefused(ParleyError):
+    """A guard of the operator has refused the request: sent again, it is refused again."""
+
+    code = "content_filter"
+
+    def __init__(self, guard: str, reason: str, category: str | None) -> None:
+        super().__init__(write_refusal(guard, reason))
+        self._policy = {"guard": guard, "reason": reason, "category": category}
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return super().to_dict(request_id) | {"policy": self._policy}
+
+
+class GuardUnavailable(ParleyError):
+    """A guard gave no verdict, and nothing goes on without one."""
+
+    code = "overloaded"
+    cause = "guard"
+
+    def __init__(self, guard: str, reason: str) -> None:
+        super().__init__(f"the guard {guard} gave no verdict: {reason}")
+
+    def to_dict(self, request_id: str) -> dict[str, Any]:
+        return super().to_dict(request_id) | {"cause": self.cause}
 
     @property
     def headers(self) -> dict[str, str]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from app.attachments.loader import AttachmentLoader
 from app.attachments.passages import FileSearch, find_question
 from app.cache import Cache, CachePolicy, CacheRequest, Found
+from app.chat.admitted import Admitted
 from app.chat.attachments import Attachment, PassageSearch, Unreadable
 from app.chat.events import Fault
 from app.chat.fetched_urls import find_body_urls
@@ -220,7 +221,7 @@ class Gateway:
     async def load_media(
         self,
         route: ModelRoute,
-        request: ChatRequest,
+        request: Admitted,
         wanted: list[MediaRequest],
         take_memory: Callable[[int], None],
         caller: str,
@@ -233,7 +234,8 @@ class Gateway:
         if passages is not None:
             embed = partial(self._client.embeddings, route.deployments[0].target)
             search = FileSearch(passages, find_question(request), embed)
-        return await self._loader.load(wanted, take_memory, caller, search)
+        admit = None if request.guard is None else request.guard.admit_files
+        return await self._loader.load(wanted, take_memory, caller, search, admit)
 
     def count_tokens(self, route: ModelRoute, request: ChatRequest) -> int:
         """Return how many input tokens the request has for the first deployment: counted without its chat template if
@@ -241,7 +243,7 @@ class Gateway:
         return count_tokens(route, request, self._counter)
 
     async def ask_token_count(
-        self, route: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+        self, route: ModelRoute, request: Admitted, take_memory: Callable[[int], None], caller: str
     ) -> dict[str, Any] | None:
         """Return the answer of the first deployment's server to how many input tokens the request has. None if the
         server does not count, which is remembered, or if the gateway truncates the request before it is sent.
@@ -268,7 +270,7 @@ class Gateway:
             raise await self._explain(failure, deployment) from failure
 
     async def ask_compaction(
-        self, route: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+        self, route: ModelRoute, request: Admitted, take_memory: Callable[[int], None], caller: str
     ) -> dict[str, Any] | None:
         """Return the compaction that the first deployment's server makes of the caller's own body. None if the server
         makes none, which is remembered, or is not sent that body. Raises ParleyError as a request for a reply does."""
@@ -293,7 +295,7 @@ class Gateway:
             raise await self._explain(failure, deployment) from failure
 
     async def _prepare_question(
-        self, only: ModelRoute, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+        self, only: ModelRoute, request: Admitted, take_memory: Callable[[int], None], caller: str
     ) -> PreparedRequest:
         """Build the body for the only deployment of a route, with its media."""
         request = with_own_urls(request)
@@ -302,7 +304,7 @@ class Gateway:
         return await asyncio.to_thread(self.prepare, only, request, media)
 
     def prepare(
-        self, route: ModelRoute, request: ChatRequest, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
+        self, route: ModelRoute, request: Admitted, media: Mapping[MediaRequest, Attachment] = NO_MEDIA
     ) -> PreparedRequest:
         """Build the body for each deployment that can serve the request.
 
@@ -493,13 +495,13 @@ class Gateway:
 
         Memory for the media of a fallback model is taken from the lease.
         """
-        original = prepared.original
-        if original is None:
-            return await self._caller.open(prepared, reply_id, attempts)
-        take = _take_nothing if lease is None else lease.take
-        return await self._caller.open(
-            prepared, reply_id, attempts, lambda model: self._prepare_fallback(model, original, take, caller)
-        )
+        original, guard = prepared.original, prepared.request.guard
+        prepare_fallback: PrepareFallback | None = None
+        if original is not None:
+            take = _take_nothing if lease is None else lease.take
+            prepare_fallback = partial(self._prepare_fallback, request=original, take_memory=take, caller=caller)
+        reply = await self._caller.open(prepared, reply_id, attempts, prepare_fallback)
+        return reply if guard is None else guard.watch(reply)
 
     async def open_passing(
         self, prepared: PreparedRequest, attempts: AttemptLog, prepare_fallback: PrepareFallback
@@ -508,7 +510,7 @@ class Gateway:
         return await self._caller.open(prepared, "", attempts, prepare_fallback)
 
     async def _prepare_fallback(
-        self, model: str, request: ChatRequest, take_memory: Callable[[int], None], caller: str
+        self, model: str, request: Admitted, take_memory: Callable[[int], None], caller: str
     ) -> PreparedRequest:
         """Prepare the caller's request for another model, with the media that this one needs. Raises ParleyError."""
         route = self.route(model)
@@ -574,7 +576,10 @@ def _mark_unsent(request: ChatRequest, profile: Profile, media: Mapping[MediaReq
     return replace(request, source=replace(source, unsent=numbers)) if numbers else request
 
 
-def with_own_urls(request: ChatRequest, headers: tuple[tuple[bytes, bytes], ...] = ()) -> ChatRequest:
+_Request = TypeVar("_Request", bound=ChatRequest)
+
+
+def with_own_urls(request: _Request, headers: tuple[tuple[bytes, bytes], ...] = ()) -> _Request:
     """Return the request with the URLs and the headers that its server gets with the client's own body."""
     if request.source is not None:
         source = request.source
@@ -660,7 +665,7 @@ def refuse_servers(asks: Sequence[ServerAsk]) -> None:
         raise InvalidInput([Violation(ask.path, text.format(ask.server)) for ask in asks])
 
 
-def _add_defaults(route: ModelRoute, request: ChatRequest) -> ChatRequest:
+def _add_defaults(route: ModelRoute, request: _Request) -> _Request:
     """Return the request with what it does not say itself."""
     params = merge_params(route.defaults, request.params)
     return replace(request, params=params, passages=_choose_search(route, request))

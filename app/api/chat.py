@@ -29,11 +29,13 @@ from app.api.asgi import (
     wait_for_parse_memory,
 )
 from app.api.context import AppContext
+from app.api.guarding import admit, admit_unguarded, begin_guarding
 from app.api.open_replies import PendingReply
 from app.api.reply_response import EventStreamResponse, JsonResponse, ReplyResponse
 from app.api.response_writer import OfferedWriter, ResponseWriter, Send, SendQueue
 from app.api.resumable import ResumableReply
 from app.cache import MODES, Apply, CachePolicy, Found, Join, Mode, New, make_cache_policy
+from app.chat.admitted import Admitted, mark_admitted
 from app.chat.messages import ChatRequest
 from app.chat.stream import Attempt, AttemptLog, Origin, Reply
 from app.chat.token_estimate import DEFAULT_REPLY_TOKENS, estimate_prompt_tokens
@@ -73,6 +75,7 @@ from app.upstream.causes import describe_fault
 if TYPE_CHECKING:
     from app.api.model_calls import TurnOpening
     from app.api.route_choice import ChosenRoute
+    from app.guards import RequestGuard
 
 CACHE_HEADER = b"x-parley-cache"
 """Its value is a mode of the cache. It is for clients that can set a header but no field of the body."""
@@ -85,6 +88,7 @@ class RequestInProgress:
     __slots__ = (
         "attempts",
         "caller",
+        "guard",
         "id",
         "in_background",
         "is_large",
@@ -118,6 +122,8 @@ class RequestInProgress:
         self.named_model = ""
         """The model that a reply names, if that is not the one which answers: the name that the client sent for a
         virtual model."""
+        self.guard: RequestGuard | None = None
+        """None if no guard looks at the request and its reply."""
         self.in_background = False
         """The reply goes on without the client, and the request is reported at its end."""
         team = self.caller.team
@@ -147,22 +153,17 @@ def read_passed_headers(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
 
 
 def _choose_own(
-    parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool
+    parsed: ParsedRequest, request: RequestInProgress, route: ModelRoute, *, has_tools: bool, translates: bool
 ) -> tuple[ParsedRequest, bool]:
     """Return the request as it is served, with its source only if a server of the model is sent what nothing changed of
-    it, and whether each server of the model is.
+    it, and whether each server of the model is. `translates`: none may be, because guards change what is sent.
 
     Raises ParleyError if none speaks its API, and the gateway cannot read the body.
     """
     conversation = parsed.request
     speaking = [one for one in route.deployments if _takes_own(one, conversation)]
-    if not speaking or (has_tools and conversation.server_tools is not None):
-        if isinstance(conversation.refusal, ParleyError):
-            raise conversation.refusal
-        check = make_body_check(conversation, route.model, has_price=route.price is not None)
-        if check is not None:
-            check.check_choices(find_api(route.deployments[0].target.api))
-        refuse_foreign(conversation.source)
+    if not speaking or translates or (has_tools and conversation.server_tools is not None):
+        _check_translation(conversation, route)
         return replace(parsed, request=replace(conversation, source=None, passed=None)), False
     conversation = with_own_urls(replace(conversation, server_tools=None), read_passed_headers(request.scope))
     if conversation.source is not None:
@@ -172,6 +173,16 @@ def _choose_own(
     options = replace(parsed.options, passed=any(passes))
     warnings = () if is_whole else parsed.warnings  # they are about what a translation loses
     return replace(parsed, request=conversation, warnings=warnings, options=options), is_whole
+
+
+def _check_translation(conversation: ChatRequest, route: ModelRoute) -> None:
+    """Raises ParleyError if a request cannot be translated for servers that do not speak its API."""
+    if isinstance(conversation.refusal, ParleyError):
+        raise conversation.refusal
+    check = make_body_check(conversation, route.model, has_price=route.price is not None)
+    if check is not None:
+        check.check_choices(find_api(route.deployments[0].target.api))
+    refuse_foreign(conversation.source)
 
 
 def _takes_own(deployment: Deployment, conversation: ChatRequest) -> bool:
@@ -198,7 +209,7 @@ class UnpreparedReply(Struct, frozen=True):
 
     gateway: Gateway
     route: ModelRoute
-    request: ChatRequest
+    request: Admitted
     media_requests: list[MediaRequest] | None
     """None: not looked for yet, which takes long for a large request."""
     options: ReplyOptions
@@ -426,11 +437,17 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
         context, gateway, settings = self._context, request.live.gateway, parsed.settings
         if route.reads_sessions:
             parsed = _with_session(parsed, request, context.caller_id(request.scope))
-        passes = False
+        passes, reply_id = False, self._new_reply_id()
+        guard = request.guard = begin_guarding(context, request, parsed, route, reply_id)
+        if guard is not None:
+            guard.check_readable(parsed.request)
         if parsed.request.source is not None or parsed.request.passed is not None:
-            parsed, passes = _choose_own(parsed, request, route, has_tools=context.tools is not None)
+            translates = guard is not None and guard.must_translate
+            parsed, passes = _choose_own(
+                parsed, request, route, has_tools=context.tools is not None, translates=translates
+            )
         info = ReplyInfo(
-            self._new_reply_id(),
+            reply_id,
             request.id,
             request.named_model
             or (settings.model if settings.model and self._keeps_name(settings.model) else None)
@@ -440,6 +457,7 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             completed_bodies=settings.completed_bodies,
             options=parsed.options,
             include_usage=settings.include_usage,
+            guarded=guard,
         )
         options = self._make_options(request, parsed, info, route, keep=keep)
         if parsed.request.server_tools is not None or context.tools is not None:
@@ -454,25 +472,72 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
             checked = prepare_checked(self, context, request, parsed, route, info, options)
             if checked is not None:
                 return checked
-        deferred = request.is_large and has_media(parsed.request)
-        media_requests = None if deferred else gateway.find_media_requests(route, parsed.request)
+        if guard is not None:
+            response = self.create_response(request, parsed, info)
+            return response, self._open_guarded(request, parsed.request, route, options, response, guard)
+        admitted = admit_unguarded(parsed.request)
+        deferred = request.is_large and has_media(admitted)
+        media_requests = None if deferred else gateway.find_media_requests(route, admitted)
         kept = context.reasoning
         # The messages of a client's own body are not sent, so nothing could be put back into them.
         wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
-        dropped = kept.find_dropped(parsed.request, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
-        waits = media_requests or request.is_large or dropped or checks_new_schema(route, parsed.request)
-        prepared = None if waits else gateway.prepare(route, parsed.request)
+        dropped = kept.find_dropped(admitted, wanted) if kept is not None and wanted != NOTHING_WANTED else ()
+        waits = media_requests or request.is_large or dropped or checks_new_schema(route, admitted)
+        prepared = None if waits else gateway.prepare(route, admitted)
         response = self.create_response(request, parsed, info)
         if wanted != NOTHING_WANTED:
-            response.answers = describe_context(parsed.request.messages)
+            response.answers = describe_context(admitted.messages)
         if prepared is not None:
             return response, self.open_reply(gateway, prepared, options, response)
-        unprepared = UnpreparedReply(gateway, route, parsed.request, media_requests, options, response)
+        unprepared = UnpreparedReply(gateway, route, admitted, media_requests, options, response)
         if dropped:
-            in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, parsed.request)
+            in_thread = bool(media_requests) or request.is_large or checks_new_schema(route, admitted)
             caller = context.caller_id(request.scope)
             return response, self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
         return response, self.prepare_in_thread(unprepared)
+
+    async def _open_guarded(
+        self,
+        request: RequestInProgress,
+        conversation: ChatRequest,
+        route: ModelRoute,
+        options: ReplyOptions,
+        response: ReplyResponse,
+        guard: "RequestGuard",
+    ) -> Reply:
+        """Show the request to its guards, and open its reply. Raises ParleyError."""
+        admitted = await admit(request, guard, conversation)
+        if admitted.source is None and conversation.source is not None:
+            _check_translation(conversation, route)
+            response.set_info(replace(response.info, options=replace(response.info.options, passed=False)))
+        kept, passes = self._context.reasoning, admitted.source is not None or admitted.passed is not None
+        if kept is not None and not passes and kept.find_wanted(route) != NOTHING_WANTED:
+            response.answers = describe_context(admitted.messages)
+        return await self.open_admitted(request, route, admitted, options, response)
+
+    async def open_admitted(
+        self,
+        request: RequestInProgress,
+        route: ModelRoute,
+        admitted: Admitted,
+        options: ReplyOptions,
+        opening: "ReplyResponse | TurnOpening",
+    ) -> Reply:
+        """Open the reply to a request whose guards let it pass. Raises ParleyError."""
+        gateway, kept = request.live.gateway, self._context.reasoning
+        unprepared = UnpreparedReply(gateway, route, admitted, None, options, opening)
+        passes = admitted.source is not None or admitted.passed is not None
+        wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
+        # A body that is sent as it came may have URLs of its own, which are looked at with its media.
+        in_thread = request.is_large or passes or has_media(admitted) or checks_new_schema(route, admitted)
+        if kept is not None and wanted != NOTHING_WANTED:
+            dropped = kept.find_dropped(admitted, wanted)
+            if dropped:
+                caller = self._context.caller_id(request.scope)
+                return await self.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
+        if in_thread:
+            return await self.prepare_in_thread(unprepared)
+        return await self.open_reply(gateway, gateway.prepare(route, admitted), options, opening)
 
     def _keeps_name(self, model: str) -> bool:
         """Whether the reply names the model as the request does. An agent looks for the id that it was shown."""
@@ -480,7 +545,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
 
     def create_response(self, request: RequestInProgress, parsed: ParsedRequest, info: ReplyInfo) -> ReplyResponse:
         context, settings, trace = self._context, parsed.settings, request.record.trace
-        if context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
+        # Spans never have what guards mask or refuse, and what they do is known later.
+        if request.guard is None and context.captures_content and isinstance(trace, RequestTrace) and trace.sampled:
             request.record.record_content(parsed.request.messages)
         create = EventStreamResponse if settings.stream else JsonResponse
         response = create(request.writer, info, parsed.reply_format, settings.mode, context.replies.limits)
@@ -522,7 +588,8 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     ) -> Reply:
         """Put back reasoning that the client dropped, and prepare the request."""
         assert self._context.reasoning is not None
-        request, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
+        found, warnings = await self._context.reasoning.restore(unprepared.request, dropped, wanted, caller)
+        request = mark_admitted(found)  # what is put back was shown to the guards in its own reply
         if warnings:
             unprepared.response.add_warnings(warnings)
         if in_thread:

@@ -1,6 +1,7 @@
 """`LiveConfiguration`: everything that a reload of the configuration replaces, in one assignment."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -23,6 +24,9 @@ from app.formats.responses import RESPONSES
 from app.gateway import Gateway
 from app.limits import Limiter
 from app.upstream.catalog import Catalog
+
+if TYPE_CHECKING:
+    from app.guards import Guards
 
 ERROR_WRITERS: Mapping[str, WriteError] = {
     "/v1/models": OPENAI.error,
@@ -56,6 +60,8 @@ class LiveConfiguration(Struct, frozen=True):
     """Stored replies are shared only among the requests of one caller."""
     limiter: Limiter | None
     """None: nothing is limited. A reload changes its limits, and keeps what has been used of those that stay."""
+    guards: "Guards | None" = None
+    """None if none is configured."""
     codex_instructions: str | None = None
     """The operator's text; None: the gateway's own."""
     codex_etags: dict[ModelGlobs | None, ListEtag] = field(default_factory=dict)
@@ -104,8 +110,19 @@ def make_live_configuration(
         request_limits(server),
         settings.separate_callers,
         limiter,
+        _make_guards(settings, resources, None if previous is None else previous.guards),
         _read_instructions(settings),
     )
+
+
+def _make_guards(settings: Settings, resources: Resources, previous: "Guards | None") -> "Guards | None":
+    """Return the guards; without any, nothing of them is imported. What they have said before stays known."""
+    if not settings.guards:
+        return None
+    from app.guards import Guards
+
+    rules = [row.make_rule(name) for name, row in settings.guards.items()]
+    return Guards(rules, settings.masking.make_rule(resources.masking_key), resources.transport, previous)
 
 
 def _read_instructions(settings: Settings) -> str | None:

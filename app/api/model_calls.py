@@ -6,11 +6,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from app.api.chat import ChatEndpoint, RequestInProgress, UnpreparedReply, checks_new_schema, reserve_limits
+from app.api.chat import ChatEndpoint, RequestInProgress, reserve_limits
 from app.api.context import AppContext
+from app.api.guarding import admit, admit_unguarded
 from app.api.reply_response import ReplyResponse
 from app.cache import CacheRequest, InFlightCall, ReplaySource
 from app.cache.policy import OFF
+from app.chat.admitted import Admitted
 from app.chat.messages import ChatRequest
 from app.chat.stream import AttemptLog, Origin, Reply
 from app.chat.token_usage import CallUsage
@@ -18,8 +20,6 @@ from app.gateway import ReplyOptions
 from app.limits import Limiter
 from app.limits.limiter import Reservation
 from app.routing import ModelRoute
-from app.steps.dropped_reasoning import NOTHING_WANTED
-from app.steps.pipeline import has_media
 from app.tool_loop.loop import OpenedTurn
 
 
@@ -122,18 +122,13 @@ class ReplyOfCalls:
     async def _open_call(
         self, conversation: ChatRequest, route: ModelRoute, options: ReplyOptions, opening: TurnOpening
     ) -> Reply:
-        endpoint, gateway, kept = self._endpoint, self._request.live.gateway, self._context.reasoning
-        unprepared = UnpreparedReply(gateway, route, conversation, None, options, opening)
-        wanted = kept.find_wanted(route) if kept is not None else NOTHING_WANTED
-        in_thread = self._request.is_large or has_media(conversation) or checks_new_schema(route, conversation)
-        if kept is not None and wanted != NOTHING_WANTED:
-            dropped = kept.find_dropped(conversation, wanted)
-            if dropped:
-                caller = self._context.caller_id(self._request.scope)
-                return await endpoint.restore(unprepared, dropped, wanted, caller, in_thread=in_thread)
-        if in_thread:
-            return await endpoint.prepare_in_thread(unprepared)
-        return await endpoint.open_reply(gateway, gateway.prepare(route, conversation), options, opening)
+        admitted = await self.admit(conversation)
+        return await self._endpoint.open_admitted(self._request, route, admitted, options, opening)
+
+    async def admit(self, conversation: ChatRequest) -> Admitted:
+        """Show a request to its guards. Raises ParleyError."""
+        guard = self._request.guard
+        return admit_unguarded(conversation) if guard is None else await admit(self._request, guard, conversation)
 
     def _describe_first(self, opening: TurnOpening) -> None:
         """Add what is known of the first call to the model to the response, unless results of approved calls came

@@ -67,7 +67,7 @@ class OpenReplies:
         """Write the record by which other gateways find a reply that has begun. The reply is sent meanwhile."""
         reply = self.resumable.find(response_id)
         location = None if reply is None else reply.source.location
-        if reply is not None and location is not None:
+        if reply is not None and location is not None and reply.info.guarded is None:
             data = write_record(reply, location)
             await self._cache.put_record(response_id, data, RECORD_SECONDS + self.resumable.keep_seconds)
 

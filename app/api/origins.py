@@ -31,6 +31,7 @@ _EXPOSED_HEADERS = ", ".join(
         "x-parley-cache",
         "x-parley-route",
         "x-parley-attempts",
+        "x-parley-guards",
         "x-parley-usage-estimated",
         "x-parley-warnings",
         *(f"x-ratelimit-{what}-{unit}" for unit in ("requests", "tokens") for what in ("limit", "remaining", "reset")),

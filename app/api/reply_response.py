@@ -142,7 +142,7 @@ class ReplyResponse(ABC):
         self.source: ReplaySource | None = None
         """The reply in the cache; None if it is not kept."""
         self._end_observer: EndObserver | None = None
-        self._stage: Stage | None = None if reply_format.reply_stage is None else reply_format.reply_stage(mode)
+        self._stage: Stage | None = reply_format.make_stage(info, mode)
         """The stages of this response; those of the call are in the reply."""
         self.done: asyncio.Future[None] = loop.create_future()
         """Resolved when the response has been sent or has failed, or the client has disconnected."""

@@ -1,6 +1,7 @@
 """`Resources`: what lives as long as the gateway, whatever its configuration becomes, beside its `AppContext`."""
 
 import asyncio
+import os
 from collections.abc import Callable
 
 from msgspec import Struct
@@ -33,6 +34,7 @@ class RetryRules(Struct, frozen=True):
 class Resources(Struct, frozen=True):
     demo_url: Callable[[], str] | None
     """Returns the address of the demo model, which is known once its server listens; None: it is not configured."""
+    transport: UpstreamTransport
     client: UpstreamClient
     fetcher: Fetcher
     document_workers: DocumentWorkers
@@ -49,6 +51,8 @@ class Resources(Struct, frozen=True):
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     retries: RetryRules
+    masking_key: bytes
+    """Of placeholders, if the settings have none."""
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
@@ -82,6 +86,7 @@ def make_resources(
     database = open_state(settings.state)
     return Resources(
         demo_url,
+        transport,
         client,
         fetcher,
         document_workers,
@@ -95,6 +100,7 @@ def make_resources(
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
+        os.urandom(32),
     )
 
 

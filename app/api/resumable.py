@@ -186,7 +186,9 @@ class PackedReply(msgspec.Struct, frozen=True, gc=False):
 
 
 def _pack(reply: ResumableReply) -> PackedReply | None:
-    """Pack a reply that has ended; None if it cannot be encoded."""
+    """Pack a reply that has ended; None if it cannot be encoded, or has masked values, which bytes must not hold."""
+    if reply.info.guarded is not None:
+        return None
     entry = reply.source.pack()
     if entry is None:
         return None

@@ -147,8 +147,9 @@ async def _count_frames(resumable: ResumableReply) -> tuple[int, Event]:
         last: Event = Failed(Fault(error.code, error.message, transient=error.retryable))
         return (frames + encoder.fail(error.to_dict(resumable.info.request_id))).count(b"\n\n"), last
     last = batches[-1][-1]
-    if format_.reply_stage is not None:
-        batches = feed_to_end(format_.reply_stage(resumable.mode), batches)
+    stage = format_.make_stage(resumable.info, resumable.mode)
+    if stage is not None:
+        batches = feed_to_end(stage, batches)
     return (frames + encode_each(encoder, [events for events in batches if events])).count(b"\n\n"), last
 
 

@@ -21,6 +21,7 @@ from app.api.asgi import (
 )
 from app.api.chat import FindStored, apply_rights, find_route, read_passed_headers
 from app.api.context import AppContext
+from app.api.guarding import admit_locally, admit_unguarded, begin_counting
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
 from app.errors import ParleyError
@@ -117,13 +118,19 @@ class TokenCountEndpoint(Generic[Parsed]):
     ) -> dict[str, Any] | None:
         """Return the answer of the model's server; None if it does not count. Raises ParleyError."""
         context, request = self._context, parsed.request
+        guard = None if context.live.guards is None else begin_counting(context, scope, parsed, route)
+        if guard is not None:
+            guard.check_readable(request)
         if context.tools is not None:
             added = await self._add_server_tools(parsed, scope["state"]["caller"].name, route.model)
             if added is not request:
                 request = replace(added, source=None, passed=None)
         if request.source is not None or request.passed is not None:
             request = with_own_urls(replace(request, server_tools=None), read_passed_headers(scope))
-        return await gateway.ask_token_count(route, request, lease.take, context.sharer_id(scope))
+        admitted = admit_unguarded(request) if guard is None else await admit_locally(guard, request)
+        if admitted is None:
+            return None
+        return await gateway.ask_token_count(route, admitted, lease.take, context.sharer_id(scope))
 
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
         """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""

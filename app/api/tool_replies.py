@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from app.api.chat import ChatEndpoint, RequestInProgress
 from app.api.checked_replies import CheckedCalls
 from app.api.context import AppContext
+from app.api.guarded_tools import GuardedSession
 from app.api.open_replies import PendingReply
 from app.api.reply_response import ReplyResponse
 from app.chat.messages import ChatRequest, Text
-from app.chat.server_tools import ServerToolsSummary, ToolAnswer, ToolCallSummary, ToolServers
+from app.chat.server_tools import ServerToolsSummary, ToolAnswer, ToolCallSummary, ToolServers, ToolSession
 from app.chat.stream import Reply
 from app.errors import InvalidInput, Violation
 from app.formats.base import ReplyInfo
@@ -128,14 +129,20 @@ class _ToolReply(CheckedCalls):
         request, asked = self._request, conversation.server_tools
         asks = () if asked is None else asked.asks
         checks = self._route.enforces_output and find_output_schema(conversation) is not None
-        session = await self._servers.open(asks, request.caller.name, self._route.model, approvable=approvable)
+        session: ToolSession = await self._servers.open(
+            asks, request.caller.name, self._route.model, approvable=approvable
+        )
         report = ToolReport(
             request.record,
             self._context.metrics,
             captures_content=request.record.content is not None,
             on_cached=self._set_hit,
         )
+        guard = request.guard
+        if guard is not None:
+            session = GuardedSession(session, guard, request.live.settings.mcp_servers)
         try:
+            await self.admit(conversation)  # before any tool runs, also one that was approved
             if session.warnings:
                 self._response.add_warnings(session.warnings)
             loop = ToolLoop(

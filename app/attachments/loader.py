@@ -5,7 +5,8 @@ does not delay others. Cancelling `load` stops all of it.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -18,6 +19,9 @@ from app.chat.attachments import Attachment, FileText, Inlined, Section, Unreada
 from app.chat.media_types import HEAD_BYTES, correct_media_type
 from app.errors import InvalidInput, MediaRefused, MediaUnavailable, ParleyError, TooLarge, Violation
 from app.steps.media import MediaRequest
+
+AdmitFiles: TypeAlias = Callable[[Mapping[MediaRequest, Attachment]], Awaitable[dict[MediaRequest, Attachment]]]
+"""Returns the media with those texts of files that a model may have. Raises ParleyError."""
 
 
 class AttachmentLimits(Struct, frozen=True):
@@ -63,9 +67,10 @@ class AttachmentLoader:
         reserve: Callable[[int], None] = lambda size: None,
         caller: str = "",
         search: FileSearch | None = None,
+        admit: AdmitFiles | None = None,
     ) -> dict[MediaRequest, Attachment]:
         """Load all media of one request, the required ones first and then the newest. A medium that is not required and
-        cannot be loaded is an Unreadable. `search` chooses passages of long files.
+        cannot be loaded is an Unreadable. `search` chooses passages of long files; `admit` sees their texts before.
 
         `reserve` is called with the size of each fetched file and may raise. `caller` shares the document workers with
         others. Raises TooLarge if more than `max_count` are required, InvalidInput if some of them are refused, else
@@ -89,6 +94,8 @@ class AttachmentLoader:
                 else:
                     errors.append(result)
             _raise_first(errors)
+        if admit is not None:
+            found = await admit(found)
         return found if search is None else await self._search(found, search, caller)
 
     async def _search(

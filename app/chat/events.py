@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from app.chat.messages import Media, Text
+from app.chat.policy import PolicyRefusal
 from app.chat.server_tools import ListedServer, ServerToolsSummary, ToolError
 
 ModelFinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
@@ -201,6 +202,8 @@ class Finish(Struct, frozen=True, tag_field="kind", tag="finish"):
     """What a check of the text against the request's JSON schema has found; None without a check."""
     server_tools: ServerToolsSummary | None = None
     """What the reply did with tools that the gateway runs; None if it offered none."""
+    policy: PolicyRefusal | None = None
+    """Why a guard of the operator has refused the reply; None if none has."""
 
 
 class Failed(Struct, frozen=True, tag_field="kind", tag="failed"):

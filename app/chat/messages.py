@@ -6,7 +6,7 @@ A message has a role, its parts have none. Fields of a client format that have n
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,9 @@ from msgspec.structs import replace
 from app.chat.attachments import PassageSearch
 from app.chat.known_conversation import KnownConversation
 from app.chat.tool_asks import ServerTools
+
+if TYPE_CHECKING:
+    from app.chat.guarding import Guarding
 
 FormatName: TypeAlias = Literal["qwen", "openai", "autogen", "agentscope", "agentscope2", "anthropic", "responses"]
 
@@ -352,6 +355,8 @@ class ChatRequest(Struct, frozen=True):
     """What was made of the conversation for earlier requests; None if nothing is remembered."""
     before: Beginning | None = None
     """What is before the messages, which are the rest of a conversation then."""
+    guard: "Guarding | None" = None
+    """The guards that have admitted it, and that look at its files and its reply; None if it has none."""
 
     @property
     def own_body(self) -> Mapping[str, Any] | None:

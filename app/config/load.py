@@ -56,9 +56,10 @@ def _with_variable(path: str, variables: Mapping[str, str]) -> str:
 
 
 def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
-    """Return the settings in which each upstream, and each issuer of JWTs, without a proxy has the one that the
+    """Return the settings in which each upstream, guard and issuer of JWTs without a proxy has the one that the
     environment names. Raises SettingsError if that is not a proxy's URL."""
     upstreams, issuers, mistakes = dict(settings.upstreams), dict(settings.jwt), list[str]()
+    guards = dict(settings.guards)
 
     def find(path: str, url: str) -> SecretStr | None:
         proxy = find_proxy(environ, url)
@@ -78,9 +79,13 @@ def with_proxies(settings: Settings, environ: Mapping[str, str]) -> Settings:
         if not issuer.proxy and not issuer.jwks_file:
             proxy = find(json_path(["jwt", name]), issuer.jwks_url or issuer.issuer)
             issuers[name] = issuer.model_copy(update={"proxy": proxy})
+    for name, guard in guards.items():
+        if not guard.proxy and guard.url is not None:
+            proxy = find(json_path(["guards", name]), guard.url)
+            guards[name] = guard.model_copy(update={"proxy": proxy})
     if mistakes:
         raise SettingsError(mistakes)
-    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers})
+    return settings.model_copy(update={"upstreams": upstreams, "jwt": issuers, "guards": guards})
 
 
 def _with_prices(settings: Settings, mistakes: list[str]) -> Settings:

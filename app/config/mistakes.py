@@ -7,6 +7,7 @@ from app.config.codex_instructions import read_codex_instructions
 from app.config.extras import how_to_install, is_installed
 from app.config.references import find_dangling
 from app.config.settings import Settings
+from app.config.tables.guards import find_guard_mistakes
 from app.config.tables.server import Server
 from app.config.unpriced import check_prices
 from app.upstream.http.options import make_ssl_context
@@ -33,6 +34,7 @@ def find_conflicts(settings: Settings) -> Iterator[str]:
     yield from check_prices(settings)
     yield from _check_tool_servers(settings)
     yield from _check_codex_instructions(settings)
+    yield from _check_guards(settings)
 
 
 def _check_codex_instructions(settings: Settings) -> Iterator[str]:
@@ -40,6 +42,17 @@ def _check_codex_instructions(settings: Settings) -> Iterator[str]:
         read_codex_instructions(settings.agents)
     except ValueError as error:
         yield f"agents.codex_instructions: {error}"
+
+
+def _check_guards(settings: Settings) -> Iterator[str]:
+    yield from find_guard_mistakes(settings.guards, settings.masking)
+    shared = settings.server.workers > 1 or settings.server.replicas > 1
+    masks = any(row.detectors or row.api == "presidio" for row in settings.guards.values())
+    if masks and shared and settings.masking.key is None:
+        yield (
+            "masking.key: must be set, because there are several workers or gateways, which must have the same: "
+            "`openssl rand -hex 32` makes one"
+        )
 
 
 def _check_request_memory(server: Server) -> Iterator[str]:

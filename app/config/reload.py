@@ -36,6 +36,8 @@ LIVE_SETTINGS = frozenset(
         "mcp_servers",
         "tools",
         "agents",
+        "guards",
+        "masking",
         "server.max_body_bytes",
         "server.body_seconds",
         "server.max_json_values",

@@ -10,6 +10,7 @@ from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.base import Table
 from app.config.tables.callers import JwtIssuer, Key, KeyName, Team
+from app.config.tables.guards import Guard, GuardName, MaskingSettings
 from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
@@ -54,6 +55,9 @@ class Settings(Table):
     """Servers of tools that the gateway runs."""
     tools: ToolsSettings = ToolsSettings()
     agents: AgentSettings = AgentSettings()
+    guards: dict[GuardName, Guard] = Field(default_factory=dict)
+    """What looks at requests and replies, in the order of the file."""
+    masking: MaskingSettings = MaskingSettings()
     metrics: MetricsSettings = MetricsSettings()
     tracing: Tracing = Tracing()
     passthrough: str | None = None

@@ -6,6 +6,7 @@ import httpx
 
 from app.access.addresses import is_loopback
 from app.config.settings import Settings
+from app.config.tables.guards import find_guard_warnings
 from app.profiles.apis import WITHOUT_EFFECT
 from app.redis.urls import RedisUrl, parse_cache_url
 from app.state.urls import PostgresUrl, parse_state_url
@@ -23,6 +24,7 @@ def find_unused_fields(settings: Settings) -> Iterator[str]:
 def find_warnings(settings: Settings) -> Iterator[str]:
     """Return a sentence for each, which says what to do. `settings` are complete: `load` made them."""
     yield from find_unused_fields(settings)
+    yield from find_guard_warnings(settings.guards)
     unkept = [
         what
         for what, section in (("replies", settings.cache), ("usage", settings.usage))

@@ -6,8 +6,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from app.chat.events import Event, Finish
+from app.chat.guarding import GuardedReply
 from app.chat.messages import PLAIN, FormatName, Message, PromptPolicy, Text
-from app.chat.stage import Stage
+from app.chat.stage import Pipe, Stage
 from app.chat.stream import Origin
 from app.chat.tool_asks import ToolApproval
 from app.errors import ParleyError, Violation
@@ -96,6 +97,8 @@ class ReplyInfo(Struct, frozen=True):
     keepalives: list[int] = []
     """OpenAI's Responses: the sequence numbers of the heartbeats that were sent. All streams of the reply share this
     list and number their events around these, so that a client can resume after any number that it has read."""
+    guarded: GuardedReply | None = None
+    """None if the request has no guards."""
 
     @property
     def cached(self) -> bool:
@@ -239,6 +242,16 @@ class Format(Struct, frozen=True):
     the half of a call."""
     reply_stage: Callable[[ReplyMode], Stage] | None = None
     """Makes the stage that the events of a reply pass before they are encoded."""
+    fails_refused: bool = False
+    """A reply that a guard has refused fails. In other formats it ends with words of refusal."""
+
+    def make_stage(self, info: ReplyInfo, mode: ReplyMode) -> Stage | None:
+        """Return what the events of a reply pass before they are encoded; None if they pass nothing."""
+        stage = None if self.reply_stage is None else self.reply_stage(mode)
+        if info.guarded is None:
+            return stage
+        guarded = info.guarded.make_stage(fails_refused=self.fails_refused)
+        return guarded if stage is None else Pipe((guarded, stage))
 
 
 _HEAD = "Summary of the conversation so far:"

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from app.api.chat import ChatEndpoint, RequestInProgress, read_passed_headers
 from app.api.context import AppContext
+from app.api.guarding import admit_unguarded
 from app.api.open_replies import PendingReply
 from app.chat.events import Finish, Passed
 from app.chat.stream import Receiver, Reply
@@ -66,7 +67,7 @@ class Compactions:
         speaks = passed is not None and route.deployments[0].takes_body_of(passed.api)
         own = replace(parsed, request=replace(parsed.request, passed=None))
         response, opening = endpoint.prepare(request, own, route)
-        if speaks:
+        if speaks and request.guard is None:  # what a server makes of the client's own body, no guard could look at
             opening = self._ask(request, parsed, route, opening)
         return endpoint.deliver(request, response, opening)
 
@@ -80,7 +81,7 @@ class Compactions:
         sharer = self._context.sharer_id(request.scope)
         try:
             answer = await request.live.gateway.ask_compaction(
-                route, replace(conversation, passed=passed), request.lease.take, sharer
+                route, admit_unguarded(replace(conversation, passed=passed)), request.lease.take, sharer
             )
             opened = answer is None
         finally:

@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.cache.key import KeyPart, cache_key
+from app.chat.admitted import Admitted
 from app.chat.attachments import PassageSearch
 from app.chat.messages import ChatRequest, Source
 from app.endpoints.answer import AnswerOptions
@@ -145,7 +146,7 @@ class PreparedRequest(Struct, frozen=True):
     """An estimate, for a server that does not count them."""
     prefix: bytes = b""
     """A hash of the session or of the beginning of the conversation, for the strategies that need one."""
-    original: ChatRequest | None = None
+    original: Admitted | None = None
     """The caller's whole request, if another model may have to answer it."""
     error: ParleyError | None = None
     """Why no deployment can serve the request, if only another model can."""
@@ -206,6 +207,8 @@ class PreparedRequest(Struct, frozen=True):
         deployment, body = self.route.deployments[index], self.bodies[index]
         target = deployment.target
         traits = pipeline.reply_traits(self.request, deployment.profile)
+        if self.request.guard is not None:
+            traits |= self.request.guard.traits
         headers = [[name.decode("latin-1"), value.decode("latin-1")] for name, value in self.headers]
         if self.is_passed(index):
             traits |= {"passed": headers}

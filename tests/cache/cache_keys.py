@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from app.chat.admitted import mark_admitted
 from app.formats.body import ParsedRequest, RejectedRequest
 from app.formats.chat_body import parse_chat_body
 from app.formats.openai.body import parse_completions_body
@@ -27,7 +28,7 @@ def asked_of(route: ModelRoute, body: Json, read: Read = parse_chat_body) -> Pre
     if isinstance(asked, RejectedRequest):
         raise asked.error
     assert not gateway.find_media_requests(route, asked.request)
-    return gateway.prepare(route, asked.request)
+    return gateway.prepare(route, mark_admitted(asked.request))
 
 
 def prepared(body: Json, profile: Profile = PLAIN, *, read: Read = parse_chat_body, **defaults: Any) -> PreparedRequest:

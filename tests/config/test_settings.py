@@ -12,6 +12,7 @@ from app.config.settings import Settings
 from app.config.tables.agents import AgentSettings
 from app.config.tables.attachments import Documents, Fetch
 from app.config.tables.callers import JwtIssuer, Key, Team
+from app.config.tables.guards import Guard, MaskingSettings
 from app.config.tables.limits import GatewayLimits
 from app.config.tables.models import Model
 from app.config.tables.prices import PricesSettings
@@ -52,6 +53,8 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "upstreams.<name>.": Upstream,
     "models.<name>.": Model,
     "mcp_servers.<name>.": McpServer,
+    "guards.<name>.": Guard,
+    "masking.": MaskingSettings,
     "tools.": ToolsSettings,
     "agents.": AgentSettings,
 }
@@ -74,6 +77,8 @@ TABLES = {
     "responses",
     "reasoning",
     "mcp_servers",
+    "guards",
+    "masking",
     "tools",
     "agents",
 }
@@ -124,6 +129,9 @@ def test_the_document_names_the_variable_of_every_setting_that_is_one_value() ->
                 "models.<name>.aliases",
                 "models.<name>.rules",
                 "models.<name>.tools",
+                "guards.<name>.params",
+                "guards.<name>.headers",
+                "masking.patterns",
                 "mcp_servers.<name>.args",
                 "mcp_servers.<name>.env",
                 "mcp_servers.<name>.http_headers",

@@ -1,6 +1,7 @@
 """The fallbacks and the price of a model, and a request that is ready to be sent."""
 
 import pytest
+from app.chat.admitted import mark_admitted
 from app.chat.events import Fault
 from app.chat.messages import ChatRequest
 from app.errors import UpstreamFailed
@@ -29,7 +30,8 @@ SHARED, OTHER = b"x" * 100, b"y" * 40
 def test_deployments_share_equal_bodies_and_the_request_counts_as_the_largest(
     bodies: tuple[bytes, ...], original: ChatRequest | None, size: int
 ) -> None:
-    assert PreparedRequest(ROUTE, REQUEST, bodies, (), 0, None, original=original).size == size
+    whole = None if original is None else mark_admitted(original)
+    assert PreparedRequest(ROUTE, REQUEST, bodies, (), 0, None, original=whole).size == size
 
 
 FALLBACKS = ModelRoute(

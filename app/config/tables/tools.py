@@ -58,6 +58,8 @@ class McpServer(Table):
     max_result_bytes: int = Field(default=65536, ge=256, le=16 * 1024 * 1024)
     max_concurrent_calls: int = Field(default=16, ge=1, le=1024)
     session: Literal["shared", "reply"] = "shared"
+    restore: bool = True
+    """Whether its tools get masked values as they are."""
 
     @model_validator(mode="before")
     @classmethod

@@ -399,7 +399,7 @@ class AnthropicStreamEncoder(DeltaEncoder):
         reason, word = _choose_stop_reason(finish, messages, self._info)
         delta: Json = {"stop_reason": reason, "stop_sequence": word}
         if reason == "refusal":
-            delta["stop_details"] = _REFUSAL
+            delta["stop_details"] = _describe_refusal(finish)
         warnings = _list_warnings(finish, self._info)
         warnings += (f"extra_content of the call {one.id} came too late, and is lost" for one in unsealed)
         usage = write_usage(finish)
@@ -460,7 +460,7 @@ class AnthropicWholeEncoder(WholeEncoder):
         reason, word = _choose_stop_reason(finish, messages, info)
         native = info.options.passed
         blocks = _write_blocks(self._accumulator, hidden=info.options.hide_thinking, native=native)
-        message = write_message(info, blocks, reason, word, write_usage(finish))
+        message = write_message(info, blocks, reason, word, write_usage(finish), _describe_refusal(finish))
         return message | _write_beside(_list_warnings(finish, info), self._accumulator, finish, native=native)
 
 
@@ -477,8 +477,19 @@ def write_said(warnings: Sequence[str]) -> Json:
     return {"parley": {"warnings": list(warnings)}} if warnings else {}
 
 
-def write_message(info: ReplyInfo, blocks: list[Json], reason: str | None, word: str | None, usage: Json) -> Json:
-    details = {"stop_details": _REFUSAL} if reason == "refusal" else {}
+def _describe_refusal(finish: Finish) -> Json:
+    return _REFUSAL if finish.policy is None else {**_REFUSAL, "explanation": finish.policy.sentence}
+
+
+def write_message(
+    info: ReplyInfo,
+    blocks: list[Json],
+    reason: str | None,
+    word: str | None,
+    usage: Json,
+    stop_details: Json | None = None,
+) -> Json:
+    details = {"stop_details": stop_details} if reason == "refusal" else {}
     return {
         "id": make_message_id(info.response_id),
         "type": "message",

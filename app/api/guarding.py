@@ -1,0 +1,96 @@
+"""Which guards a request has, and how a request without any is admitted."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from app.access import Caller
+from app.api.asgi import Scope
+from app.api.context import AppContext
+from app.chat.admitted import Admitted, mark_admitted
+from app.chat.messages import ChatRequest, Text
+from app.formats.body import ParsedRequest
+from app.formats.sessions import find_session, hash_session
+from app.routing import ModelRoute
+
+if TYPE_CHECKING:
+    from app.api.chat import RequestInProgress
+    from app.guards import Guards, RequestGuard
+
+GUARDS_HEADER = b"x-parley-guards"
+
+
+def begin_guarding(
+    context: AppContext, request: "RequestInProgress", parsed: ParsedRequest, route: ModelRoute, reply_id: str
+) -> "RequestGuard | None":
+    """Return the guards of a request for a reply; None if it has none."""
+    guards = request.live.guards
+    if guards is None:
+        return None
+    return _begin(context, guards, request.scope, parsed, route, reply_id)
+
+
+def begin_counting(
+    context: AppContext, scope: Scope, parsed: ParsedRequest, route: ModelRoute
+) -> "RequestGuard | None":
+    """Return the guards of a request whose tokens are counted; None if it has none."""
+    assert context.live.guards is not None
+    return _begin(context, context.live.guards, scope, parsed, route, "")
+
+
+def _begin(
+    context: AppContext, guards: "Guards", scope: Scope, parsed: ParsedRequest, route: ModelRoute, reply_id: str
+) -> "RequestGuard | None":
+    caller: Caller = scope["state"]["caller"]
+    chosen = guards.select((route.model, *route.list_fallbacks()), caller.name)
+    if chosen is None:
+        return None
+    from app.guards import RequestFacts, RequestGuard
+
+    settings, headers = parsed.settings, scope["state"]["headers"]
+    extra = parsed.request.params.get("extra_body") or {}
+    session = find_session(headers, extra, settings.metadata, settings.session)
+    hashed = hash_session(context.caller_id(scope), session).hex() if session else ""
+    masking_scope = {"caller": context.cache_scope(scope), "shared": ""}.get(chosen.masking.scope)
+    if masking_scope is None:
+        masking_scope = f"{context.cache_scope(scope)} {hashed or _hash_first_text(parsed.request)}"
+    names = {name for rule in chosen.rules for name in rule.forward_headers}
+    facts = RequestFacts(
+        scope["state"]["request_id"],
+        reply_id,
+        scope["path"],
+        route.model,
+        caller.name,
+        "" if caller.team is None else caller.team.name,
+        hashed,
+        masking_scope,
+        {name: headers[name.encode()].decode("latin-1") for name in names if name.encode() in headers},
+    )
+    return RequestGuard(guards, chosen, facts)
+
+
+async def admit(request: "RequestInProgress", guard: "RequestGuard", conversation: ChatRequest) -> Admitted:
+    """Show a request to its guards, and tell its client what they say. Raises ParleyError."""
+    try:
+        return await guard.admit(conversation)
+    finally:
+        lines: list[tuple[bytes, bytes]] = request.scope["state"]["response_headers"]
+        lines[:] = [line for line in lines if line[0] != GUARDS_HEADER]
+        if guard.verdicts:
+            lines.append((GUARDS_HEADER, guard.describe().encode("ascii", "replace")))
+
+
+async def admit_locally(guard: "RequestGuard", request: ChatRequest) -> Admitted | None:
+    """Return a request whose tokens a server may count; None if it must not get it. No service is asked."""
+    return await asyncio.to_thread(guard.admit_locally, request)
+
+
+def _hash_first_text(request: ChatRequest) -> str:
+    """Return what stands for a session without an id: a hash of the first text of the user."""
+    messages = [message for message in request.messages if message.role == "user"]
+    texts = (part.text for message in messages for part in message.parts if isinstance(part, Text))
+    return hash_session("", next(texts, "").encode("utf-8", "surrogatepass")).hex()
+
+
+def admit_unguarded(request: ChatRequest) -> Admitted:
+    """Return a request that has no guards as admitted."""
+    return mark_admitted(request)

@@ -1,0 +1,28 @@
+"""`Guarding`: what guards do with one request that they have admitted, as the path of the request knows it."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from app.chat.attachments import Attachment
+from app.chat.stage import Stage
+from app.chat.stream import Reply
+
+
+class Guarding(Protocol):
+    @property
+    def traits(self) -> Mapping[str, Any]:
+        """What makes the stored replies to equal bodies different."""
+
+    async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
+        """Return the media of the request with the texts of files as the model may have them. Raises ParleyError."""
+
+    def watch(self, reply: Reply) -> Reply:
+        """Return the reply of the model, of which nothing is passed on that the guards have not let pass."""
+
+
+class GuardedReply(Protocol):
+    """What readers of a reply to a request with guards must do with its events."""
+
+    def make_stage(self, *, fails_refused: bool) -> Stage:
+        """Return a stage for one reader, which restores masked values, and says that a guard has refused the reply:
+        with a failure, or with words of refusal."""

@@ -1,0 +1,627 @@
+"""`RequestGuard`: admits one request, and watches its reply.
+
+The order: guards that see originals, then masking, then all others, which see masked texts. A text that is new and is
+refused refuses the request. A result that is refused, and anything older, is withheld from the model, in this request
+and in all later ones: so a refused text does not block a session for good.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.chat.admitted import Admitted, mark_admitted
+from app.chat.attachments import Attachment, FileText
+from app.chat.known_conversation import find_end
+from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.chat.stage import Pipe, Stage
+from app.chat.stream import Reply
+from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
+from app.guards.detectors import Span
+from app.guards.guards import NOTICE, Guards, GuardSet
+from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, mask_conversation
+from app.guards.memory import PASSED, Passed, Rejected, Remembered, Replaced, make_key
+from app.guards.parts import Place, find_last_answer, list_parts, replace_texts, write_withheld
+from app.guards.placeholders import Placeholders
+from app.guards.restoring import RestoringStage, restore_text
+from app.guards.rules import GuardRule
+from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
+from app.guards.watch import JudgedReply, RefusalStage, WatchedReply
+
+log = logging.getLogger("parley.guards")
+
+_T = TypeVar("_T")
+
+MAX_SINGLE_QUESTIONS = 32
+"""So many parts of a group are asked again one by one, to find the one that is refused."""
+LARGE_CHARACTERS = 64 * 1024
+"""More new text is searched in another thread."""
+_MASKED_FIELDS = ("user", "metadata", "safety_identifier")
+
+
+class RequestFacts(Struct, frozen=True):
+    """What guards are told of a request."""
+
+    request_id: str
+    reply_id: str
+    endpoint: str
+    model: str
+    key: str = ""
+    team: str = ""
+    session: str = ""
+    scope: str = ""
+    """Callers with the same scope have the same placeholders, and share verdicts."""
+    headers: Mapping[str, str] = {}
+    traceparent: bytes | None = None
+
+
+class _Asked(Struct, frozen=True):
+    """One part, its place, and the key under which its verdict is remembered."""
+
+    place: Place
+    part: TextPart
+    key: bytes
+
+
+class RequestGuard:
+    """Implements `Guarding` for all calls to models of one reply."""
+
+    def __init__(self, guards: Guards, chosen: GuardSet, facts: RequestFacts) -> None:
+        self._guards = guards
+        self.chosen = chosen
+        self._facts = facts
+        self.placeholders = Placeholders(chosen.masking.key, facts.scope)
+        self.verdicts: dict[str, str] = {}
+        """What each guard has said of the request."""
+        self._turn = 0
+
+    @property
+    def traits(self) -> Mapping[str, Any]:
+        return {"guards": self.chosen.reply_digest} if self.chosen.reply_digest else {}
+
+    @property
+    def must_translate(self) -> bool:
+        return self.chosen.must_translate
+
+    def make_stage(self, *, fails_refused: bool) -> Stage:
+        refusals = RefusalStage(fails=fails_refused)
+        if not self.chosen.masks:
+            return refusals
+        return Pipe((RestoringStage(self.placeholders, self.chosen.masking.restore), refusals))
+
+    def describe(self) -> str:
+        """Return what the guards have said of the request, for a header and the log."""
+        return " ".join(f"{name}={verdict}" for name, verdict in self.verdicts.items())
+
+    # Requests.
+
+    async def admit(self, request: ChatRequest) -> Admitted:
+        """Return the request as the model may have it. Raises PolicyRefused, GuardUnavailable and Unsupported."""
+        self._turn += 1
+        messages: Sequence[Message] = request.messages
+        messages = await self._judge(request, messages, sees_original=True)
+        spans = await self._analyze(request, messages)
+        if sum(map(_count_characters, messages[-8:])) > LARGE_CHARACTERS:
+            messages = await asyncio.to_thread(self._mask, request, messages, spans)
+        else:
+            messages = self._mask(request, messages, spans)
+        messages = await self._judge(request, messages, sees_original=False)
+        return self._finish(request, tuple(messages))
+
+    def admit_locally(self, request: ChatRequest) -> Admitted | None:
+        """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if values
+        would be masked that only a service finds."""
+        if any(rule.masks for rule in self.chosen.analyzing):
+            return None
+        try:
+            return self._finish(request, tuple(self._mask(request, request.messages, {})))
+        except PolicyRefused:
+            return None
+
+    def check_readable(self, request: ChatRequest) -> None:
+        """Raises Unsupported for what the gateway cannot read, and so cannot show to a guard."""
+        unread: Exception | None = request.refusal
+        if request.source is not None and request.source.violations:
+            unread = InvalidInput(request.source.violations)
+        if unread is not None and self.chosen.enforces:
+            text = "guards check the requests for this model, and the gateway cannot read all of this one"
+            why = unread.message if isinstance(unread, ParleyError) else type(unread).__name__
+            raise Unsupported(f"{text}: {why}", unread.param if isinstance(unread, ParleyError) else None)
+
+    def _finish(self, request: ChatRequest, messages: tuple[Message, ...]) -> Admitted:
+        """Return the request with these messages. The client's own body is not sent if anything in it has changed."""
+        changed = len(messages) != len(request.messages) or any(
+            one is not other for one, other in zip(messages, request.messages, strict=True)
+        )
+        if not changed and not self.must_translate:
+            return mark_admitted(replace(request, guard=self))
+        masker = self._make_masker({})
+        return mark_admitted(
+            replace(
+                request,
+                messages=messages,
+                source=None,
+                passed=None,
+                guard=self,
+                params=_mask_params(request.params, masker),
+                caller_fields=masker.mask_value(request.caller_fields) if request.caller_fields else {},
+            )
+        )
+
+    # Masking.
+
+    def _make_masker(self, spans: Mapping[str, list[tuple[Span, SpanRule]]]) -> ValueMasker:
+        find: FindSpans = self._guards.make_find(self.chosen.finding)
+        if spans:
+            local = find
+
+            def find_all(text: str) -> list[tuple[Span, SpanRule]]:
+                return [*local(text), *spans.get(text, ())]
+
+            find = find_all
+        return ValueMasker(find, self.placeholders, self.chosen.masking.is_ignored)
+
+    def _mask(
+        self,
+        request: ChatRequest,
+        messages: Sequence[Message],
+        spans: Mapping[str, list[tuple[Span, SpanRule]]],
+    ) -> Sequence[Message]:
+        """Mask the values in messages. Raises PolicyRefused."""
+        chosen = self.chosen
+        if not chosen.finding and not chosen.analyzing:
+            return messages
+        masker = self._make_masker(spans)
+        known = None if spans or chosen.analyzing else request.known
+        what = ("masked", chosen.digest, self._facts.scope)
+        done = mask_conversation(messages, masker, self.placeholders, known, what)
+        self._report_masked(masker)
+        masked = self._withhold(messages, done.messages, done.refused) if done.refused else done.messages
+        return _add_notice(masked) if chosen.masks and chosen.masking.notice else masked
+
+    def _report_masked(self, masker: ValueMasker) -> None:
+        for rule in (*self.chosen.finding, *self.chosen.analyzing):
+            count = masker.counts.get(rule.name, 0)
+            word = {"mask": "masked", "redact": "redacted", "reject": "found", "observe": "found"}[rule.action]
+            self.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
+            self._guards.count(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
+
+    def _withhold(
+        self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
+    ) -> Sequence[Message]:
+        """Refuse the request for a new text with a value that is refused; withhold others. Raises PolicyRefused."""
+        last_answer, out = find_last_answer(given), list(masked)
+        for number, index, why in refused:
+            message = out[number]
+            is_result = message.parts[index].kind == "tool_result"
+            rule = next(rule for rule in self.chosen.rules if rule.name == why.guard)
+            if number > last_answer and (not is_result or rule.refuses_results):
+                self._refuse(why.guard, why.reason, why.kind.lower())
+            out[number] = _withhold_part(message, index, why)
+            self.verdicts[why.guard] = "withhold"
+        return out
+
+    def _refuse(self, guard: str, reason: str, category: str | None) -> None:
+        """Raises PolicyRefused."""
+        self.verdicts[guard] = "reject"
+        self._guards.count(guard, "request", "reject")
+        log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
+        raise PolicyRefused(guard, cut_reason(reason), category)
+
+    async def _analyze(
+        self, request: ChatRequest, messages: Sequence[Message]
+    ) -> dict[str, list[tuple[Span, SpanRule]]]:
+        """Return the values that Presidio has found, by text. Raises GuardUnavailable."""
+        found: dict[str, list[tuple[Span, SpanRule]]] = {}
+        for rule in self.chosen.analyzing:
+            texts = list(dict.fromkeys(_list_searched(messages)))
+            spans = await self._ask_spans(rule, texts)
+            action = "observe" if rule.observes else rule.action
+            for text in texts:
+                found.setdefault(text, []).extend(
+                    (Span(start, end, kind), SpanRule(rule.name, action)) for start, end, kind in spans.get(text, ())
+                )
+        return found
+
+    async def _ask_spans(self, rule: GuardRule, texts: Sequence[str]) -> dict[str, list[tuple[int, int, str]]]:
+        memory, digest = self._guards.memory, rule.make_digest()
+        keys = {text: make_key(digest, "", TextPart("", "user", "text", text)) for text in texts}
+        found = {text: memory.get(key) for text, key in keys.items()}
+        new = [text for text in texts if found[text] is None and text.strip()]
+        if new:
+            try:
+                answers = await self._guards.client(rule.name).find_spans(new, self._make_question((), "request"))
+            except GuardError as error:
+                self._fail(rule, "request", error)
+                return {text: spans for text, spans in found.items() if spans is not None}
+            for text, spans in zip(new, answers, strict=True):
+                found[text] = spans
+                memory.put(keys[text], spans, rule.remember_seconds, 32 * len(spans))
+        return {text: spans for text, spans in found.items() if spans is not None}
+
+    # Files.
+
+    async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
+        out = dict(files)
+        for item, file in files.items():
+            if isinstance(file, FileText) and file.sections:
+                texts = await self.admit_texts([section.text for section in file.sections], "file")
+                sections = [
+                    section if text == section.text else replace(section, text=text)
+                    for section, text in zip(file.sections, texts, strict=True)
+                ]
+                out[item] = replace(file, sections=tuple(sections))
+        return out
+
+    async def admit_texts(self, texts: Sequence[str], kind: str) -> list[str]:
+        """Return texts that came with a request, as its model may have them. Raises ParleyError."""
+        message = Message("user", tuple(map(Text, texts)), path=kind)
+        request = ChatRequest(self._facts.model, (message,))
+        messages: Sequence[Message] = await self._judge(request, request.messages, sees_original=True)
+        spans = await self._analyze(request, messages)
+        masker = self._make_masker(spans)
+        done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None, None)
+        masked = self._withhold(messages, done.messages, done.refused)
+        judged = await self._judge(request, masked, sees_original=False)
+        return [part.text for part in judged[0].parts if isinstance(part, Text)]
+
+    async def admit_result(self, name: str, text: str) -> str:
+        """Return the text of a tool's result as the client may have it, where a guard withholds it. What is masked in
+        it for the model is known when that gets it. Raises ParleyError."""
+        message = Message("tool", (ToolResult((Text(text),), name),))
+        request = ChatRequest(self._facts.model, (message,))
+        seen: Sequence[Message] = await self._judge(request, (message,), sees_original=True)
+        spans = await self._analyze(request, seen)
+        masked = mask_conversation(seen, self._make_masker(spans), self.placeholders, None, None)
+        judged = await self._judge(request, self._withhold(seen, masked.messages, masked.refused), sees_original=False)
+        if judged[0] is masked.messages[0]:
+            return text
+        part = judged[0].parts[0]
+        assert isinstance(part, ToolResult)
+        return restore_text("".join(item.text for item in part.content if isinstance(item, Text)), self.placeholders)
+
+    def restore_value(self, value: Any) -> Any:
+        """Restore the strings of arguments for a tool of the gateway."""
+        if isinstance(value, str):
+            return restore_text(value, self.placeholders)
+        if isinstance(value, list):
+            return [self.restore_value(item) for item in value]
+        if isinstance(value, dict):
+            return {name: self.restore_value(item) for name, item in value.items()}
+        return value
+
+    # Judging.
+
+    async def _judge(
+        self, request: ChatRequest, messages: Sequence[Message], *, sees_original: bool
+    ) -> Sequence[Message]:
+        """Return the messages as the guards let them pass. Raises PolicyRefused and GuardUnavailable."""
+        for rule in self.chosen.judging:
+            if rule.sees_original is not sees_original:
+                continue
+            if rule.observes:
+                self._guards.run_aside(self._observe(rule, request, messages))
+            elif rule.context == "all":
+                messages = await self._judge_whole(rule, messages)
+            else:
+                messages = await self._judge_new(rule, request, messages)
+        return messages
+
+    async def _observe(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> None:
+        try:
+            await self._judge_new(rule, request, messages)
+        except ParleyError as error:
+            log.info("request %s: the guard %s would have refused it", self._facts.request_id, rule.name)
+            log.debug("request %s: %s", self._facts.request_id, error)
+        except Exception:
+            log.exception("defect while a guard observed a request")
+
+    async def _judge_whole(self, rule: GuardRule, messages: Sequence[Message]) -> Sequence[Message]:
+        asked = [_Asked(place, part, b"") for place, part in list_parts(messages, 0, find_last_answer(messages), rule)]
+        if not asked:
+            return messages
+        verdict = await self._ask(rule, self._make_question([one.part for one in asked], "request"))
+        if isinstance(verdict, Reject):
+            self._refuse(rule.name, verdict.reason, verdict.category)
+        if isinstance(verdict, Replace):
+            self._note(rule, "replace")
+            return replace_texts(
+                messages, 0, {one.place: verdict.texts[one.part.id] for one in asked if one.part.id in verdict.texts}
+            )
+        self._note(rule, "pass")
+        return messages
+
+    async def _judge_new(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
+        known, now = request.known, self._guards.memory.clock()
+        what = ("judged", rule.make_digest(), self._facts.scope)
+        kept = None if known is None or rule.observes else known.find(what, messages)
+        start, before = (0, ()) if kept is None or kept[1] < now else (len(kept[0]), kept[0])
+        rest = messages[start:]
+        last_answer = find_last_answer(messages)
+        digest = rule.make_digest()
+        asked = [
+            _Asked(place, part, make_key(digest, self._facts.scope, part))
+            for place, part in list_parts(rest, start, last_answer, rule)
+        ]
+        outcomes, complete = await self._find_outcomes(rule, asked)
+        new: dict[Place, str] = {}
+        for one in asked:
+            text = self._apply(rule, one, outcomes.get(one.place, PASSED))
+            if text is not None:
+                new[one.place] = text
+        judged = (*before, *(replace_texts(rest, start, new) if new else rest))
+        self._note(rule, "withhold" if new else "pass")
+        end = find_end(start, len(messages))
+        if known is not None and complete and end > start and not rule.observes:
+            known.keep(what, messages[:end], (judged[:end], now + rule.remember_seconds))
+        return judged if new or before else messages
+
+    def _apply(self, rule: GuardRule, one: _Asked, outcome: Remembered) -> str | None:
+        """Return the new text of a part; None if it stays. Raises PolicyRefused."""
+        if isinstance(outcome, Passed):
+            return None
+        if isinstance(outcome, Replaced):
+            return outcome.text
+        group = one.part.group
+        if group == "A" or (group == "B" and rule.refuses_results):
+            self._refuse(rule.name, outcome.reason, outcome.category)
+        self._guards.count(rule.name, "request", "withhold")
+        log.info(
+            "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, one.part.id
+        )
+        return write_withheld(one.part, rule.name, cut_reason(outcome.reason))
+
+    async def _find_outcomes(self, rule: GuardRule, asked: Sequence[_Asked]) -> tuple[dict[Place, Remembered], bool]:
+        """Return what is remembered of parts, or what the guard says now, and whether it has said something of all."""
+        memory = self._guards.memory
+        outcomes: dict[Place, Remembered] = {}
+        new: list[_Asked] = []
+        for one in asked:
+            remembered = memory.get(one.key)
+            if remembered is not None:
+                outcomes[one.place] = remembered
+            elif one.part.text.strip():
+                new.append(one)
+        for one in asked:  # refused again without a question
+            if isinstance(outcomes.get(one.place), Rejected):
+                self._apply(rule, one, outcomes[one.place])
+        if not new:
+            if asked:
+                self._guards.count(rule.name, "request", "remembered")
+            return outcomes, True
+        groups = [[one for one in new if one.part.group == name] for name in "ABC"]
+        try:
+            for found in await gather_verdicts([self._ask_group(rule, group) for group in groups if group]):
+                outcomes |= found
+        except GuardError as error:
+            self._fail(rule, "request", error)
+            return outcomes, False
+        return outcomes, True
+
+    async def _ask_group(self, rule: GuardRule, group: Sequence[_Asked]) -> dict[Place, Remembered]:
+        """Ask about one group, and again part by part if it is not known which of them is refused. Raises GuardError,
+        and PolicyRefused if new texts are refused."""
+        verdict = await self._ask(rule, self._make_question([one.part for one in group], "request"))
+        if isinstance(verdict, Reject) and verdict.ids is None and len(group) > 1:
+            if group[0].part.group == "A":
+                self._refuse(rule.name, verdict.reason, verdict.category)
+            if len(group) <= MAX_SINGLE_QUESTIONS:
+                out: dict[Place, Remembered] = {}
+                for single in await gather_verdicts([self._ask_group(rule, [one]) for one in group]):
+                    out |= single
+                return out
+        return {one.place: self._remember(rule, one, verdict) for one in group}
+
+    def _remember(self, rule: GuardRule, one: _Asked, verdict: Verdict) -> Remembered:
+        outcome: Remembered = PASSED
+        if isinstance(verdict, Replace) and one.part.id in verdict.texts:
+            outcome = Replaced(check_replacement(one.part, verdict.texts[one.part.id]))
+        elif isinstance(verdict, Reject) and (verdict.ids is None or one.part.id in verdict.ids):
+            outcome = Rejected(cut_reason(verdict.reason), verdict.category)
+        size = len(outcome.text) if isinstance(outcome, Replaced) else 0
+        self._guards.memory.put(one.key, outcome, rule.remember_seconds, size)
+        return outcome
+
+    def _make_question(self, parts: Sequence[TextPart], phase: Any, *, final: bool = True) -> Question:
+        facts = self._facts
+        return Question(
+            phase,
+            tuple(parts),
+            facts.model,
+            facts.request_id,
+            facts.reply_id,
+            facts.session,
+            facts.endpoint,
+            facts.key,
+            facts.team,
+            self._turn,
+            final,
+            facts.headers,
+        )
+
+    async def _ask(self, rule: GuardRule, question: Question) -> Verdict:
+        """Raises GuardError."""
+        headers = {name: value for name, value in question.headers.items() if name in rule.forward_headers}
+        return await self._guards.client(rule.name).ask(replace(question, headers=headers), self._facts.traceparent)
+
+    def _note(self, rule: GuardRule, verdict: str) -> None:
+        if self.verdicts.get(rule.name) not in ("failed", "withhold"):
+            self.verdicts[rule.name] = verdict
+        self._guards.count(rule.name, "request", verdict)
+
+    def _fail(self, rule: GuardRule, phase: str, error: GuardError) -> None:
+        """Raises GuardUnavailable, unless the operator has chosen to go on."""
+        self._guards.count(rule.name, phase, "failed")
+        self.verdicts[rule.name] = "failed"
+        log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
+        if not rule.passes_on_failure and not rule.observes:
+            raise GuardUnavailable(rule.name, str(error))
+
+    # Replies.
+
+    def watch(self, reply: Reply) -> Reply:
+        chosen = self.chosen
+        if not chosen.replying and not chosen.watching:
+            return reply
+        return WatchedReply(
+            reply,
+            self.judge_reply,
+            self._observe_reply,
+            self._guards.run_aside,
+            chosen.replying,
+            chosen.watching,
+            self.remember_reply,
+        )
+
+    async def _observe_reply(self, parts: Sequence[TextPart]) -> None:
+        for rule in self.chosen.watching:
+            try:
+                verdict = await self._ask(rule, self._make_question(_select(rule, parts), "reply"))
+                self._guards.count(rule.name, "reply", type(verdict).__name__.lower())
+            except GuardError as error:
+                self._guards.count(rule.name, "reply", "failed")
+                log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
+            except Exception:
+                log.exception("defect while a guard observed a reply")
+
+    async def judge_reply(self, parts: Sequence[TextPart], *, final: bool) -> JudgedReply:
+        """Return what of a reply is passed on. Raises GuardUnavailable."""
+        texts: dict[str, str] = {}
+        holdback = 0
+        for rule in self.chosen.replying:
+            current = [replace(part, text=texts.get(part.id, part.text)) for part in parts]
+            shown = _select(rule, current)
+            if not shown:
+                continue
+            if rule.sees_original:
+                shown = [replace(part, text=restore_text(part.text, self.placeholders)) for part in shown]
+            try:
+                verdict = (
+                    self._find_locally(rule, shown)
+                    if rule.detectors
+                    else await self._ask(rule, self._make_question(shown, "reply", final=final))
+                )
+            except GuardError as error:
+                self._fail(rule, "reply", error)
+                continue
+            if isinstance(verdict, Reject):
+                self._guards.count(rule.name, "reply", "reject")
+                log.info("request %s: the guard %s has refused the reply", self._facts.request_id, rule.name)
+                return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
+            holdback = max(holdback, verdict.holdback)
+            self._guards.count(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
+            if isinstance(verdict, Replace):
+                try:
+                    texts |= self._take_replacements(rule, shown, verdict)
+                except GuardError as error:
+                    self._fail(rule, "reply", error)
+        return JudgedReply(texts, holdback)
+
+    def _take_replacements(self, rule: GuardRule, shown: Sequence[TextPart], verdict: Replace) -> dict[str, str]:
+        new = {part.id: check_replacement(part, verdict.texts[part.id]) for part in shown if part.id in verdict.texts}
+        if rule.sees_original:
+            masker = self._make_masker({})
+            new = {id_: masker.mask_known(text) for id_, text in new.items()}
+        return new
+
+    def _find_locally(self, rule: GuardRule, parts: Sequence[TextPart]) -> Verdict:
+        masker = ValueMasker(self._guards.make_find([rule]), self.placeholders, self.chosen.masking.is_ignored)
+        texts: dict[str, str] = {}
+        for part in parts:
+            found = masker.mask(part.text)
+            if found.refused is None and part.name:
+                found = replace(found, refused=masker.mask(part.name).refused)
+            if found.refused is not None:
+                return Reject(found.refused.reason, found.refused.kind.lower())
+            if found.text != part.text:
+                texts[part.id] = (
+                    masker.mask_arguments(part.text, of_model=False).text if part.kind == "arguments" else found.text
+                )
+        return Replace(texts) if texts else Pass()
+
+    def remember_reply(self, parts: Sequence[TextPart]) -> None:
+        """Remember that parts of a reply have passed, which come back as history."""
+        for rule in self.chosen.replying:
+            if rule.url and rule in self.chosen.judging and rule.context == "new":
+                digest = rule.make_digest()
+                for part in _select(rule, parts):
+                    key = make_key(digest, self._facts.scope, part)
+                    self._guards.memory.put(key, PASSED, rule.remember_seconds)
+
+
+def check_replacement(part: TextPart, text: str) -> str:
+    """Return a new text for a part. Raises GuardError for arguments that are no JSON object."""
+    if part.kind != "arguments":
+        return text
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise GuardError("it replaces the arguments of a call by what is no JSON object")
+    return text
+
+
+def _withhold_part(message: Message, index: int, why: Refused) -> Message:
+    """Return a message in which words stand in the place of a part that is refused."""
+    part, text = message.parts[index], f"[withheld by policy {why.guard}: {why.reason}]"
+    new: Part
+    if isinstance(part, ToolResult):
+        new = replace(part, content=(Text(text),))
+    elif isinstance(part, ToolCall):
+        new = replace(part, arguments=msgspec.json.encode({"withheld": text}).decode())
+    else:
+        new = replace(part, text=text) if isinstance(part, Text | Reasoning) else Text(text)
+    return replace(message, parts=(*message.parts[:index], new, *message.parts[index + 1 :]))
+
+
+def _select(rule: GuardRule, parts: Sequence[TextPart]) -> list[TextPart]:
+    return [part for part in parts if part.kind != "reasoning" or rule.reasoning == "check"]
+
+
+async def gather_verdicts(asked: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:
+    """Wait for all answers. Raises PolicyRefused if there is one, else the first GuardError."""
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    errors = [one for one in found if isinstance(one, BaseException)]
+    if errors:
+        raise next((error for error in errors if isinstance(error, PolicyRefused)), errors[0])
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
+def _count_characters(message: Message) -> int:
+    return sum(len(getattr(part, "text", "")) for part in message.parts) + sum(
+        len(item.text)
+        for part in message.parts
+        if part.kind == "tool_result"
+        for item in part.content
+        if isinstance(item, Text)
+    )
+
+
+def _list_searched(messages: Sequence[Message]) -> list[str]:
+    """Return the texts in which values are searched: those of the assistant are not among them."""
+    out: list[str] = []
+    for message in messages:
+        for part in message.parts if message.role != "assistant" else ():
+            if isinstance(part, Text):
+                out.append(part.text)
+            elif part.kind == "tool_result":
+                out += [item.text for item in part.content if isinstance(item, Text)]
+    return out
+
+
+def _add_notice(messages: Sequence[Message]) -> tuple[Message, ...]:
+    first = messages[0] if messages else None
+    if first is not None and first.role == "system":
+        return (replace(first, parts=(*first.parts, Text(NOTICE))), *messages[1:])
+    return (Message("system", (Text(NOTICE),), path="messages"), *messages)
+
+
+def _mask_params(params: Mapping[str, Any], masker: ValueMasker) -> Mapping[str, Any]:
+    """Mask the fields that name a user, and all that the gateway passes on unread."""
+    names = [name for name in (*_MASKED_FIELDS, "extra_body") if params.get(name) is not None]
+    return {**params, **{name: masker.mask_value(params[name]) for name in names}} if names else params

@@ -1,0 +1,208 @@
+"""Finds personal data and secrets in a text: `find_spans`.
+
+A value is never a part of a longer word or number. There are no guesses: what is found has a form that only such data
+have, and a check digit where there is one.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from ipaddress import ip_address
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from app.guards.secrets_data import PRIVATE_KEY_BEGIN, SECRET_FORMS
+
+
+class Span(Struct, frozen=True):
+    """Where a value is in a text."""
+
+    start: int
+    end: int
+    kind: str
+
+
+Find: TypeAlias = Callable[[str], Iterable[Span]]
+
+PLACEHOLDER_WORD = re.compile(r"\[?[A-Z_]{2,16}_[A-Z2-7]{8,16}\]?")
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
+)
+_DIGITS = re.compile(r"(?<![\w])(?<!\d[.,])\d(?:[ -]?\d){12,40}(?!\w)(?![.,]\d)")
+_CARD_LAYOUTS = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5)}
+"""How the digits of a card are grouped (ISO/IEC 7813 cards of the large networks)."""
+_CARD_BEGINNINGS = re.compile(
+    r"(?:4\d{12}(?:\d{3}){0,2}"  # Visa: 13, 16, 19
+    r"|(?:5[1-5]\d\d|222[1-9]|22[3-9]\d|2[3-6]\d\d|27[01]\d|2720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|(?:6011|65\d\d|64[4-9]\d)\d{12,15}"  # Discover
+    r"|35(?:2[89]|[3-8]\d)\d{12,15}"  # JCB
+    r"|3(?:0[0-5]|095|6\d|8\d|9\d)\d{11,16}"  # Diners Club
+    r"|62\d{14,17}"  # UnionPay
+    r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{9,15})"  # Maestro
+)
+_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}")
+_IBAN_COUNTRIES = (
+    "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "
+    "ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 "
+    "LB28 LC32 LI21 LT20 LU20 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 "
+    "PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 "
+    "YE30"
+)
+_IBAN_LENGTHS = {word[:2]: int(word[2:]) for word in _IBAN_COUNTRIES.split()}
+"""The lengths by country, of the IBAN registry of SWIFT."""
+_PHONE = re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){6,14}(?!\w)")
+_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
+_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,37}(?:\.\d{1,3}){0,3}(?![\w:])")
+
+
+def find_emails(text: str) -> Iterator[Span]:
+    if "@" in text:
+        for found in _EMAIL.finditer(text):
+            yield Span(found.start(), found.end(), "EMAIL")
+
+
+def find_cards(text: str) -> Iterator[Span]:
+    for run in _DIGITS.finditer(text):
+        yield from _find_cards_in(run.group(), run.start())
+
+
+def _find_cards_in(run: str, offset: int) -> Iterator[Span]:
+    """Yield the cards among groups of digits: all of them, or some that are grouped as on a card."""
+    groups = list(re.finditer(r"\d+", run))
+    start = 0
+    while start < len(groups):
+        end = _find_card_end(groups, start)
+        if end:
+            yield Span(offset + groups[start].start(), offset + groups[end - 1].end(), "CARD")
+        start = end or start + 1
+
+
+def _find_card_end(groups: Sequence["re.Match[str]"], start: int) -> int:
+    """Return behind which group a card that begins with this one ends; 0 if none does."""
+    first = groups[start].end() - groups[start].start()
+    if first != 4 and first < 13:
+        return 0
+    for end in range(min(len(groups), start + 5), start, -1):
+        chosen = [group.group() for group in groups[start:end]]
+        if len(chosen) == 1 or tuple(map(len, chosen)) in _CARD_LAYOUTS:
+            digits = "".join(chosen)
+            if _CARD_BEGINNINGS.fullmatch(digits) and _passes_luhn(digits):
+                return end
+    return 0
+
+
+def _passes_luhn(digits: str) -> bool:
+    total = 0
+    for place, digit in enumerate(reversed(digits)):
+        value = int(digit) * (1 + place % 2)
+        total += value - 9 if value > 9 else value
+    return total % 10 == 0
+
+
+def find_ibans(text: str) -> Iterator[Span]:
+    for found in _IBAN.finditer(text):
+        end = _find_iban_end(text, found)
+        if end:
+            yield Span(found.start(), end, "IBAN")
+
+
+def _find_iban_end(text: str, found: "re.Match[str]") -> int:
+    """Return where an IBAN ends that begins here; 0 if it is none."""
+    length, number, place = _IBAN_LENGTHS.get(found.group()[:2], 99), "", found.start()
+    while len(number) < length and place < found.end():
+        number += text[place].strip()
+        place += 1
+    if len(number) < length or text[place : place + 1].isalnum():
+        return 0
+    moved = number[4:] + number[:4]
+    return place if int("".join(str(int(char, 36)) for char in moved)) % 97 == 1 else 0
+
+
+def find_phones(text: str) -> Iterator[Span]:
+    if "+" in text:
+        for found in _PHONE.finditer(text):
+            yield Span(found.start(), found.end(), "PHONE")
+
+
+def find_ips(text: str) -> Iterator[Span]:
+    for expression in (_IPV4, _IPV6) if ":" in text else (_IPV4,):
+        for found in expression.finditer(text):
+            if _is_public(found.group()):
+                yield Span(found.start(), found.end(), "IP")
+
+
+def _is_public(text: str) -> bool:
+    if len(text) < 7:
+        return False
+    try:
+        return ip_address(text).is_global
+    except ValueError:
+        return False
+
+
+def find_secrets(text: str) -> Iterator[Span]:
+    for form in SECRET_FORMS:
+        if any(keyword in text for keyword in form.keywords):
+            for found in form.expression.finditer(text):
+                start, end = found.span(1 if form.expression.groups else 0)
+                if len(set(text[start:end][-12:])) > 3:  # `sk-xxxxxxxx` stands for a key
+                    yield Span(start, end, "SECRET")
+    if "PRIVATE KEY" in text:
+        yield from _find_private_keys(text)
+
+
+def _find_private_keys(text: str) -> Iterator[Span]:
+    """Yield whole blocks. One without an end goes to the end of the text."""
+    place = 0
+    while (begin := PRIVATE_KEY_BEGIN.search(text, place)) is not None:
+        end_line = f"-----END {begin.group(1)}-----"
+        end = text.find(end_line, begin.end())
+        place = len(text) if end < 0 else end + len(end_line)
+        yield Span(begin.start(), place, "SECRET")
+
+
+DETECTORS: dict[str, Find] = {
+    "email": find_emails,
+    "card": find_cards,
+    "iban": find_ibans,
+    "phone": find_phones,
+    "ip": find_ips,
+    "secrets": find_secrets,
+}
+
+
+def make_pattern(kind: str, expression: str) -> Find:
+    """Return what finds a pattern of the operator. Its first group, if it has one, is the value."""
+    compiled = re.compile(expression)
+    group = 1 if compiled.groups else 0
+
+    def find(text: str) -> Iterator[Span]:
+        for found in compiled.finditer(text):
+            start, end = found.span(group)
+            if start < end:
+                yield Span(start, end, kind)
+
+    return find
+
+
+def choose_spans(text: str, found: Iterable[Span], ignored: Callable[[str], bool]) -> list[Span]:
+    """Return spans that do not overlap, in their order: of two, the one that starts first, then the longer, then the
+    one that was found first. A text that looks like a placeholder is no value."""
+    chosen: list[Span] = []
+    end = 0
+    for span in sorted(found, key=lambda one: (one.start, -one.end)):
+        value = text[span.start : span.end]
+        if span.start >= end and not ignored(value) and not _is_in_placeholder(text, span):
+            chosen.append(span)
+            end = span.end
+    return chosen
+
+
+def _is_in_placeholder(text: str, span: Span) -> bool:
+    around = max(0, span.start - 40)
+    return any(
+        found.start() <= span.start and span.end <= found.end()
+        for found in PLACEHOLDER_WORD.finditer(text, around, min(len(text), span.end + 40))
+    )

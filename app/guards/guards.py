@@ -1,0 +1,145 @@
+"""`Guards`: all guards of a configuration, and which of them are for a request."""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from app.guards.client import GuardClient
+from app.guards.detectors import DETECTORS, Find, Span, make_pattern
+from app.guards.masking import FindSpans, SpanRule
+from app.guards.memory import VerdictMemory
+from app.guards.rules import GuardRule, MaskingRule
+from app.upstream.http.transport import UpstreamTransport
+
+log = logging.getLogger("parley.guards")
+
+NOTICE = (
+    "Words such as [EMAIL_ABCDEFGH] stand for values that are kept from you. Write such a word exactly as it is where "
+    "you mean its value; it is replaced by the value outside."
+)
+CountVerdict = Callable[[str, str, str], None]
+"""Counts a check by guard, phase and verdict."""
+
+
+class GuardSet(Struct, frozen=True, eq=False):
+    """The guards for requests to some models by a caller."""
+
+    rules: tuple[GuardRule, ...]
+    masking: MaskingRule
+    finding: tuple[GuardRule, ...]
+    """Those with detectors."""
+    analyzing: tuple[GuardRule, ...]
+    """Those that ask Presidio."""
+    judging: tuple[GuardRule, ...]
+    """Those that judge requests."""
+    replying: tuple[GuardRule, ...]
+    """Those for which replies wait."""
+    watching: tuple[GuardRule, ...]
+    """Those that only observe replies."""
+    digest: bytes
+    """A hash of what decides on requests."""
+    reply_digest: str
+    """A hash of what decides on replies."""
+
+    @property
+    def masks(self) -> bool:
+        return any(rule.masks for rule in self.rules)
+
+    @property
+    def enforces(self) -> bool:
+        return any(rule.enforces for rule in self.rules)
+
+    @property
+    def must_translate(self) -> bool:
+        """Whether the client never gets the server's own events, and the server not the client's own body."""
+        return bool(self.replying) or any(rule.finds_values and rule.enforces for rule in self.rules)
+
+
+class Guards:
+    """Those of one configuration, in one event loop."""
+
+    def __init__(
+        self,
+        rules: Sequence[GuardRule],
+        masking: MaskingRule,
+        transport: UpstreamTransport,
+        previous: "Guards | None" = None,
+    ) -> None:
+        """`previous` are those that a reload replaces: what they have said stays known."""
+        # Built-in ones first: what is masked is seen by no service.
+        self._rules = tuple(sorted(rules, key=lambda rule: not rule.detectors))
+        self._masking = masking
+        self._sets: dict[tuple[str, ...], GuardSet | None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._clients = {rule.name: GuardClient(rule, transport) for rule in self._rules if rule.url}
+        self._finders = {rule.name: make_finders(rule, masking) for rule in self._rules if rule.detectors}
+        self.memory: VerdictMemory = VerdictMemory() if previous is None else previous.memory
+        self.count: CountVerdict = _count_nothing if previous is None else previous.count
+        """Set by those who count."""
+
+    def select(self, models: tuple[str, ...], key: str) -> GuardSet | None:
+        """Return the guards for requests that one of these models may answer; None if there are none."""
+        chosen = [rule for rule in self._rules if rule.applies(models, key)]
+        names = tuple([rule.name for rule in chosen])
+        if names not in self._sets:
+            self._sets[names] = make_set(chosen, self._masking) if chosen else None
+        return self._sets[names]
+
+    def client(self, name: str) -> GuardClient:
+        return self._clients[name]
+
+    def make_find(self, rules: Sequence[GuardRule]) -> FindSpans:
+        """Return what searches a text with the detectors of these guards."""
+        return join_finders(
+            [(find, SpanRule(rule.name, rule.action)) for rule in rules for find in self._finders[rule.name]]
+        )
+
+    def run_aside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run what nothing waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _count_nothing(guard: str, phase: str, verdict: str) -> None: ...
+
+
+def make_set(rules: Sequence[GuardRule], masking: MaskingRule) -> GuardSet:
+    digests = b"".join(rule.make_digest() for rule in rules)
+    replying = tuple([rule for rule in rules if rule.checks_replies])
+    masks = any(rule.masks for rule in rules)
+    decides = b"".join(rule.make_digest() for rule in replying) + (masking.key if masks else b"")
+    return GuardSet(
+        tuple(rules),
+        masking,
+        finding=tuple([rule for rule in rules if rule.detectors and "request" in rule.phases]),
+        analyzing=tuple([rule for rule in rules if rule.api == "presidio" and rule.url and "request" in rule.phases]),
+        judging=tuple([rule for rule in rules if not rule.finds_values and "request" in rule.phases]),
+        replying=replying,
+        watching=tuple([rule for rule in rules if "reply" in rule.phases and not rule.enforces and rule.url]),
+        digest=_hash(digests + masking.key),
+        reply_digest=_hash(decides).hex() if decides else "",
+    )
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def make_finders(rule: GuardRule, masking: MaskingRule) -> list[Find]:
+    """Return the detectors of a guard; names that are none are patterns."""
+    return [
+        DETECTORS[name] if name in DETECTORS else make_pattern(name.upper(), masking.patterns[name])
+        for name in rule.detectors
+    ]
+
+
+def join_finders(finders: Sequence[tuple[Find, SpanRule]]) -> FindSpans:
+    def find(text: str) -> list[tuple[Span, SpanRule]]:
+        return [(span, rule) for one, rule in finders for span in one(text)]
+
+    return find

@@ -1,0 +1,238 @@
+"""Masks the values of a conversation: `ConversationMasker`.
+
+Texts of the system, users and tools are searched. Turns of the assistant are not: in them only values that were found
+before are replaced. So a reply that was restored for the client masks back to the bytes that the model wrote, whose
+signature and place in the prompt cache stay valid, and what the model made up is left alone.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.chat.known_conversation import KnownConversation, find_end
+from app.chat.messages import Media, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from app.guards.detectors import Span, choose_spans
+from app.guards.parts import OPAQUE_REASONING
+from app.guards.placeholders import Placeholders
+
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+FindSpans = Callable[[str], Sequence[tuple[Span, "SpanRule"]]]
+
+
+class SpanRule(Struct, frozen=True):
+    """What one guard does with the values that it finds."""
+
+    guard: str
+    action: str
+    """`mask`, `redact`, `reject` or `observe`."""
+
+
+class Refused(Struct, frozen=True):
+    """A text that a guard with detectors refuses."""
+
+    guard: str
+    kind: str
+
+    @property
+    def reason(self) -> str:
+        return f"it has a value of the kind {self.kind}"
+
+
+class MaskedText(Struct, frozen=True):
+    text: str
+    refused: Refused | None = None
+
+
+class ValueMasker:
+    """Masks texts with the placeholders of one request."""
+
+    def __init__(self, find: FindSpans, placeholders: Placeholders, ignored: Callable[[str], bool]) -> None:
+        self._find = find
+        self._placeholders = placeholders
+        self._ignored = ignored
+        self.counts: dict[str, int] = {}
+        """How many values each guard has found."""
+        self.kinds: dict[str, int] = {}
+        """How many values were masked or redacted, by kind."""
+        self._longest_first: list[tuple[str, str]] = []
+
+    def mask(self, text: str) -> MaskedText:
+        """Search a text, and mask what is found."""
+        return self._mask(text, list(self._find(text))) if text else MaskedText(text)
+
+    def mask_of_model(self, text: str) -> MaskedText:
+        """Mask the values that were found so far. Others are left alone, but for those that no text may have."""
+        text = self.mask_known(text)
+        return (
+            self._mask(text, [pair for pair in self._find(text) if pair[1].action != "mask"])
+            if text
+            else MaskedText(text)
+        )
+
+    def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]]) -> MaskedText:
+        if not found:
+            return MaskedText(text)
+        rules = {id(span): rule for span, rule in found}
+        out: list[str] = []
+        place, refused = 0, None
+        for span in choose_spans(text, [span for span, _ in found], self._ignored):
+            rule = rules[id(span)]
+            self.counts[rule.guard] = self.counts.get(rule.guard, 0) + 1
+            if rule.action == "reject":
+                refused = refused or Refused(rule.guard, span.kind)
+            elif rule.action != "observe":
+                out += (text[place : span.start], self._write(span, text, rule))
+                place = span.end
+        return MaskedText("".join((*out, text[place:])) if out else text, refused)
+
+    def _write(self, span: Span, text: str, rule: SpanRule) -> str:
+        self.kinds[span.kind] = self.kinds.get(span.kind, 0) + 1
+        if rule.action == "redact":
+            return f"[{span.kind}]"
+        return self._placeholders.mask(span.kind, text[span.start : span.end])
+
+    def mask_known(self, text: str) -> str:
+        """Mask the values that were found so far, and search for no others."""
+        words = self._placeholders.words
+        if not words or not text:
+            return text
+        if len(self._longest_first) != len(words):
+            self._longest_first = sorted(words, key=lambda pair: -len(pair[1]))
+        for pair in self._longest_first:
+            if pair[1] in text:
+                text = text.replace(pair[1], f"[{words[pair]}]")
+        return text
+
+    def mask_arguments(self, arguments: str, *, of_model: bool) -> MaskedText:
+        """Mask the strings of a JSON text, which has escapes of its own; as a text, if it is no JSON."""
+        mask = self.mask_of_model if of_model else self.mask
+        refused: list[Refused] = []
+
+        def mask_string(found: "re.Match[str]") -> str:
+            quoted = found.group()
+            try:
+                text = json.loads(quoted, strict=False)
+            except ValueError:
+                return quoted
+            masked = mask(text)
+            if masked.refused is not None:
+                refused.append(masked.refused)
+            return quoted if masked.text == text else json.dumps(masked.text, ensure_ascii=False)
+
+        masked = _JSON_STRING.sub(mask_string, arguments)
+        if not refused and not _is_json(masked):
+            return mask(masked)
+        return MaskedText(masked, refused[0] if refused else None)
+
+    def mask_value(self, value: Any) -> Any:
+        """Search the strings of a value as of JSON, and mask what is found."""
+        if isinstance(value, str):
+            return self.mask(value).text
+        if isinstance(value, list | tuple):
+            return [self.mask_value(item) for item in value]
+        if isinstance(value, Mapping):
+            return {name: self.mask_value(item) for name, item in value.items()}
+        return value
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+class MaskedConversation(Struct, frozen=True):
+    """What the masker made of the beginning of a conversation."""
+
+    messages: tuple[Message, ...]
+    words: tuple[tuple[tuple[str, str], str], ...] = ()
+    refused: tuple[tuple[int, int, Refused], ...] = ()
+    """(number of the message, number of the part, why) of texts that are refused."""
+
+
+_NOTHING = MaskedConversation(())
+
+
+def mask_conversation(
+    messages: Sequence[Message],
+    masker: ValueMasker,
+    placeholders: Placeholders,
+    known: KnownConversation | None,
+    what: Any,
+) -> MaskedConversation:
+    """Mask the messages of a conversation. The beginning that is known for `what` is not searched again."""
+    done = _NOTHING if known is None else known.find(what, messages) or _NOTHING
+    placeholders.add(done.words)
+    count = len(done.messages)
+    end = max(count, find_end(count, len(messages)))
+    if end > count:
+        done = _extend(done, messages[count:end], masker, placeholders)
+        if known is not None:
+            known.keep(what, messages[:end], done)
+    return _extend(done, messages[end:], masker, placeholders) if end < len(messages) else done
+
+
+def _extend(
+    done: MaskedConversation, messages: Sequence[Message], masker: ValueMasker, placeholders: Placeholders
+) -> MaskedConversation:
+    out, refused = list(done.messages), list(done.refused)
+    for message in messages:
+        masked, reasons = mask_message(message, masker)
+        refused += [(len(out), place, why) for place, why in reasons]
+        out.append(masked)
+    return MaskedConversation(tuple(out), tuple(placeholders.words.items()), tuple(refused))
+
+
+def mask_message(message: Message, masker: ValueMasker) -> tuple[Message, list[tuple[int, Refused]]]:
+    """Return a message with masked values, the same object if there are none; and which parts are refused."""
+    is_assistant = message.role == "assistant"
+    refused: list[tuple[int, Refused]] = []
+    parts: list[Part] = []
+    extra = message.extra
+    for place, part in enumerate(message.parts):
+        masked, why = _mask_part(part, masker, of_model=is_assistant)
+        parts.append(masked)
+        if why is not None:
+            refused.append((place, why))
+        if isinstance(part, Reasoning) and masked is not part and masked != _mask_known(part, masker):
+            # What a server has signed or encrypted holds the text that is left out.
+            extra = {key: value for key, value in extra.items() if key not in OPAQUE_REASONING}
+    name = None if message.name is None else masker.mask(message.name).text
+    same = name == message.name and all(one is other for one, other in zip(parts, message.parts, strict=True))
+    return (message if same else replace(message, parts=tuple(parts), name=name, extra=extra)), refused
+
+
+def _mask_known(part: Reasoning, masker: ValueMasker) -> Reasoning:
+    return replace(part, text=masker.mask_known(part.text))
+
+
+def _mask_part(part: Part, masker: ValueMasker, *, of_model: bool) -> tuple[Part, Refused | None]:
+    mask = masker.mask_of_model if of_model else masker.mask
+    if isinstance(part, Text | Reasoning):
+        found = mask(part.text)
+        return (part if found.text == part.text else replace(part, text=found.text)), found.refused
+    if isinstance(part, ToolCall):
+        found = masker.mask_arguments(part.arguments, of_model=of_model)
+        return (part if found.text == part.arguments else replace(part, arguments=found.text)), found.refused
+    if isinstance(part, ToolResult):
+        return _mask_result(part, masker)
+    if part.name is not None:
+        found = masker.mask(part.name)
+        return (part if found.text == part.name else replace(part, name=found.text)), found.refused
+    return part, None
+
+
+def _mask_result(part: ToolResult, masker: ValueMasker) -> tuple[ToolResult, Refused | None]:
+    contents = [_mask_part(item, masker, of_model=False) for item in part.content]
+    why = next((why for _, why in contents if why is not None), None)
+    content = tuple([item for item, _ in contents if isinstance(item, Text | Media)])
+    same = all(one is other for one, other in zip(content, part.content, strict=True))
+    return (part if same else replace(part, content=content)), why

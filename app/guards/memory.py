@@ -1,0 +1,66 @@
+"""`VerdictMemory`: what guards have said of texts, so that a continued session asks about what is new only."""
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from app.guards.verdicts import TextPart
+from app.runtime.bounded_map import BoundedMap
+
+MAX_BYTES = 16 * 1024 * 1024
+MAX_ITEMS = 200_000
+_ITEM_BYTES = 160
+
+
+class Passed(Struct, frozen=True):
+    pass
+
+
+class Replaced(Struct, frozen=True):
+    text: str
+
+
+class Rejected(Struct, frozen=True):
+    reason: str
+    category: str | None = None
+
+
+Remembered: TypeAlias = Passed | Replaced | Rejected
+PASSED = Passed()
+
+
+class VerdictMemory:
+    """That of one process. Failures are never in it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._items: BoundedMap[bytes, tuple[float, Any]] = BoundedMap(MAX_BYTES, MAX_ITEMS)
+
+    def get(self, key: bytes) -> Any:
+        found = self._items.get(key)
+        return None if found is None or found[0] < self.clock() else found[1]
+
+    def put(self, key: bytes, value: Any, seconds: float, size: int = 0) -> None:
+        if seconds > 0:
+            self._items.put(key, (self.clock() + seconds, value), _ITEM_BYTES + size)
+
+
+def make_key(digest: bytes, scope: str, part: TextPart) -> bytes:
+    """Return the key of a part for a guard. The arguments of a call count as JSON: clients write them anew."""
+    text = _normalize(part.text) if part.kind == "arguments" else part.text
+    hashed = hashlib.blake2b(digest, digest_size=16)
+    for item in (scope, part.role, part.kind, part.name or "", text):
+        data = item.encode("utf-8", "surrogatepass")
+        hashed.update(b"%d:" % len(data) + data)
+    return hashed.digest()
+
+
+def _normalize(arguments: str) -> str:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return arguments

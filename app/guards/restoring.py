@@ -1,0 +1,247 @@
+"""`RestoringStage`: puts masked values back into a reply, while it streams.
+
+A placeholder is recognized as `[EMAIL_YGDF6NR7]`, and its word alone in any case, because models quote placeholders,
+put them into code, or leave the brackets out; the brackets may be written as `\\[`, `%5B` or `&#91;`. The longest end
+of a text that could begin one is held back until it is known, at most `MAX_HELD` characters: so the restored text does
+not depend on where the model server cuts it.
+"""
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from app.chat.events import (
+    NEXT_MESSAGE,
+    Event,
+    Extra,
+    Finish,
+    MediaOutput,
+    ReasoningDelta,
+    TextDelta,
+    TokenLogprobs,
+    ToolCallDelta,
+)
+from app.guards.placeholders import Placeholders
+
+MAX_HELD = 40
+_OPEN, _CLOSE = r"(?:\[|\\{1,2}\[|%5[Bb]|&#91;)", r"(?:\]|\\{1,2}\]|%5[Dd]|&#93;)"
+_PLACEHOLDER = re.compile(
+    rf"(?:({_OPEN})|(?<![A-Za-z0-9_]))([A-Za-z_]{{2,16}}_[A-Za-z2-7]{{8}})(?![A-Za-z0-9_])({_CLOSE})?"
+)
+_LAST_WORD = re.compile(rf"({_OPEN}|(?<![A-Za-z0-9_]))([A-Za-z0-9_]*)\Z")
+_BEGUN_OPEN = re.compile(r"(?:\[|\\{1,2}\[?|%(?:5[Bb]?)?|&(?:#(?:9(?:1;?)?)?)?)\Z")
+_BEGUN_CLOSE = re.compile(r"(?:\\{1,2}|%5?|&(?:#(?:93?)?)?)\Z")
+_ANY_BEGUN = re.compile(r"[A-Z_]{0,16}(?:_[A-Z2-7]{0,8})?")
+_MAY_BE_HELD = re.compile(r"[A-Za-z0-9_\[\\%&#;]\Z")
+
+Write: TypeAlias = Callable[[str], str]
+
+
+def write_plain(value: str) -> str:
+    return value
+
+
+def write_in_json(value: str) -> str:
+    """Write a value into a JSON string that exists."""
+    return json.dumps(value, ensure_ascii=False)[1:-1]
+
+
+class Restorer:
+    """Restores one text, which comes in pieces."""
+
+    def __init__(self, placeholders: Placeholders, write: Write, report: Callable[[str], None]) -> None:
+        """`report` is called with each placeholder that stands for no value of the request."""
+        self._values = placeholders.values
+        self._write = write
+        self._report = report
+        self._words: list[str] = []
+        """Those of `_values`, sorted."""
+        self._held = ""
+        self._before = ""
+        """The last character that was passed on: a word goes on behind it."""
+
+    def feed(self, text: str) -> str:
+        text = self._held + text
+        cut = self._find_cut(text)
+        self._held = text[cut:]
+        return self._restore(text[:cut])
+
+    def close(self) -> str:
+        text, self._held = self._held, ""
+        restored = self._restore(text)
+        self._before = ""
+        return restored
+
+    def _find_cut(self, text: str) -> int:
+        """Return from where on the text is held back."""
+        if not _MAY_BE_HELD.search(text, len(text) - 1 if text else 0):
+            return len(text)
+        first = max(0, len(text) - MAX_HELD)
+        close = _BEGUN_CLOSE.search(text, first)
+        if close is not None:
+            start = self._find_word(text, first, close.start(), whole=True)
+            if start < close.start():
+                return start
+        opened = _BEGUN_OPEN.search(text, first)
+        return opened.start() if opened is not None else self._find_word(text, first, len(text), whole=False)
+
+    def _find_word(self, text: str, first: int, end: int, *, whole: bool) -> int:
+        """Return where a placeholder begins that ends here, or may go on from here; `end` if none does."""
+        found = _LAST_WORD.search(text, first, end)
+        if found is None:
+            return end
+        opening, word = found.groups()
+        known = word.upper() in self._values if whole else self._is_begun(word.upper())
+        if known or (opening and not whole and _ANY_BEGUN.fullmatch(word)):
+            return found.start()
+        return end
+
+    def _is_begun(self, word: str) -> bool:
+        """Whether a word of the request begins with this."""
+        if len(self._words) != len(self._values):
+            self._words = sorted(self._values)
+        place = bisect_left(self._words, word)
+        return bool(word) and place < len(self._words) and self._words[place].startswith(word)
+
+    def _restore(self, text: str) -> str:
+        if not text:
+            return ""
+        whole, place = self._before + text, len(self._before)
+        self._before = text[-1]
+        if "_" not in text:
+            return text
+        out: list[str] = []
+        for found in _PLACEHOLDER.finditer(whole, place):
+            out += (whole[place : found.start()], self._replace(found))
+            place = found.end()
+        return "".join((*out, whole[place:])) if out else text
+
+    def _replace(self, found: "re.Match[str]") -> str:
+        opening, word, closing = found.groups()
+        value = self._values.get(word.upper())
+        if value is None:
+            if opening and closing and word.isupper():
+                self._report(word)
+            return found.group()
+        written = self._write(value)
+        return written if opening and closing else f"{opening or ''}{written}{closing or ''}"
+
+
+def restore_text(text: str, placeholders: Placeholders, write: Write = write_plain) -> str:
+    """Restore a whole text."""
+    if not placeholders.values:
+        return text
+    restorer = Restorer(placeholders, write, _ignore)
+    return restorer.feed(text) + restorer.close()
+
+
+def _ignore(word: str) -> None: ...
+
+
+class RestoringStage:
+    """Restores the texts, the reasoning and the arguments of one reply for one reader."""
+
+    def __init__(self, placeholders: Placeholders, what: Collection[str]) -> None:
+        """`what` are those of `text`, `reasoning` and `arguments` that are restored."""
+        self._placeholders = placeholders
+        self._what = what
+        self._open: tuple[type[TextDelta | ReasoningDelta], bool, Restorer] | None = None
+        """The kind of the text that is restored now, whether it is a refusal, and its restorer."""
+        self._calls: dict[int, Restorer] = {}
+        self._unknown: dict[str, None] = {}
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        out: list[Event] = []
+        for event in events:
+            self._add(event, out)
+        return out
+
+    def _add(self, event: Event, out: list[Event]) -> None:
+        kind = type(event)
+        if kind is TextDelta or kind is ReasoningDelta:
+            self._add_text(event, out)  # type: ignore[arg-type]  # of one of the two
+        elif type(event) is ToolCallDelta:
+            self._flush_text(out)
+            self._add_arguments(event, out)
+        elif kind is TokenLogprobs or (type(event) is Extra and event.index != NEXT_MESSAGE):
+            out.append(self._restore_extra(event) if type(event) is Extra else event)
+        else:
+            self._flush(out)
+            out.append(self._restore_other(event))
+
+    def _add_text(self, event: TextDelta | ReasoningDelta, out: list[Event]) -> None:
+        kind, refusal = type(event), type(event) is TextDelta and event.refusal
+        if self._open is not None and self._open[:2] != (kind, refusal):
+            self._flush_text(out)
+        if ("text" if kind is TextDelta else "reasoning") not in self._what:
+            out.append(event)
+            return
+        if self._open is None:
+            self._flush_calls(out)
+            self._open = (kind, refusal, Restorer(self._placeholders, write_plain, self._report))
+        text = self._open[2].feed(event.text)
+        if text:
+            out.append(event if text == event.text else replace(event, text=text))
+
+    def _add_arguments(self, event: ToolCallDelta, out: list[Event]) -> None:
+        if "arguments" not in self._what:
+            out.append(event)
+            return
+        restorer = self._calls.get(event.index)
+        if restorer is None:
+            restorer = self._calls[event.index] = Restorer(self._placeholders, write_in_json, self._report)
+        text = restorer.feed(event.arguments)
+        if text or event.name or event.id:
+            out.append(event if text == event.arguments else replace(event, arguments=text))
+
+    def _flush(self, out: list[Event]) -> None:
+        self._flush_text(out)
+        self._flush_calls(out)
+
+    def _flush_text(self, out: list[Event]) -> None:
+        if self._open is not None:
+            kind, refusal, restorer = self._open
+            self._open = None
+            text = restorer.close()
+            if text:
+                out.append(TextDelta(text, refusal) if kind is TextDelta else ReasoningDelta(text))
+
+    def _flush_calls(self, out: list[Event]) -> None:
+        for index, restorer in self._calls.items():
+            text = restorer.close()
+            if text:
+                out.append(ToolCallDelta(index, text))
+        self._calls.clear()
+
+    def _restore_extra(self, event: Extra) -> Extra:
+        """Restore what annotations quote of a text. All else is opaque: the server wants it back as it was."""
+        annotations = event.fields.get("annotations")
+        if annotations is None or "text" not in self._what:
+            return event
+        return replace(event, fields={**event.fields, "annotations": self._restore_leaves(annotations)})
+
+    def _restore_other(self, event: Event) -> Event:
+        if type(event) is MediaOutput and "text" in self._what:
+            return replace(event, fields=self._restore_leaves(event.fields))
+        if type(event) is Finish and self._unknown:
+            words = ", ".join(f"[{word}]" for word in self._unknown)
+            text = f"unknown_placeholder: the model wrote {words}, which stands for no value of this request"
+            return replace(event, warnings=(*event.warnings, text))
+        return event
+
+    def _restore_leaves(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return restore_text(value, self._placeholders)
+        if isinstance(value, list):
+            return [self._restore_leaves(item) for item in value]
+        if isinstance(value, dict):
+            return {name: self._restore_leaves(item) for name, item in value.items()}
+        return value
+
+    def _report(self, word: str) -> None:
+        if len(self._unknown) < 8:
+            self._unknown[word] = None

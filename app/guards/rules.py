@@ -1,0 +1,91 @@
+"""What is configured of guards and of masking, as the guards use it."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from app.guards.verdicts import Phase
+from app.upstream.http.options import DEFAULT_OPTIONS, ConnectionOptions
+from app.validation.wildcards import match_any_wildcard
+
+ServiceName: TypeAlias = Literal["litellm", "agentgateway", "parley", "presidio", "moderation"]
+Action: TypeAlias = Literal["mask", "redact", "reject", "observe"]
+Scope: TypeAlias = Literal["caller", "session", "shared"]
+
+
+DETECTOR_NAMES = ("email", "card", "iban", "phone", "ip", "secrets")
+
+
+class GuardRule(Struct, frozen=True):
+    """One guard: with `detectors`, or with a `url`."""
+
+    name: str
+    detectors: tuple[str, ...] = ()
+    action: Action = "mask"
+    url: str = ""
+    api: ServiceName = "parley"
+    phases: tuple[Phase, ...] = ("request", "reply")
+    stream: Literal["block", "window"] = "block"
+    reasoning: Literal["check", "withhold", "skip"] = "check"
+    context: Literal["new", "all"] = "new"
+    observes: bool = False
+    passes_on_failure: bool = False
+    refuses_results: bool = False
+    timeout_seconds: float = 5.0
+    params: Mapping[str, Any] = {}
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    forward_headers: tuple[str, ...] = ()
+    sends_images: bool = False
+    sees_original: bool = False
+    window_characters: int = 400
+    overlap_characters: int = 100
+    max_bytes: int = 8 * 1024 * 1024
+    max_concurrent: int = 64
+    remember_seconds: float = 3600.0
+    keys: tuple[str, ...] = ("*",)
+    models: tuple[str, ...] = ("*",)
+    connections: ConnectionOptions = DEFAULT_OPTIONS
+
+    @property
+    def finds_values(self) -> bool:
+        """Whether it finds values in texts, instead of judging them."""
+        return bool(self.detectors) or self.api == "presidio"
+
+    @property
+    def enforces(self) -> bool:
+        return not self.observes and not (self.finds_values and self.action == "observe")
+
+    @property
+    def checks_replies(self) -> bool:
+        """Whether replies wait for it. A guard that masks restores them instead."""
+        return "reply" in self.phases and self.enforces and not (self.finds_values and self.action == "mask")
+
+    @property
+    def masks(self) -> bool:
+        return self.finds_values and self.action == "mask" and self.enforces
+
+    def applies(self, models: tuple[str, ...], key: str) -> bool:
+        return match_any_wildcard(self.keys, key) and any(match_any_wildcard(self.models, name) for name in models)
+
+    def make_digest(self) -> bytes:
+        """Return a hash of what decides on its verdicts."""
+        decides = (
+            *(self.name, self.detectors, self.action, self.url, self.api, self.phases, self.reasoning),
+            *(dict(self.params), self.sees_original, self.refuses_results, self.sends_images),
+        )
+        return hashlib.blake2b(msgspec.json.encode(decides), digest_size=16).digest()
+
+
+class MaskingRule(Struct, frozen=True):
+    key: bytes
+    scope: Scope = "caller"
+    restore: tuple[str, ...] = ("text", "reasoning", "arguments")
+    notice: bool = True
+    ignore: tuple[str, ...] = ()
+    patterns: Mapping[str, str] = {}
+
+    def is_ignored(self, value: str) -> bool:
+        return match_any_wildcard(self.ignore, value)

@@ -1,0 +1,42 @@
+"""OpenAI's moderations (`POST /v1/moderations`), of OpenAI or of a server that speaks the same."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from app.guards.verdicts import GuardError, Pass, Question, Reject, Verdict
+
+DEFAULT_MODEL = "omni-moderation-latest"
+
+
+def make_url(base: str, question: Question) -> str:
+    base = base.rstrip("/")
+    if base.endswith("/moderations"):
+        return base
+    return base + ("/moderations" if base.endswith("/v1") else "/v1/moderations")
+
+
+def write(question: Question, guard: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    return {"model": params.get("model", DEFAULT_MODEL), "input": [part.text for part in question.parts]}
+
+
+def read(answer: Any, question: Question, params: Mapping[str, Any]) -> Verdict:
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list) or len(results) != len(question.parts):
+        raise GuardError(f"its answer does not have the {len(question.parts)} results that were asked for")
+    thresholds = params.get("thresholds", {})
+    refused: list[str] = []
+    category: str | None = None
+    for part, result in zip(question.parts, results, strict=True):
+        if not isinstance(result, dict) or type(result.get("flagged")) is not bool:
+            raise GuardError("its answer has a result without `flagged`")
+        scores = _read_scores(result.get("category_scores"))
+        if result["flagged"] or any(scores.get(name, 0.0) >= limit for name, limit in thresholds.items()):
+            refused.append(part.id)
+            category = category or max(scores, key=lambda name: scores[name], default=None)
+    return Reject(category or "flagged", category, tuple(refused)) if refused else Pass()
+
+
+def _read_scores(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        return {}
+    return {str(name): float(score) for name, score in value.items() if isinstance(score, int | float)}

@@ -1,0 +1,77 @@
+"""What guards are asked and what they answer: parts of a conversation or a reply, and a verdict on them."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from app.chat.messages import Role
+
+PartKind: TypeAlias = Literal["text", "result", "file", "arguments", "reasoning", "image", "tool"]
+Group: TypeAlias = Literal["A", "B", "C"]
+Phase: TypeAlias = Literal["request", "reply"]
+MAX_REASON = 500
+
+
+class TextPart(Struct, frozen=True):
+    """One text of a conversation or a reply."""
+
+    id: str
+    """Its place: `messages[2].content[0]`."""
+    role: Role
+    kind: PartKind
+    text: str
+    group: Group = "A"
+    """Of a request: what is new and by the user or the operator (A), new results (B), and what is older (C)."""
+    name: str | None = None
+    """Of the function, or the file."""
+    call_id: str | None = None
+
+
+class Question(Struct, frozen=True):
+    """What a guard is asked at once."""
+
+    phase: Phase
+    parts: tuple[TextPart, ...]
+    model: str
+    request_id: str = ""
+    reply_id: str = ""
+    session: str = ""
+    endpoint: str = ""
+    key: str = ""
+    team: str = ""
+    turn: int = 0
+    final: bool = True
+    """Of a reply: nothing follows in this turn."""
+    headers: Mapping[str, str] = {}
+    """Those of the caller that the guard gets."""
+
+
+class Pass(Struct, frozen=True):
+    holdback: int = 0
+    """How many characters at the end of a window are kept for the next one."""
+
+
+class Replace(Struct, frozen=True):
+    texts: Mapping[str, str]
+    """The new texts of parts, by their ids."""
+    holdback: int = 0
+
+
+class Reject(Struct, frozen=True):
+    reason: str
+    category: str | None = None
+    ids: tuple[str, ...] | None = None
+    """The parts that are refused; None: the answer does not say which."""
+
+
+Verdict: TypeAlias = Pass | Replace | Reject
+
+
+class GuardError(Exception):
+    """A guard gave no verdict; the message says why, without any text of the request."""
+
+
+def cut_reason(reason: str) -> str:
+    text = " ".join(reason.split())
+    return text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 1]}…"

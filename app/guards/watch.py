@@ -1,0 +1,499 @@
+"""`WatchedReply`: a reply of which nothing is passed on that its guards have not let pass.
+
+The events of a turn are held in segments. A guard that blocks gets the turn as one segment; one that uses windows gets
+texts in pieces that end at a sentence. Calls are held to the end of the turn in both cases, because a call that was
+passed on can be run. A segment is released after its verdict, in order, while the next one fills.
+"""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from app.chat.events import (
+    END_TYPES,
+    Event,
+    Extra,
+    Failed,
+    Fault,
+    Finish,
+    MediaOutput,
+    Passed,
+    PassedEnd,
+    ReasoningDelta,
+    TextDelta,
+    TokenLogprobs,
+    ToolCallDelta,
+    is_end,
+)
+from app.chat.policy import PolicyRefusal
+from app.chat.stream import Receiver, Reply
+from app.errors import GuardUnavailable
+from app.guards.rules import GuardRule
+from app.guards.verdicts import PartKind, TextPart
+
+_SENTENCE_END = re.compile(r"[.!?…]\s|[。！？]|\n")
+_SPACE = re.compile(r"\s")
+_SPACE_AFTER, _LONGEST = 2, 4
+"""A window without the end of a sentence ends at white space, and without any, behind so many times its size."""
+_OPAQUE_NAMES = frozenset(
+    {
+        "data",
+        "encrypted_content",
+        "encrypted_index",
+        "format",
+        "id",
+        "signature",
+        "thought_signature",
+        "type",
+        "url",
+        "b64_json",
+    }
+)
+REPLACED = "a guard has replaced a part of this reply: its log probabilities and annotations are left out"
+WITHHELD_REASONING = "the reasoning of this reply is withheld by policy"
+
+
+class JudgedReply(Struct, frozen=True):
+    """What guards have said of a segment."""
+
+    texts: Mapping[str, str] = {}
+    holdback: int = 0
+    refused: tuple[str, str, str | None] | None = None
+    """The guard, its reason, and a category."""
+
+
+class Judge(Protocol):
+    def __call__(self, parts: Sequence[TextPart], *, final: bool) -> Coroutine[Any, Any, JudgedReply]: ...
+
+
+class Segment(Struct, frozen=True):
+    events: list[Event]
+    end: Finish | None = None
+
+
+class WindowRules(Struct, frozen=True):
+    """How texts are cut into windows; `characters` 0: not at all."""
+
+    characters: int = 0
+    overlap: int = 0
+    withholds_reasoning: bool = False
+
+
+def make_window_rules(rules: Sequence[GuardRule]) -> WindowRules:
+    withholds = any(rule.reasoning == "withhold" for rule in rules)
+    if not rules or any(rule.stream == "block" for rule in rules):
+        return WindowRules(withholds_reasoning=withholds)
+    sizes, overlaps = [rule.window_characters for rule in rules], [rule.overlap_characters for rule in rules]
+    return WindowRules(max(sizes), max(overlaps), withholds)
+
+
+class Segmenter:
+    """Cuts the events of a turn into segments."""
+
+    def __init__(self, rules: WindowRules) -> None:
+        self._rules = rules
+        self._events: list[Event] = []
+        self._kind: type[Any] | None = None
+        """Of the text of the open segment."""
+        self._text = ""
+        self._has_calls = False
+        self.withheld = False
+        """Some reasoning was left out."""
+
+    def feed(self, event: Event) -> Iterator[Segment]:
+        kind = type(event)
+        if self._rules.withholds_reasoning and self._is_reasoning(event):
+            self.withheld = True
+            return
+        if isinstance(event, Passed | PassedEnd):
+            return
+        if isinstance(event, Finish):
+            yield Segment(self._take(), event)
+        elif self._has_calls or not self._rules.characters:
+            self._events.append(event)
+        elif isinstance(event, ToolCallDelta):
+            if self._text:
+                yield Segment(self._take())
+            self._has_calls = True
+            self._events.append(event)
+        elif isinstance(event, TextDelta | ReasoningDelta):
+            if self._text and kind is not self._kind:
+                yield Segment(self._take())
+            yield from self._add_text(event)
+        else:
+            self._events.append(event)
+
+    @staticmethod
+    def _is_reasoning(event: Event) -> bool:
+        return type(event) is ReasoningDelta or (
+            type(event) is Extra and any(name in event.fields for name in ("reasoning_details", "thinking_blocks"))
+        )
+
+    def _add_text(self, event: TextDelta | ReasoningDelta) -> Iterator[Segment]:
+        self._kind = type(event)
+        rest = event.text
+        while (cut := find_window_end(self._text, rest, self._rules.characters)) > 0:
+            self._events.append(replace(event, text=rest[:cut]))
+            rest = rest[cut:]
+            yield Segment(self._take())
+            self._kind = type(event)
+        if rest:
+            self._events.append(replace(event, text=rest))
+            self._text += rest
+
+    def _take(self) -> list[Event]:
+        events, self._events, self._text, self._kind = self._events, [], "", None
+        return events
+
+
+def find_window_end(before: str, text: str, size: int) -> int:
+    """Return where in a new text a window ends that has a text before it; 0 if it goes on. It depends only on both
+    together: at the first end of a sentence or line behind `size`, else at the first white space behind twice that."""
+    whole, offset = before + text, len(before)
+    if len(whole) < size:
+        return 0
+    for expression, least in ((_SENTENCE_END, size), (_SPACE, _SPACE_AFTER * size)):
+        for found in expression.finditer(whole, max(0, max(least, offset) - 2)):
+            if found.end() >= least and found.end() > offset:
+                return _cut_at(found.end(), whole, offset, size)
+    return _cut_at(len(whole), whole, offset, size) if len(whole) >= _LONGEST * size else 0
+
+
+def _cut_at(end: int, whole: str, offset: int, size: int) -> int:
+    return min(end, max(_LONGEST * size, offset + 1)) - offset
+
+
+class WatchedReply:
+    """Implements `Reply`, and is the receiver of the model's reply."""
+
+    def __init__(
+        self,
+        reply: Reply,
+        judge: Judge,
+        observe: Callable[[Sequence[TextPart]], Coroutine[Any, Any, None]],
+        run_aside: Callable[[Coroutine[Any, Any, None]], None],
+        replying: Sequence[GuardRule],
+        watching: Sequence[GuardRule],
+        remember: Callable[[Sequence[TextPart]], None],
+    ) -> None:
+        self._reply = reply
+        self._judge = judge
+        self._observe = observe
+        self._run_aside = run_aside
+        self._remember = remember
+        self._watches = bool(watching)
+        self._rules = make_window_rules(replying)
+        self._segmenter = Segmenter(self._rules) if replying else None
+        self._seen: list[Event] = []
+        """Events of a reply that is only observed, or that has passed."""
+        self._queue: deque[Segment] = deque()
+        self._held: list[Event] = []
+        """What a guard keeps back for the next segment."""
+        self._released: tuple[type[Any] | None, str] = (None, "")
+        """The kind and the end of the text that was passed on."""
+        self._receiver: Receiver | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._begun = False
+        self._replaced = False
+        self._ended = False
+
+    # Reply.
+
+    @property
+    def fallback_model(self) -> str | None:
+        return self._reply.fallback_model
+
+    def start(self, receiver: Receiver) -> None:
+        self._receiver = receiver
+        self._reply.start(self)
+
+    def pause(self) -> None:
+        self._reply.pause()
+
+    def resume(self) -> None:
+        self._reply.resume()
+
+    def tick(self, now: float) -> None:
+        self._reply.tick(now)
+
+    def close(self) -> None:
+        self._ended = True
+        self._receiver = None
+        self._reply.close()
+        task, self._task = self._task, None
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+    # Receiver of the model's reply.
+
+    def on_events(self, events: list[Event]) -> None:
+        if self._ended or self._receiver is None:
+            return
+        if self._segmenter is None:
+            self._pass_observed(events)
+            return
+        if not events or not self._begun:
+            self._begun = True
+            if not is_end(events):
+                self._receiver.on_events([])  # the model's server answers: a stream to the client may open
+        for event in events:
+            if type(event) is Failed:
+                self._push_end([event])
+                return
+            self._queue.extend(self._segmenter.feed(event))
+        if self._queue and self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._work())
+
+    def on_batches(self, batches: Sequence[list[Event]]) -> None:
+        for events in batches:
+            self.on_events(events)
+
+    def on_crash(self, error: Exception) -> None:
+        if self._receiver is not None and not self._ended:
+            self._ended = True
+            self._receiver.on_crash(error)
+
+    def _pass_observed(self, events: list[Event]) -> None:
+        assert self._receiver is not None
+        if self._watches:
+            self._seen += [event for event in events if type(event) not in END_TYPES]
+            if events and type(events[-1]) is Finish:
+                self._start_observer(list_reply_parts(self._seen))
+        self._receiver.on_events(events)
+
+    def _start_observer(self, parts: Sequence[TextPart]) -> None:
+        self._run_aside(self._observe(parts))
+
+    # Verdicts.
+
+    async def _work(self) -> None:
+        try:
+            while self._queue and not self._ended:
+                await self._release(self._queue.popleft())
+        except GuardUnavailable as error:
+            fault = Fault("overloaded", error.message, True, cause="guard", retry_after_seconds=1.0)
+            self._push_end([Failed(fault)])
+        except Exception as error:
+            self.on_crash(error)
+        finally:
+            self._task = None
+
+    async def _release(self, segment: Segment) -> None:
+        """Pass a segment on as its guards let it pass."""
+        events, self._held = [*self._held, *segment.events], []
+        parts = list_reply_parts(events)
+        overlap = self._find_overlap(parts)
+        if overlap:
+            parts[0] = replace(parts[0], text=overlap + parts[0].text)
+        judged = await self._judge(parts, final=segment.end is not None) if parts else JudgedReply()
+        if self._ended:
+            return
+        if judged.refused is not None:
+            self._refuse(judged.refused, segment.end)
+            return
+        texts = self._cut_overlap(judged.texts, parts, overlap)
+        out = replace_reply_texts(events, texts) if texts else events
+        self._replaced = self._replaced or bool(texts)
+        if self._replaced:
+            out = [event for event in out if not _is_lost(event)]
+        if segment.end is None:
+            out = self._keep_back(out, judged.holdback)
+            self._seen += out
+            if out and self._receiver is not None:
+                self._receiver.on_events(out)
+            return
+        self._seen += out
+        seen = list_reply_parts(self._seen)
+        self._remember(seen)
+        if self._watches:
+            self._start_observer(seen)
+        self._push_end([*out, self._make_end(segment.end)])
+
+    def _find_overlap(self, parts: Sequence[TextPart]) -> str:
+        kind, text = self._released
+        if not self._rules.overlap or not parts or not text:
+            return ""
+        wanted = "reasoning" if kind is ReasoningDelta else "text"
+        return text if parts[0].kind == wanted else ""
+
+    @staticmethod
+    def _cut_overlap(texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
+        """Return the new texts without what was released before. Raises GuardUnavailable if that was changed."""
+        if not overlap or not parts or parts[0].id not in texts:
+            return texts
+        new = texts[parts[0].id]
+        if not new.startswith(overlap):
+            raise GuardUnavailable("", "it replaces a text that was released before")
+        return {**texts, parts[0].id: new[len(overlap) :]}
+
+    def _keep_back(self, events: list[Event], count: int) -> list[Event]:
+        """Keep so many characters at the end of a text for the next window, and note what is released."""
+        out = list(events)
+        while count > 0 and out and isinstance(out[-1], TextDelta | ReasoningDelta):
+            last = out.pop()
+            assert isinstance(last, TextDelta | ReasoningDelta)
+            kept = last.text[-count:]
+            count -= len(kept)
+            self._held.insert(0, replace(last, text=kept))
+            if len(kept) < len(last.text):
+                out.append(replace(last, text=last.text[: len(last.text) - len(kept)]))
+        for event in out if self._rules.overlap else ():
+            if isinstance(event, TextDelta | ReasoningDelta):
+                kind, before = self._released
+                text = (before if kind is type(event) else "") + event.text
+                self._released = (type(event), text[-self._rules.overlap :])
+        return out
+
+    def _refuse(self, why: tuple[str, str, str | None], end: Finish | None) -> None:
+        policy = PolicyRefusal(*why)
+        kept = end or Finish("content_filter")
+        finish = replace(
+            kept,
+            reason="content_filter",
+            native_reason=None,
+            stopped_by=None,
+            cacheable=False,
+            policy=policy,
+            output=None,
+        )
+        self._push_end([finish])
+
+    def _make_end(self, end: Finish) -> Finish:
+        warnings = list(end.warnings)
+        if self._replaced:
+            warnings.append(REPLACED)
+        if self._segmenter is not None and self._segmenter.withheld:
+            warnings.append(WITHHELD_REASONING)
+        return end if len(warnings) == len(end.warnings) else replace(end, warnings=tuple(warnings))
+
+    def _push_end(self, events: list[Event]) -> None:
+        receiver = self._receiver
+        self._ended = True
+        self._queue.clear()
+        if receiver is not None:
+            receiver.on_events(events)
+        task = self._task
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+
+
+class RefusalStage:
+    """Says to a reader that a guard has refused the reply."""
+
+    def __init__(self, *, fails: bool) -> None:
+        """`fails`: with a failure, because clients of the format do not understand words of refusal."""
+        self._fails = fails
+
+    def feed(self, events: list[Event]) -> list[Event]:
+        end = events[-1] if events else None
+        if type(end) is not Finish or end.policy is None:
+            return events
+        sentence = end.policy.sentence
+        if self._fails:
+            return [*events[:-1], Failed(Fault("content_filter", sentence, False, usage=end.usage))]
+        return [*events[:-1], TextDelta(sentence, refusal=True), end]
+
+
+def _is_lost(event: Event) -> bool:
+    """Whether an event belongs to a text that was replaced."""
+    lost = ("annotations", "reasoning_details", "thinking_blocks", "raw_arguments")
+    return type(event) is TokenLogprobs or (type(event) is Extra and any(name in event.fields for name in lost))
+
+
+class _Run:
+    """The events of one text, which are consecutive unless it is that of a call."""
+
+    __slots__ = ("_part", "_texts", "places")
+
+    def __init__(self, part: TextPart) -> None:
+        self._part = part
+        self._texts: list[str] = []
+        self.places: list[int] = []
+
+    def add(self, place: int, text: str, name: str = "", call_id: str = "") -> None:
+        self.places.append(place)
+        self._texts.append(text)
+        if name or call_id:
+            part = self._part
+            self._part = replace(part, name=part.name or name, call_id=part.call_id or call_id)
+
+    @property
+    def part(self) -> TextPart:
+        return replace(self._part, text="".join(self._texts))
+
+
+def _list_runs(events: Sequence[Event]) -> list[_Run]:
+    """Return the texts of a segment, each with the places of its events."""
+    runs: list[_Run] = []
+    calls: dict[int, _Run] = {}
+    last: tuple[Any, ...] = ()
+    for place, event in enumerate(events):
+        if isinstance(event, TextDelta | ReasoningDelta):
+            mark = (type(event), isinstance(event, TextDelta) and event.refusal)
+            if last != mark:
+                kind: PartKind = "text" if isinstance(event, TextDelta) else "reasoning"
+                runs.append(_Run(TextPart(f"output[{len(runs)}]", "assistant", kind, "")))
+                last = mark
+            runs[-1].add(place, event.text)
+        elif isinstance(event, ToolCallDelta):
+            last = ()
+            run = calls.get(event.index)
+            if run is None:
+                run = calls[event.index] = _Run(TextPart(f"output[{len(runs)}]", "assistant", "arguments", ""))
+                runs.append(run)
+            run.add(place, event.arguments, event.name, event.id)
+        elif not isinstance(event, TokenLogprobs | Extra):
+            last = ()
+    return runs
+
+
+def list_reply_parts(events: Sequence[Event]) -> list[TextPart]:
+    """Return the texts of events, each run of one kind as one part, and those that only extra fields have."""
+    found = [run.part for run in _list_runs(events)]
+    parts = [part for part in found if part.text or part.kind == "arguments"]
+    said = "\n".join(part.text for part in parts)
+    for place, event in enumerate(events):
+        fields = event.fields if isinstance(event, Extra | MediaOutput) else None
+        others = [text for text in _list_leaves(fields) if text not in said] if fields else []
+        if others:
+            parts.append(TextPart(f"extra[{place}]", "assistant", "text", "\n".join(others)))
+    return parts
+
+
+def _list_leaves(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _list_leaves(item)
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if name not in _OPAQUE_NAMES:
+                yield from _list_leaves(item)
+
+
+def replace_reply_texts(events: Sequence[Event], texts: Mapping[str, str]) -> list[Event]:
+    """Return the events with new texts. Of extra fields that would have one, nothing stays."""
+    out: list[Event | None] = list(events)
+    for run in _list_runs(events):
+        id_ = run.part.id
+        if id_ in texts:
+            first, *others = run.places
+            event = events[first]
+            if isinstance(event, ToolCallDelta):
+                out[first] = replace(event, arguments=texts[id_])
+            elif isinstance(event, TextDelta | ReasoningDelta):
+                out[first] = replace(event, text=texts[id_])
+            for place in others:
+                other = events[place]
+                out[place] = replace(other, arguments="") if isinstance(other, ToolCallDelta) and other.name else None
+    for id_ in texts:
+        if id_.startswith("extra["):
+            out[int(id_[6:-1])] = None
+    return [event for event in out if event is not None]

@@ -1,0 +1,37 @@
+"""Only guards admit a request."""
+
+import ast
+from pathlib import Path
+
+from app.chat.admitted import mark_admitted
+from app.chat.messages import ChatRequest
+
+APP = Path(__file__).parents[2] / "app"
+ADMITTING = {
+    "api/chat.py": 1,  # reasoning of a reply that guards have looked at
+    "api/guarding.py": 1,  # a request without guards
+    "guards/admission.py": 2,
+}
+"""How often each module calls `mark_admitted`."""
+UNGUARDED = {"api/chat.py": 1, "api/model_calls.py": 1, "api/token_counts.py": 1, "responses_api/compact.py": 1}
+"""How often each module admits a request without guards: each is behind a test that it has none."""
+
+
+def count_calls(name: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path in APP.rglob("*.py"):
+        calls = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Call)]
+        count = sum(isinstance(call.func, ast.Name) and call.func.id == name for call in calls)
+        if count:
+            found[str(path.relative_to(APP))] = count
+    return found
+
+
+def test_a_request_is_admitted_as_the_same_object() -> None:
+    request = ChatRequest("m", ())
+    assert mark_admitted(request) is request
+
+
+def test_no_other_module_admits_requests() -> None:
+    assert count_calls("mark_admitted") == ADMITTING
+    assert count_calls("admit_unguarded") == UNGUARDED
