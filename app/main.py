@@ -21,7 +21,7 @@ from app.api.passing import list_passing_routes
 from app.api.resources import Resources, RetryRules, make_resources
 from app.api.router import raise_route_error
 from app.api.routes import list_chat_routes, list_other_routes
-from app.api.startup import make_context, make_span_writer, read_past_spending
+from app.api.startup import load_masking_key, make_context, make_span_writer, read_past_spending
 from app.attachments.fetch import Resolver
 from app.cache import Apply
 from app.config.load import load
@@ -133,6 +133,7 @@ async def _run(
         context.tools.start_required()
     if context.key_watcher is not None:
         await context.key_watcher.start()
+    await load_masking_key(context, resources)
     await read_past_spending(context)
     if service is not None:
         await service.start()

@@ -525,11 +525,11 @@ class ChatEndpoint(RecordedEndpoint, Generic[Parsed]):
     ) -> Reply:
         """Open the reply to a request whose guards let it pass. Raises ParleyError."""
         gateway, kept = request.live.gateway, self._context.reasoning
-        unprepared = UnpreparedReply(gateway, route, admitted, None, options, opening)
+        media_requests = None if request.is_large else gateway.find_media_requests(route, admitted)
+        unprepared = UnpreparedReply(gateway, route, admitted, media_requests, options, opening)
         passes = admitted.source is not None or admitted.passed is not None
         wanted = kept.find_wanted(route) if kept is not None and not passes else NOTHING_WANTED
-        # A body that is sent as it came may have URLs of its own, which are looked at with its media.
-        in_thread = request.is_large or passes or has_media(admitted) or checks_new_schema(route, admitted)
+        in_thread = media_requests is None or bool(media_requests) or checks_new_schema(route, admitted)
         if kept is not None and wanted != NOTHING_WANTED:
             dropped = kept.find_dropped(admitted, wanted)
             if dropped:

@@ -1,7 +1,11 @@
 """Which guards a request has, and how a request without any is admitted."""
 
 import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from app.access import Caller
 from app.api.asgi import Scope
@@ -29,6 +33,23 @@ def begin_guarding(
     return _begin(context, guards, request.scope, parsed, route, reply_id)
 
 
+def begin_passing(context: AppContext, request: "RequestInProgress", route: ModelRoute) -> "RequestGuard | None":
+    """Return the guards of a request that is no conversation; None if it has none."""
+    assert request.live.guards is not None
+    return _begin(context, request.live.guards, request.scope, None, route, "")
+
+
+async def admit_fields(
+    request: "RequestInProgress", guard: "RequestGuard", fields: Mapping[str, msgspec.Raw]
+) -> dict[str, msgspec.Raw]:
+    """Show the fields of a request that is no conversation to its guards. Raises ParleyError."""
+    with _telling(request, guard):
+        values = {name: msgspec.json.decode(raw) for name, raw in fields.items() if name != "model"}
+        admitted = await guard.admit_fields(values)
+    changed = {name: value for name, value in admitted.items() if value != values[name]}
+    return {**fields, **{name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}}
+
+
 def begin_counting(
     context: AppContext, scope: Scope, parsed: ParsedRequest, route: ModelRoute
 ) -> "RequestGuard | None":
@@ -38,7 +59,12 @@ def begin_counting(
 
 
 def _begin(
-    context: AppContext, guards: "Guards", scope: Scope, parsed: ParsedRequest, route: ModelRoute, reply_id: str
+    context: AppContext,
+    guards: "Guards",
+    scope: Scope,
+    parsed: ParsedRequest | None,
+    route: ModelRoute,
+    reply_id: str,
 ) -> "RequestGuard | None":
     caller: Caller = scope["state"]["caller"]
     chosen = guards.select((route.model, *route.list_fallbacks()), caller.name)
@@ -46,13 +72,13 @@ def _begin(
         return None
     from app.guards import RequestFacts, RequestGuard
 
-    settings, headers = parsed.settings, scope["state"]["headers"]
-    extra = parsed.request.params.get("extra_body") or {}
-    session = find_session(headers, extra, settings.metadata, settings.session)
+    headers = scope["state"]["headers"]
+    session = b"" if parsed is None else _find_session(headers, parsed)
     hashed = hash_session(context.caller_id(scope), session).hex() if session else ""
     masking_scope = {"caller": context.cache_scope(scope), "shared": ""}.get(chosen.masking.scope)
     if masking_scope is None:
-        masking_scope = f"{context.cache_scope(scope)} {hashed or _hash_first_text(parsed.request)}"
+        first = "" if parsed is None else _hash_first_text(parsed.request)
+        masking_scope = f"{context.cache_scope(scope)} {hashed or first}"
     names = {name for rule in chosen.rules for name in rule.forward_headers}
     facts = RequestFacts(
         scope["state"]["request_id"],
@@ -70,8 +96,21 @@ def _begin(
 
 async def admit(request: "RequestInProgress", guard: "RequestGuard", conversation: ChatRequest) -> Admitted:
     """Show a request to its guards, and tell its client what they say. Raises ParleyError."""
-    try:
+    with _telling(request, guard):
         return await guard.admit(conversation)
+
+
+def _find_session(headers: Mapping[bytes, bytes], parsed: ParsedRequest) -> bytes:
+    settings = parsed.settings
+    extra = parsed.request.params.get("extra_body") or {}
+    return find_session(headers, extra, settings.metadata, settings.session)
+
+
+@contextmanager
+def _telling(request: "RequestInProgress", guard: "RequestGuard") -> Iterator[None]:
+    """Tell the client and the log what guards have said, also if they refuse."""
+    try:
+        yield
     finally:
         lines: list[tuple[bytes, bytes]] = request.scope["state"]["response_headers"]
         lines[:] = [line for line in lines if line[0] != GUARDS_HEADER]

@@ -122,7 +122,7 @@ def _make_guards(settings: Settings, resources: Resources, previous: "Guards | N
     from app.guards import Guards
 
     rules = [row.make_rule(name) for name, row in settings.guards.items()]
-    return Guards(rules, settings.masking.make_rule(resources.masking_key), resources.transport, previous)
+    return Guards(rules, settings.masking.make_rule(resources.masking_key.value), resources.transport, previous)
 
 
 def _read_instructions(settings: Settings) -> str | None:

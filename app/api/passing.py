@@ -15,6 +15,7 @@ from app.api.asgi import read_body, take_body
 from app.api.chat import RecordedEndpoint, RequestInProgress, check_endpoint, find_route
 from app.api.context import AppContext
 from app.api.endpoint_errors import ENDPOINT_ERRORS
+from app.api.guarding import admit_fields, begin_passing
 from app.api.origins import is_form
 from app.api.router import AsgiRoute
 from app.api.spool import Spool
@@ -23,7 +24,7 @@ from app.chat.token_estimate import DEFAULT_REPLY_TOKENS
 from app.endpoints.body import EndpointBody, read_fields
 from app.endpoints.completions import find_most_tokens
 from app.endpoints.kinds import ENDPOINTS, Endpoint
-from app.errors import BadRequest
+from app.errors import BadRequest, Unsupported
 from app.formats.base import ReplyInfo
 from app.formats.body import RejectedRequest
 from app.formats.openai import OPENAI
@@ -54,7 +55,7 @@ class PassingEndpoint(RecordedEndpoint):
             with context.admission.try_enter() or await context.wait_for_place(scope, request.receive):
                 body = read_fields(raw)
                 del raw
-                prepared = await self._accept(request, body)
+                prepared, body = await self._accept(request, body)
                 prepare_fallback = partial(self._prepare_fallback, request, body, None)
                 del body
                 await self._deliver(request, prepared, prepare_fallback)
@@ -69,14 +70,13 @@ class PassingEndpoint(RecordedEndpoint):
             form = await read_upload(request.scope, request.receive, request.offered_writer, spool, bounds)
             request.record.record_body()
             with context.admission.try_enter() or await context.wait_for_place(request.scope, request.receive):
-                body = form.read_fields()
-                prepared = await self._accept(request, body, form)
+                prepared, body = await self._accept(request, form.read_fields(), form)
                 await self._deliver(request, prepared, partial(self._prepare_fallback, request, body, form))
 
     async def _accept(
         self, request: RequestInProgress, body: EndpointBody, form: Form | None = None
-    ) -> PreparedRequest:
-        """Return the request as it is sent. Raises ParleyError."""
+    ) -> tuple[PreparedRequest, EndpointBody]:
+        """Return the request as it is sent, and its fields as guards let them pass. Raises ParleyError."""
         gateway, record, endpoint = request.live.gateway, request.record, self._endpoint
         path = request.scope["path"]
         record.record_settings(body.stream, None)
@@ -85,7 +85,24 @@ class PassingEndpoint(RecordedEndpoint):
         route = find_route(gateway, model, request.caller, endpoint.serves)
         record.record_model(model, route.model)
         await self._reserve(request, route, body)
-        return prepare_passing(endpoint, path, body, route, request.caller.rights, form)
+        if request.live.guards is not None:
+            body = await self._admit(request, body, route, form)
+        return prepare_passing(endpoint, path, body, route, request.caller.rights, form), body
+
+    async def _admit(
+        self, request: RequestInProgress, body: EndpointBody, route: ModelRoute, form: Form | None
+    ) -> EndpointBody:
+        """Show a request to the guards of its model. Raises ParleyError, also for one that they cannot look at."""
+        guard = begin_passing(self._context, request, route)
+        if guard is None:
+            return body
+        what = "a form with files" if form is not None and guard.chosen.enforces else None
+        if self._endpoint.generates and (guard.chosen.replying or guard.chosen.masks):
+            what = f"the answer of {self._endpoint.name}"
+        if what is not None:
+            text = f"guards check the requests for the model {route.model!r}, and cannot look at {what}"
+            raise Unsupported(f"{text}: send a conversation, or use a model without guards")
+        return replace(body, fields=await admit_fields(request, guard, body.fields))
 
     def _find_only_model(self, gateway: Gateway, caller: Caller, path: str) -> str:
         """Return the only model that serves this endpoint and that the caller may use. Raises BadRequest."""

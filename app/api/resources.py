@@ -1,13 +1,13 @@
 """`Resources`: what lives as long as the gateway, whatever its configuration becomes, beside its `AppContext`."""
 
 import asyncio
-import os
 from collections.abc import Callable
 
 from msgspec import Struct
 
 from app.access.jwks import JwksSources
 from app.access.stored_keys import StoredKeys
+from app.api.masking_key import MaskingKey
 from app.attachments.documents.protocol import DocumentLimits
 from app.attachments.documents.worker_pool import DocumentWorkers
 from app.attachments.fetch import Fetcher, FetchLimits, Resolver
@@ -51,8 +51,7 @@ class Resources(Struct, frozen=True):
     jwks: JwksSources
     """The keys of issuers of JWTs."""
     retries: RetryRules
-    masking_key: bytes
-    """Of placeholders, if the settings have none."""
+    masking_key: MaskingKey
 
     async def aclose(self) -> None:
         """Close all of it but the stores, which the `AppContext` closes."""
@@ -100,7 +99,7 @@ def make_resources(
         HealthChecks(client, upstreams),
         JwksSources(transport),
         retries,
-        os.urandom(32),
+        MaskingKey(),
     )
 
 

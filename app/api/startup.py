@@ -125,6 +125,13 @@ def make_span_writer(settings: Settings, make_exporter: Callable[[], Any] | None
     return SpanWriter((make_exporter or make_otlp_exporter)(), _describe_upstreams(settings))
 
 
+async def load_masking_key(context: AppContext, resources: Resources) -> None:
+    """Let guards use the key of placeholders that the state has."""
+    await resources.masking_key.load(resources.storage.state, context.settings)
+    if context.live.guards is not None and context.settings.masking.key is None:
+        context.live.guards.set_key(resources.masking_key.value)
+
+
 async def read_past_spending(context: AppContext) -> None:
     """Set what has been spent of the limits before the process began."""
     if context.limiter is not None:
@@ -151,6 +158,7 @@ def _make_request_memory(server: Server, metrics: Metrics | None) -> RequestMemo
 
 async def _apply(settings: Settings, context: AppContext, resources: Resources, spans: "SpanWriter | None") -> None:
     limiter = context.limiter or make_limiter(settings, resources.storage.redis, resources.database)
+    await resources.masking_key.load(resources.storage.state, settings)
     # In a thread, because a tokenizer file may be large.
     live = await asyncio.to_thread(make_live_configuration, settings, resources, limiter, context.live)
     before, after = list_spending_rules(context.settings), list_spending_rules(settings)

@@ -7,7 +7,8 @@ and in all later ones: so a refused text does not block a session for good.
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from app.chat.known_conversation import find_end
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Reply
+from app.endpoints.body import CONTENT_FIELDS
 from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
@@ -163,7 +165,9 @@ class RequestGuard:
                 return [*local(text), *spans.get(text, ())]
 
             find = find_all
-        return ValueMasker(find, self.placeholders, self.chosen.masking.is_ignored)
+        strict = [rule for rule in self.chosen.finding if rule.action != "mask"]
+        find_of_model = self._guards.make_find(strict) if strict else None
+        return ValueMasker(find, self.placeholders, self.chosen.masking.is_ignored, find_of_model)
 
     def _mask(
         self,
@@ -264,10 +268,22 @@ class RequestGuard:
         messages: Sequence[Message] = await self._judge(request, request.messages, sees_original=True)
         spans = await self._analyze(request, messages)
         masker = self._make_masker(spans)
-        done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None, None)
+        done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None)
+        self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused)
         judged = await self._judge(request, masked, sees_original=False)
         return [part.text for part in judged[0].parts if isinstance(part, Text)]
+
+    async def admit_fields(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request that is no conversation, as its model may have them. Raises ParleyError."""
+        read = {name: value for name, value in fields.items() if name in CONTENT_FIELDS}
+        texts = [*dict.fromkeys(text for value in read.values() for text in list_texts(value))]
+        admitted = dict(zip(texts, await self.admit_texts(texts, "body"), strict=True)) if texts else {}
+        masker = self._make_masker({})
+        return {
+            name: replace_leaves(value, admitted) if name in read else masker.mask_value(value)
+            for name, value in fields.items()
+        }
 
     async def admit_result(self, name: str, text: str) -> str:
         """Return the text of a tool's result as the client may have it, where a guard withholds it. What is masked in
@@ -276,7 +292,7 @@ class RequestGuard:
         request = ChatRequest(self._facts.model, (message,))
         seen: Sequence[Message] = await self._judge(request, (message,), sees_original=True)
         spans = await self._analyze(request, seen)
-        masked = mask_conversation(seen, self._make_masker(spans), self.placeholders, None, None)
+        masked = mask_conversation(seen, self._make_masker(spans), self.placeholders, None)
         judged = await self._judge(request, self._withhold(seen, masked.messages, masked.refused), sees_original=False)
         if judged[0] is masked.messages[0]:
             return text
@@ -338,7 +354,8 @@ class RequestGuard:
     async def _judge_new(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         known, now = request.known, self._guards.memory.clock()
         what = ("judged", rule.make_digest(), self._facts.scope)
-        kept = None if known is None or rule.observes else known.find(what, messages)
+        kept = None if known is None or rule.observes else known.find((*what, "whole"), messages)
+        kept = kept or (None if known is None or rule.observes else known.find(what, messages))
         start, before = (0, ()) if kept is None or kept[1] < now else (len(kept[0]), kept[0])
         rest = messages[start:]
         last_answer = find_last_answer(messages)
@@ -356,8 +373,11 @@ class RequestGuard:
         judged = (*before, *(replace_texts(rest, start, new) if new else rest))
         self._note(rule, "withhold" if new else "pass")
         end = find_end(start, len(messages))
-        if known is not None and complete and end > start and not rule.observes:
-            known.keep(what, messages[:end], (judged[:end], now + rule.remember_seconds))
+        if known is not None and complete and not rule.observes:
+            until = now + rule.remember_seconds
+            known.keep((*what, "whole"), messages, (judged, until))
+            if end > start:
+                known.keep(what, messages[:end], (judged[:end], until))  # clients change the last ones
         return judged if new or before else messages
 
     def _apply(self, rule: GuardRule, one: _Asked, outcome: Remembered) -> str | None:
@@ -581,6 +601,30 @@ def _withhold_part(message: Message, index: int, why: Refused) -> Message:
 
 def _select(rule: GuardRule, parts: Sequence[TextPart]) -> list[TextPart]:
     return [part for part in parts if part.kind != "reasoning" or rule.reasoning == "check"]
+
+
+def list_texts(value: Any) -> Iterator[str]:
+    """Yield the texts of a value as of JSON; data of images are none."""
+    if isinstance(value, str):
+        if not value.startswith("data:"):
+            yield value
+    elif isinstance(value, list | dict):
+        for item in value if isinstance(value, list) else value.values():
+            yield from list_texts(item)
+
+
+def replace_leaves(value: Any, texts: Mapping[str, str]) -> Any:
+    """Return a value with other strings; the same object if none differs."""
+    if isinstance(value, str):
+        new = texts.get(value, value)
+        return value if new == value else new
+    if isinstance(value, list):
+        items = [replace_leaves(item, texts) for item in value]
+        return value if all(map(is_, items, value)) else items
+    if isinstance(value, dict):
+        fields = {name: replace_leaves(item, texts) for name, item in value.items()}
+        return value if all(map(is_, fields.values(), value.values())) else fields
+    return value
 
 
 async def gather_verdicts(asked: Sequence[Coroutine[Any, Any, _T]]) -> list[_T]:

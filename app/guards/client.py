@@ -67,7 +67,9 @@ class GuardClient:
 
     def _read(self, read: Callable[[], _T]) -> _T:
         try:
-            return read()
+            verdict = read()
+            self._failures = 0
+            return verdict
         except GuardError as error:
             self._count_failure(error)
             raise
@@ -93,7 +95,6 @@ class GuardClient:
         except GuardError as error:
             self._count_failure(error)
             raise
-        self._failures = 0
         return answer
 
     async def _post_twice(self, url: str, data: bytes, question: Question, traceparent: bytes | None) -> Any:

@@ -25,11 +25,13 @@ class Span(Struct, frozen=True):
 Find: TypeAlias = Callable[[str], Iterable[Span]]
 
 PLACEHOLDER_WORD = re.compile(r"\[?[A-Z_]{2,16}_[A-Z2-7]{8,16}\]?")
-_EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@"
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])"
-)
-_DIGITS = re.compile(r"(?<![\w])(?<!\d[.,])\d(?:[ -]?\d){12,40}(?!\w)(?![.,]\d)")
+# No expression begins with a look behind: so the search for where one may begin is fast.
+_LOCAL_PART = re.compile(r"[A-Za-z0-9._%+-]{1,64}\Z")
+_DOMAIN = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9-])")
+_DIGITS = re.compile(r"[0-9](?:[ -]?[0-9]){12,60}")
+_DIGIT_GROUP = re.compile(r"[0-9]+")
+_WITHIN_NUMBER = re.compile(r"(?:\w|[0-9][.,])\Z")
+_NUMBER_GOES_ON = re.compile(r"\w|[.,][0-9]")
 _CARD_LAYOUTS = {(4, 4, 4, 4), (4, 6, 5), (4, 6, 4), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 4, 5)}
 """How the digits of a card are grouped (ISO/IEC 7813 cards of the large networks)."""
 _CARD_BEGINNINGS = re.compile(
@@ -42,7 +44,7 @@ _CARD_BEGINNINGS = re.compile(
     r"|62\d{14,17}"  # UnionPay
     r"|(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{9,15})"  # Maestro
 )
-_IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}")
+_IBAN = re.compile(r"[A-Z][A-Z][0-9][0-9](?: ?[A-Z0-9]){11,30}")
 _IBAN_COUNTRIES = (
     "AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BI27 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DJ27 DK18 DO28 EE20 EG29 "
     "ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 "
@@ -52,30 +54,39 @@ _IBAN_COUNTRIES = (
 )
 _IBAN_LENGTHS = {word[:2]: int(word[2:]) for word in _IBAN_COUNTRIES.split()}
 """The lengths by country, of the IBAN registry of SWIFT."""
-_PHONE = re.compile(r"(?<![\w+])\+[1-9](?:[ ()./-]{0,2}\d){6,14}(?!\w)")
-_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
-_IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,37}(?:\.\d{1,3}){0,3}(?![\w:])")
+_PHONE = re.compile(r"\+[1-9](?:[ ()./-]{0,2}[0-9]){6,14}(?!\w)")
+_IPV4 = re.compile(r"[0-9]{1,3}\.(?:[0-9]{1,3}\.){2}[0-9]{1,3}(?!\.?\w)")
+_WITHIN_PHONE, _WITHIN_ADDRESS = re.compile(r"[\w+]\Z"), re.compile(r"[\w.:]\Z")
+_IPV6 = re.compile(r"[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,37}(?:\.\d{1,3}){0,3}(?![\w:])")
 
 
 def find_emails(text: str) -> Iterator[Span]:
-    if "@" in text:
-        for found in _EMAIL.finditer(text):
-            yield Span(found.start(), found.end(), "EMAIL")
+    at = text.find("@")
+    while at >= 0:
+        domain = _DOMAIN.match(text, at + 1)
+        local = None if domain is None else _LOCAL_PART.search(text, max(0, at - 64), at)
+        if domain is not None and local is not None:
+            yield Span(local.start(), domain.end(), "EMAIL")
+        at = text.find("@", at + 1)
 
 
 def find_cards(text: str) -> Iterator[Span]:
     for run in _DIGITS.finditer(text):
-        yield from _find_cards_in(run.group(), run.start())
+        groups = list(_DIGIT_GROUP.finditer(text, run.start(), run.end()))
+        if _WITHIN_NUMBER.search(text, max(0, run.start() - 2), run.start()):
+            del groups[0]
+        if _NUMBER_GOES_ON.match(text, run.end()):
+            del groups[-1:]
+        yield from _find_cards_in(groups)
 
 
-def _find_cards_in(run: str, offset: int) -> Iterator[Span]:
+def _find_cards_in(groups: Sequence["re.Match[str]"]) -> Iterator[Span]:
     """Yield the cards among groups of digits: all of them, or some that are grouped as on a card."""
-    groups = list(re.finditer(r"\d+", run))
     start = 0
     while start < len(groups):
         end = _find_card_end(groups, start)
         if end:
-            yield Span(offset + groups[start].start(), offset + groups[end - 1].end(), "CARD")
+            yield Span(groups[start].start(), groups[end - 1].end(), "CARD")
         start = end or start + 1
 
 
@@ -103,7 +114,7 @@ def _passes_luhn(digits: str) -> bool:
 
 def find_ibans(text: str) -> Iterator[Span]:
     for found in _IBAN.finditer(text):
-        end = _find_iban_end(text, found)
+        end = 0 if text[max(0, found.start() - 1) : found.start()].isalnum() else _find_iban_end(text, found)
         if end:
             yield Span(found.start(), end, "IBAN")
 
@@ -123,13 +134,14 @@ def _find_iban_end(text: str, found: "re.Match[str]") -> int:
 def find_phones(text: str) -> Iterator[Span]:
     if "+" in text:
         for found in _PHONE.finditer(text):
-            yield Span(found.start(), found.end(), "PHONE")
+            if not _WITHIN_PHONE.search(text, max(0, found.start() - 1), found.start()):
+                yield Span(found.start(), found.end(), "PHONE")
 
 
 def find_ips(text: str) -> Iterator[Span]:
     for expression in (_IPV4, _IPV6) if ":" in text else (_IPV4,):
         for found in expression.finditer(text):
-            if _is_public(found.group()):
+            if _is_public(found.group()) and not _WITHIN_ADDRESS.search(text, max(0, found.start() - 1), found.start()):
                 yield Span(found.start(), found.end(), "IP")
 
 
@@ -142,13 +154,15 @@ def _is_public(text: str) -> bool:
         return False
 
 
+_FORMS_BY_KEYWORD = [(keyword, form) for form in SECRET_FORMS for keyword in form.keywords]
+
+
 def find_secrets(text: str) -> Iterator[Span]:
-    for form in SECRET_FORMS:
-        if any(keyword in text for keyword in form.keywords):
-            for found in form.expression.finditer(text):
-                start, end = found.span(1 if form.expression.groups else 0)
-                if len(set(text[start:end][-12:])) > 3:  # `sk-xxxxxxxx` stands for a key
-                    yield Span(start, end, "SECRET")
+    for form in dict.fromkeys([form for keyword, form in _FORMS_BY_KEYWORD if keyword in text]):
+        for found in form.expression.finditer(text):
+            start, end = found.span(1 if form.expression.groups else 0)
+            if len(set(text[start:end][-12:])) > 3:  # `sk-xxxxxxxx` stands for a key
+                yield Span(start, end, "SECRET")
     if "PRIVATE KEY" in text:
         yield from _find_private_keys(text)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from app.guards.client import GuardClient
 from app.guards.detectors import DETECTORS, Find, Span, make_pattern
@@ -88,6 +89,11 @@ class Guards:
         if names not in self._sets:
             self._sets[names] = make_set(chosen, self._masking) if chosen else None
         return self._sets[names]
+
+    def set_key(self, key: bytes) -> None:
+        """Use another key of placeholders from now on."""
+        self._masking = replace(self._masking, key=key)
+        self._sets.clear()
 
     def client(self, name: str) -> GuardClient:
         return self._clients[name]

@@ -52,8 +52,16 @@ class MaskedText(Struct, frozen=True):
 class ValueMasker:
     """Masks texts with the placeholders of one request."""
 
-    def __init__(self, find: FindSpans, placeholders: Placeholders, ignored: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        find: FindSpans,
+        placeholders: Placeholders,
+        ignored: Callable[[str], bool],
+        find_of_model: FindSpans | None = None,
+    ) -> None:
+        """`find_of_model` searches what no text of the model may have; None: there is nothing such."""
         self._find = find
+        self._find_of_model = find_of_model
         self._placeholders = placeholders
         self._ignored = ignored
         self.counts: dict[str, int] = {}
@@ -69,11 +77,9 @@ class ValueMasker:
     def mask_of_model(self, text: str) -> MaskedText:
         """Mask the values that were found so far. Others are left alone, but for those that no text may have."""
         text = self.mask_known(text)
-        return (
-            self._mask(text, [pair for pair in self._find(text) if pair[1].action != "mask"])
-            if text
-            else MaskedText(text)
-        )
+        if not text or self._find_of_model is None:
+            return MaskedText(text)
+        return self._mask(text, list(self._find_of_model(text)))
 
     def _mask(self, text: str, found: Sequence[tuple[Span, SpanRule]]) -> MaskedText:
         if not found:
@@ -166,18 +172,22 @@ def mask_conversation(
     masker: ValueMasker,
     placeholders: Placeholders,
     known: KnownConversation | None,
-    what: Any,
+    what: tuple[Any, ...] = (),
 ) -> MaskedConversation:
     """Mask the messages of a conversation. The beginning that is known for `what` is not searched again."""
-    done = _NOTHING if known is None else known.find(what, messages) or _NOTHING
+    if known is None:
+        return _extend(_NOTHING, messages, masker, placeholders)
+    whole = (*what, "whole")
+    done = known.find(whole, messages) or known.find(what, messages) or _NOTHING
     placeholders.add(done.words)
     count = len(done.messages)
-    end = max(count, find_end(count, len(messages)))
+    end = find_end(count, len(messages))
     if end > count:
         done = _extend(done, messages[count:end], masker, placeholders)
-        if known is not None:
-            known.keep(what, messages[:end], done)
-    return _extend(done, messages[end:], masker, placeholders) if end < len(messages) else done
+        known.keep(what, messages[:end], done)  # clients change the last ones
+    done = _extend(done, messages[len(done.messages) :], masker, placeholders)
+    known.keep(whole, messages, done)
+    return done
 
 
 def _extend(

@@ -60,7 +60,16 @@ SECRET_FORMS: tuple[SecretForm, ...] = (
     # Code and packages.
     _key("gh[pousr]_", r"[A-Za-z0-9]{36,255}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     _key("github_pat_", r"[A-Za-z0-9_]{22,255}"),
-    _key("gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-", r"[A-Za-z0-9_.-]{20,300}", "gl"),
+    _key(
+        "gl(?:pat|dt|rt|ptt|ft|agent)-",
+        r"[A-Za-z0-9_.-]{20,300}",
+        "glpat-",
+        "gldt-",
+        "glrt-",
+        "glptt-",
+        "glagent-",
+        "glft-",
+    ),
     _key("npm_", r"[A-Za-z0-9]{36}"),
     _key("pypi-AgE", r"[A-Za-z0-9_-]{50,400}"),
     _key("dckr_pat_", r"[A-Za-z0-9_-]{27,60}"),

@@ -297,6 +297,30 @@ def test_background_responses_let_nothing_through() -> None:
             _check_servers(servers)
 
 
+def test_requests_that_are_no_conversation_let_nothing_through() -> None:
+    servers = Servers(random.Random(6))
+    settings = _make_settings("chat_completions", "block")
+    settings["models"]["m"]["endpoints"] = ["embeddings", "completions"]
+    with Running(settings, servers) as gateway:
+        body: Json = {"model": "m", "input": [f"Mail of {EMAIL}", "Hello."], "user": EMAIL}
+        assert gateway.post("/v1/embeddings", body).headers["x-parley-guards"].startswith("pii=masked:1")
+        refused = gateway.post("/v1/embeddings", {"model": "m", "input": f"A {WORD}"})
+        completion = gateway.post("/v1/completions", {"model": "m", "prompt": "Hello"})
+    assert json.loads(servers.sent[0])["input"] == ["Mail of [EMAIL_YGDF6NR7]", "Hello."]
+    assert (refused.status, refused.json["error"]["code"]) == (400, "content_filter")
+    assert (completion.status, completion.json["error"]["code"]) == (400, "unsupported")
+    assert len(servers.sent) == 1
+    _check_servers(servers)
+
+
+def test_a_body_that_cannot_be_read_is_refused() -> None:
+    servers = Servers(random.Random(7))
+    with Running(_make_settings("responses", "block"), servers) as gateway:
+        items = [{"type": "a_new_item", "text": EMAIL}, {"role": "user", "content": "Hello."}]
+        answer = gateway.post("/v1/responses", {"model": "m", "input": items})
+    assert (answer.status, servers.sent) == (400, [])
+
+
 @pytest.mark.parametrize("format_", QWEN_FORMATS)
 @pytest.mark.parametrize("mode", ["delta", "snapshot", "whole"])
 def test_a_value_comes_back_in_each_format(format_: str, mode: str) -> None:

@@ -1,0 +1,85 @@
+"""What is wrong with guards and masking is refused at the start."""
+
+from typing import Any
+
+import pytest
+from app.config.mistakes import find_conflicts
+from app.config.settings import Settings
+from app.config.warnings import find_warnings
+from pydantic import ValidationError
+
+from tests.each_case import each_case
+
+Json = dict[str, Any]
+URL = {"url": "http://127.0.0.1:9"}
+INVALID: list[tuple[Json, str]] = [
+    ({}, "exactly one of"),
+    ({**URL, "detectors": ["email"]}, "exactly one of"),
+    ({**URL, "api": "other"}, "api"),
+    ({**URL, "phases": ["later"]}, "phases"),
+    ({**URL, "phases": []}, "phases"),
+    ({**URL, "api": "presidio", "phases": ["request", "reply"]}, "presidio"),
+    ({**URL, "api": "presidio", "context": "all"}, "presidio"),
+    ({**URL, "action": "mask"}, "action"),
+    ({"detectors": ["email"], "timeout_seconds": 1}, "timeout_seconds"),
+    ({**URL, "window_characters": 50, "overlap_characters": 50}, "window_characters"),
+    ({**URL, "forward_headers": ["Authorization"]}, "credential"),
+    ({"url": "http://guard.example.com", "sees": "original"}, "TLS"),
+    ({"url": "no url"}, "url"),
+]
+
+
+def settings(guards: Json, **more: Any) -> Settings:
+    return Settings.model_validate({"demo": True, "guards": guards, **more})
+
+
+@each_case("row, word", INVALID)
+def test_a_guard_that_is_not_valid_is_refused(row: Json, word: str) -> None:
+    with pytest.raises(ValidationError, match=word):
+        settings({"g": row})
+
+
+@each_case("url", ["https://guard.example.com", "http://10.0.0.5", "http://guard", "http://127.0.0.1:1"])
+def test_originals_go_to_the_own_network_or_over_tls(url: str) -> None:
+    assert settings({"g": {"url": url, "sees": "original"}}).guards["g"].sees == "original"
+
+
+@each_case(
+    "masking", [{"key": "00"}, {"patterns": {"a_b": "x*"}}, {"patterns": {"a_b": "("}}, {"patterns": {"A": "x"}}]
+)
+def test_masking_that_is_not_valid_is_refused(masking: Json) -> None:
+    with pytest.raises(ValidationError):
+        settings({}, masking=masking)
+
+
+def test_a_detector_must_exist() -> None:
+    found = [*find_conflicts(settings({"g": {"detectors": ["email", "staff"]}}))]
+    assert any(mistake.startswith("guards.g.detectors") and "'staff'" in mistake for mistake in found)
+    known = settings({"g": {"detectors": ["staff"]}}, masking={"patterns": {"staff": "ST-[0-9]+"}})
+    assert not [mistake for mistake in find_conflicts(known) if mistake.startswith("guards")]
+
+
+def test_several_workers_must_have_one_key() -> None:
+    rows = {"g": {"detectors": ["email"]}}
+    alone = [*find_conflicts(settings(rows))]
+    several = [*find_conflicts(settings(rows, server={"workers": 2}))]
+    given = [*find_conflicts(settings(rows, server={"workers": 2}, masking={"key": "0" * 64}))]
+    assert [any(mistake.startswith("masking.key") for mistake in one) for one in (alone, several, given)] == [
+        *(False, True, False)
+    ]
+
+
+def test_there_are_at_most_16_guards() -> None:
+    rows = {f"g{number}": {"detectors": ["email"]} for number in range(17)}
+    assert any("at most 16" in mistake for mistake in find_conflicts(settings(rows)))
+
+
+def test_what_does_not_enforce_warns() -> None:
+    rows = {"a": {**URL, "on_failure": "pass"}, "b": {**URL, "mode": "observe"}, "c": URL}
+    found = [text for text in find_warnings(settings(rows)) if text.startswith("guards")]
+    assert [text.split()[0] for text in found] == ["guards.a.on_failure", "guards.b"]
+
+
+def test_a_pattern_cannot_have_the_name_of_a_detector() -> None:
+    found = find_conflicts(settings({}, masking={"patterns": {"email": "x"}}))
+    assert any(mistake.startswith("masking.patterns.email") for mistake in found)

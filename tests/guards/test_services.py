@@ -1,0 +1,181 @@
+"""What each form of service is sent, and that only what is exactly a verdict counts as one."""
+
+from typing import Any
+
+import pytest
+from app.guards.presidio import make_kind, read_spans, write_analysis
+from app.guards.services import SERVICES
+from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
+
+from tests.each_case import each_case
+
+Json = dict[str, Any]
+TEXT = TextPart("messages[0].content[0]", "user", "text", "A zebra.")
+RESULT = TextPart("messages[1].content[0]", "tool", "result", "ok", "B", "ls", "call_1")
+CALL = TextPart("messages[2].content[0]", "assistant", "arguments", '{"a":1}', "C", "ls", "call_2")
+ASKED = Question("request", (TEXT, CALL), "m", "req-1", "chat-1", "session", "/v1/chat", "app", "team")
+REPLY = Question("reply", (TEXT, CALL), "m")
+
+
+def read(api: str, answer: Any, question: Question = ASKED, **params: Any) -> Verdict:
+    return SERVICES[api].read(answer, question, params)
+
+
+def test_litellm_is_sent_texts_and_calls_by_themselves() -> None:
+    service = SERVICES["litellm"]
+    body = service.write(ASKED, "house", {"threshold": 1})
+    assert service.make_url("http://h/", ASKED) == "http://h/beta/litellm_basic_guardrail_api"
+    assert (
+        service.make_url("http://h/beta/litellm_basic_guardrail_api", ASKED)
+        == "http://h/beta/litellm_basic_guardrail_api"
+    )
+    assert (body["input_type"], body["texts"]) == ("request", ["A zebra."])
+    assert body["tool_calls"][0]["function"] == {"name": "ls", "arguments": '{"a":1}'}
+    assert [message["role"] for message in body["structured_messages"]] == ["user", "assistant"]
+    assert (body["litellm_call_id"], body["litellm_trace_id"]) == ("chat-1", "session")
+    assert body["request_data"]["user_api_key_alias"] == "app"
+    assert body["additional_provider_specific_params"] == {"threshold": 1}
+    assert "structured_messages" not in service.write(REPLY, "house", {})
+
+
+def test_agentgateway_is_sent_one_message_for_each_part() -> None:
+    service = SERVICES["agentgateway"]
+    question = Question("request", (TEXT, RESULT), "m")
+    assert service.make_url("http://h", ASKED) == "http://h/request"
+    assert service.make_url("http://h", REPLY) == "http://h/response"
+    assert [one["role"] for one in service.write(question, "", {})["body"]["messages"]] == ["user", "tool"]
+    assert service.write(REPLY, "", {})["body"]["choices"][1] == {
+        "message": {"role": "assistant", "content": '{"a":1}'}
+    }
+
+
+def test_the_own_form_names_places_and_groups() -> None:
+    body = SERVICES["parley"].write(ASKED, "house", {"a": 1})
+    assert (body["version"], body["phase"], body["guard"], body["params"]) == (1, "request", "house", {"a": 1})
+    assert body["parts"][1] == {
+        **{"id": CALL.id, "role": "assistant", "kind": "arguments", "text": '{"a":1}', "name": "ls", "group": "C"}
+    }
+    assert "group" not in SERVICES["parley"].write(REPLY, "house", {})["parts"][0]
+
+
+VERDICTS: list[tuple[str, Json, Verdict]] = [
+    ("litellm", {"action": "NONE"}, Pass()),
+    ("litellm", {"action": "NONE", "stream_holdback_chars": [6]}, Pass(6)),
+    ("litellm", {"action": "NONE", "stream_holdback_chars": 7, "texts": ["x", "y"]}, Pass(7)),
+    ("litellm", {"action": "BLOCKED", "blocked_reason": "no"}, Reject("no")),
+    ("litellm", {"action": "BLOCKED"}, Reject("no reason was given")),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["A ***."]}, Replace({TEXT.id: "A ***."})),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["A zebra."]}, Pass()),
+    (
+        "litellm",
+        {
+            "action": "GUARDRAIL_INTERVENED",
+            "texts": ["A zebra."],
+            "tool_calls": [{"function": {"name": "ls", "arguments": "{}"}}],
+        },
+        Replace({CALL.id: "{}"}),
+    ),
+    ("agentgateway", {"action": {}}, Pass()),
+    ("agentgateway", {"action": {"reason": "fine"}}, Pass()),
+    ("agentgateway", {"action": {"pass": {}}}, Pass()),
+    ("agentgateway", {"action": {"body": "no", "status_code": 429}}, Reject("no")),
+    ("agentgateway", {"action": {"reject": {"body": "no", "status_code": 403}}}, Reject("no")),
+    (
+        "agentgateway",
+        {"action": {"body": {"messages": [{"role": "user", "content": "A ***."}, {"content": '{"a":1}'}]}}},
+        Replace({TEXT.id: "A ***."}),
+    ),
+    (
+        "agentgateway",
+        {"action": {"mask": {"body": {"messages": [{"content": "A zebra."}, {"content": '{"a":1}'}]}}}},
+        Pass(),
+    ),
+    ("parley", {"verdict": "pass"}, Pass()),
+    ("parley", {"verdict": "replace", "parts": {TEXT.id: "A ***."}}, Replace({TEXT.id: "A ***."})),
+    (
+        "parley",
+        {"verdict": "reject", "reason": "no", "category": "c", "parts": [CALL.id]},
+        Reject("no", "c", (CALL.id,)),
+    ),
+    ("parley", {"verdict": "reject"}, Reject("no reason was given")),
+    ("moderation", {"results": [{"flagged": False}, {"flagged": False}]}, Pass()),
+    (
+        "moderation",
+        {"results": [{"flagged": False}, {"flagged": True, "category_scores": {"hate": 0.1, "violence": 0.9}}]},
+        Reject("violence", "violence", (CALL.id,)),
+    ),
+]
+
+
+@each_case("api, answer, verdict", VERDICTS)
+def test_a_verdict_is_read(api: str, answer: Json, verdict: Verdict) -> None:
+    assert read(api, answer) == verdict
+
+
+NO_ANSWERS: list[Any] = [None, [], "pass", {}, {"error": "x"}]
+NO_ACTIONS: list[Any] = [None, "none", "ALLOW", True, []]
+FAILURES: list[tuple[str, Any]] = [
+    *[(api, answer) for api in SERVICES for answer in NO_ANSWERS],
+    *[("litellm", {"action": action}) for action in NO_ACTIONS],
+    ("litellm", {"texts": ["A zebra."]}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED"}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["a", "b"]}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": [1]}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["a"], "images": ["x"]}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["a"], "structured_messages": []}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["a"], "tool_calls": [{}, {}]}),
+    ("litellm", {"action": "GUARDRAIL_INTERVENED", "texts": ["a"], "tool_calls": [{"function": {"name": "rm"}}]}),
+    ("agentgateway", {"action": {"allow": {}}}),
+    ("agentgateway", {"action": {"pass": None}}),
+    ("agentgateway", {"action": {"status_code": 200}}),
+    ("agentgateway", {"action": {"body": {"messages": []}}}),
+    ("agentgateway", {"action": {"body": {"messages": [{"content": None}, {"content": "x"}]}}}),
+    ("agentgateway", {"action": {"mask": {}}}),
+    ("agentgateway", {"action": {"body": 1}}),
+    ("parley", {"verdict": "allow"}),
+    ("parley", {"verdict": "replace"}),
+    ("parley", {"verdict": "replace", "parts": {"other": "x"}}),
+    ("parley", {"verdict": "reject", "parts": []}),
+    ("parley", {"verdict": "reject", "parts": [{}]}),
+    ("parley", {"verdict": "reject", "parts": ["other"]}),
+    ("moderation", {"results": [{"flagged": False}]}),
+    ("moderation", {"results": [{"flagged": "no"}, {"flagged": False}]}),
+]
+
+
+@each_case("api, answer", FAILURES)
+def test_anything_else_is_a_failure(api: str, answer: Any) -> None:
+    with pytest.raises(GuardError):
+        read(api, answer)
+
+
+def test_a_threshold_refuses_what_is_not_flagged() -> None:
+    answer = {"results": [{"flagged": False, "category_scores": {"hate": 0.4}}, {"flagged": False}]}
+    assert read("moderation", answer, thresholds={"hate": 0.3}) == Reject("hate", "hate", (TEXT.id,))
+    assert read("moderation", answer, thresholds={"hate": 0.5}) == Pass()
+    service = SERVICES["moderation"]
+    assert service.write(ASKED, "", {})["input"] == ["A zebra.", '{"a":1}']
+    assert {service.make_url(base, ASKED) for base in ("http://h", "http://h/v1", "http://h/v1/moderations")} == {
+        "http://h/v1/moderations"
+    }
+
+
+def test_presidio_finds_spans_of_code_points() -> None:
+    assert write_analysis("x", {"language": "de"}) == {"language": "de", "text": "x"}
+    answer = [{"start": 2, "end": 5, "entity_type": "PERSON"}, {"start": 0, "end": 1, "entity_type": "CREDIT_CARD"}]
+    assert read_spans(answer, "🙂 Ann") == [(2, 5, "PERSON"), (0, 1, "CARD")]
+    assert (make_kind("US_DRIVER_LICENSE"), make_kind("1"), make_kind("a-b")) == ("US_DRIVER_LICENS", "VALUE", "A_B")
+
+
+@each_case(
+    "answer",
+    [None, {}, [1], [{"start": 0, "end": 9, "entity_type": "A"}], [{"start": True, "end": 1, "entity_type": "A"}]],
+)
+def test_a_span_outside_of_the_text_is_a_failure(answer: Any) -> None:
+    with pytest.raises(GuardError):
+        read_spans(answer, "Ann")
+
+
+def test_a_reason_is_one_line_of_at_most_500_characters() -> None:
+    assert cut_reason("a\n b") == "a b"
+    assert len(cut_reason("x" * 900)) == 500
