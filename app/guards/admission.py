@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText
-from app.chat.known_conversation import find_end
+from app.chat.known_conversation import KnownConversation, find_end
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
 from app.chat.stream import Reply
@@ -25,12 +25,13 @@ from app.endpoints.body import CONTENT_FIELDS
 from app.errors import GuardUnavailable, InvalidInput, ParleyError, PolicyRefused, Unsupported
 from app.guards.detectors import Span
 from app.guards.guards import NOTICE, Guards, GuardSet
-from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, mask_conversation
+from app.guards.masking import FindSpans, Refused, SpanRule, ValueMasker, find_masked, mask_conversation
 from app.guards.memory import PASSED, Passed, Rejected, Remembered, Replaced, make_key
 from app.guards.parts import Place, find_last_answer, list_parts, replace_texts, write_withheld
 from app.guards.placeholders import Placeholders
 from app.guards.restoring import RestoringStage, restore_text
 from app.guards.rules import GuardRule
+from app.guards.services import SERVICES
 from app.guards.verdicts import GuardError, Pass, Question, Reject, Replace, TextPart, Verdict, cut_reason
 from app.guards.watch import JudgedReply, RefusalStage, WatchedReply
 
@@ -67,6 +68,11 @@ class _Asked(Struct, frozen=True):
     place: Place
     part: TextPart
     key: bytes
+
+
+def split_groups(asked: "Sequence[_Asked]") -> "list[list[_Asked]]":
+    groups = [[one for one in asked if one.part.group == name] for name in "ABC"]
+    return [group for group in groups if group]
 
 
 class RequestGuard:
@@ -106,13 +112,24 @@ class RequestGuard:
         self._turn += 1
         messages: Sequence[Message] = request.messages
         messages = await self._judge(request, messages, sees_original=True)
-        spans = await self._analyze(request, messages)
-        if sum(map(_count_characters, messages[-8:])) > LARGE_CHARACTERS:
-            messages = await asyncio.to_thread(self._mask, request, messages, spans)
-        else:
-            messages = self._mask(request, messages, spans)
+        if self.chosen.finding or self.chosen.analyzing:
+            messages = await self._mask_new(request, messages)
         messages = await self._judge(request, messages, sees_original=False)
         return self._finish(request, tuple(messages))
+
+    async def _mask_new(self, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
+        """Mask the values in messages, of which only new ones are searched. Raises PolicyRefused, GuardUnavailable."""
+        done = len(find_masked(messages, request.known, self._masked_as).messages)
+        spans, complete = await self._analyze(messages[done:])
+        known = request.known if complete else None
+        if sum(map(_count_characters, messages[done:])) > LARGE_CHARACTERS:
+            return await asyncio.to_thread(self._mask, messages, spans, known)
+        return self._mask(messages, spans, known)
+
+    @property
+    def _masked_as(self) -> tuple[Any, ...]:
+        """Under which the masked beginning of a conversation is known."""
+        return "masked", self.chosen.digest, self._facts.scope
 
     def admit_locally(self, request: ChatRequest) -> Admitted | None:
         """Do what `admit` does with detectors alone: nothing is asked. None if that refuses the request, or if values
@@ -120,7 +137,7 @@ class RequestGuard:
         if any(rule.masks for rule in self.chosen.analyzing):
             return None
         try:
-            return self._finish(request, tuple(self._mask(request, request.messages, {})))
+            return self._finish(request, tuple(self._mask(request.messages, {}, request.known)))
         except PolicyRefused:
             return None
 
@@ -171,18 +188,16 @@ class RequestGuard:
 
     def _mask(
         self,
-        request: ChatRequest,
         messages: Sequence[Message],
         spans: Mapping[str, list[tuple[Span, SpanRule]]],
+        known: KnownConversation | None,
     ) -> Sequence[Message]:
         """Mask the values in messages. Raises PolicyRefused."""
         chosen = self.chosen
         if not chosen.finding and not chosen.analyzing:
             return messages
         masker = self._make_masker(spans)
-        known = None if spans or chosen.analyzing else request.known
-        what = ("masked", chosen.digest, self._facts.scope)
-        done = mask_conversation(messages, masker, self.placeholders, known, what)
+        done = mask_conversation(messages, masker, self.placeholders, known, self._masked_as)
         self._report_masked(masker)
         masked = self._withhold(messages, done.messages, done.refused) if done.refused else done.messages
         return _add_notice(masked) if chosen.masks and chosen.masking.notice else masked
@@ -216,26 +231,34 @@ class RequestGuard:
         log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
         raise PolicyRefused(guard, cut_reason(reason), category)
 
-    async def _analyze(
-        self, request: ChatRequest, messages: Sequence[Message]
-    ) -> dict[str, list[tuple[Span, SpanRule]]]:
-        """Return the values that Presidio has found, by text. Raises GuardUnavailable."""
+    async def _analyze(self, messages: Sequence[Message]) -> tuple[dict[str, list[tuple[Span, SpanRule]]], bool]:
+        """Return the values that Presidio has found, by text, and whether it has seen all. Raises GuardUnavailable."""
         found: dict[str, list[tuple[Span, SpanRule]]] = {}
+        complete = True
         for rule in self.chosen.analyzing:
             texts = list(dict.fromkeys(_list_searched(messages)))
+            if rule.observes:
+                self._guards.run_aside(self._observe_spans(rule, texts))
+                continue
             spans = await self._ask_spans(rule, texts)
-            action = "observe" if rule.observes else rule.action
+            complete = complete and len(spans) == len(texts)
             for text in texts:
                 found.setdefault(text, []).extend(
-                    (Span(start, end, kind), SpanRule(rule.name, action)) for start, end, kind in spans.get(text, ())
+                    (Span(start, end, kind), SpanRule(rule.name, rule.action))
+                    for start, end, kind in spans.get(text, ())
                 )
-        return found
+        return found, complete
+
+    async def _observe_spans(self, rule: GuardRule, texts: Sequence[str]) -> None:
+        spans = await self._ask_spans(rule, texts)
+        count = sum(map(len, spans.values()))
+        log.info("request %s: the guard %s would have found %d values", self._facts.request_id, rule.name, count)
 
     async def _ask_spans(self, rule: GuardRule, texts: Sequence[str]) -> dict[str, list[tuple[int, int, str]]]:
         memory, digest = self._guards.memory, rule.make_digest()
         keys = {text: make_key(digest, "", TextPart("", "user", "text", text)) for text in texts}
-        found = {text: memory.get(key) for text, key in keys.items()}
-        new = [text for text in texts if found[text] is None and text.strip()]
+        found = {text: memory.get(key) if text.strip() else [] for text, key in keys.items()}
+        new = [text for text in texts if found[text] is None]
         if new:
             try:
                 answers = await self._guards.client(rule.name).find_spans(new, self._make_question((), "request"))
@@ -266,7 +289,7 @@ class RequestGuard:
         message = Message("user", tuple(map(Text, texts)), path=kind)
         request = ChatRequest(self._facts.model, (message,))
         messages: Sequence[Message] = await self._judge(request, request.messages, sees_original=True)
-        spans = await self._analyze(request, messages)
+        spans, _ = await self._analyze(messages)
         masker = self._make_masker(spans)
         done = await asyncio.to_thread(mask_conversation, messages, masker, self.placeholders, None)
         self._report_masked(masker)
@@ -291,7 +314,7 @@ class RequestGuard:
         message = Message("tool", (ToolResult((Text(text),), name),))
         request = ChatRequest(self._facts.model, (message,))
         seen: Sequence[Message] = await self._judge(request, (message,), sees_original=True)
-        spans = await self._analyze(request, seen)
+        spans, _ = await self._analyze(seen)
         masked = mask_conversation(seen, self._make_masker(spans), self.placeholders, None)
         judged = await self._judge(request, self._withhold(seen, masked.messages, masked.refused), sees_original=False)
         if judged[0] is masked.messages[0]:
@@ -413,9 +436,9 @@ class RequestGuard:
             if asked:
                 self._guards.count(rule.name, "request", "remembered")
             return outcomes, True
-        groups = [[one for one in new if one.part.group == name] for name in "ABC"]
+        groups = split_groups(new) if SERVICES[rule.api].asks_groups else [new]
         try:
-            for found in await gather_verdicts([self._ask_group(rule, group) for group in groups if group]):
+            for found in await gather_verdicts([self._ask_group(rule, group) for group in groups]):
                 outcomes |= found
         except GuardError as error:
             self._fail(rule, "request", error)
@@ -427,12 +450,15 @@ class RequestGuard:
         and PolicyRefused if new texts are refused."""
         verdict = await self._ask(rule, self._make_question([one.part for one in group], "request"))
         if isinstance(verdict, Reject) and verdict.ids is None and len(group) > 1:
-            if group[0].part.group == "A":
-                self._refuse(rule.name, verdict.reason, verdict.category)
-            if len(group) <= MAX_SINGLE_QUESTIONS:
+            apart = split_groups(group)
+            if len(apart) == 1:
+                if group[0].part.group == "A":
+                    self._refuse(rule.name, verdict.reason, verdict.category)
+                apart = [[one] for one in group] if len(group) <= MAX_SINGLE_QUESTIONS else []
+            if apart:
                 out: dict[Place, Remembered] = {}
-                for single in await gather_verdicts([self._ask_group(rule, [one]) for one in group]):
-                    out |= single
+                for found in await gather_verdicts([self._ask_group(rule, part) for part in apart]):
+                    out |= found
                 return out
         return {one.place: self._remember(rule, one, verdict) for one in group}
 

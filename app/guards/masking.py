@@ -167,6 +167,16 @@ class MaskedConversation(Struct, frozen=True):
 _NOTHING = MaskedConversation(())
 
 
+def find_masked(
+    messages: Sequence[Message], known: KnownConversation | None, what: tuple[Any, ...]
+) -> MaskedConversation:
+    """Return what was made of the beginning of a conversation for an earlier request."""
+    if known is None:
+        return _NOTHING
+    found: MaskedConversation | None = known.find((*what, "whole"), messages) or known.find(what, messages)
+    return found or _NOTHING
+
+
 def mask_conversation(
     messages: Sequence[Message],
     masker: ValueMasker,
@@ -177,8 +187,7 @@ def mask_conversation(
     """Mask the messages of a conversation. The beginning that is known for `what` is not searched again."""
     if known is None:
         return _extend(_NOTHING, messages, masker, placeholders)
-    whole = (*what, "whole")
-    done = known.find(whole, messages) or known.find(what, messages) or _NOTHING
+    done = find_masked(messages, known, what)
     placeholders.add(done.words)
     count = len(done.messages)
     end = find_end(count, len(messages))
@@ -186,7 +195,7 @@ def mask_conversation(
         done = _extend(done, messages[count:end], masker, placeholders)
         known.keep(what, messages[:end], done)  # clients change the last ones
     done = _extend(done, messages[len(done.messages) :], masker, placeholders)
-    known.keep(whole, messages, done)
+    known.keep((*what, "whole"), messages, done)
     return done
 
 
