@@ -70,6 +70,8 @@ class Played(HttpxUpstream):
         ]
         end = {"choices": [{"index": 0, "delta": {}, "finish_reason": upstream["finish"]}]}
         usage = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 12}}
+        if upstream.get("cut"):
+            return pieces
         return [*pieces, _data(end) + _data(usage) + b"data: [DONE]\n\n"]
 
     async def _judge(self, name: str, request: httpx.Request) -> httpx.Response:

@@ -1,0 +1,233 @@
+"""What guards do with requests and replies beside the golden cases: groups, memory, failures, cut replies."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.guards.golden_runner import Json, Run, run_case
+
+CHAT = "/v1/chat/completions"
+FINE: Json = {"chunks": [{"content": "Fine."}], "finish": "stop"}
+LS: Json = {"type": "function", "function": {"name": "ls", "parameters": {"type": "object", "properties": {}}}}
+CALL: Json = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"dir":"/"}'}}
+REJECT: Json = {"verdict": "reject", "reason": "zebra"}
+
+
+def play(
+    guards: Json,
+    requests: list[Json],
+    upstream: list[Json] | None = None,
+    answers: list[Json] | None = None,
+    default: Json | None = None,
+    **config: Any,
+) -> Run:
+    rows = {name: {"url": "<webhook:house>", **row} if "detectors" not in row else row for name, row in guards.items()}
+    masking = {"key": "0" * 64, "notice": False, **config.pop("masking", {})}
+    given = {
+        "config": {"guards": rows, "masking": masking, **config},
+        "webhooks": {"house": {"answers": answers or [], "default": default or {"verdict": "pass"}}},
+        "requests": [{"path": CHAT, "body": {"model": "m", **body}} for body in requests],
+        "upstream": upstream if upstream is not None else [FINE] * len(requests),
+    }
+    return run_case({"given": given})
+
+
+def user(*texts: str) -> Json:
+    return {"messages": [{"role": "user", "content": text} for text in texts]}
+
+
+def history(result: str, question: str = "List files") -> Json:
+    messages: list[Json] = [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+    ]
+    return {"messages": messages, "tools": [LS]}
+
+
+def asked(run: Run) -> list[Json]:
+    return [call["body"] for call in run.played.asked.get("house", [])]
+
+
+def sent_texts(run: Run, number: int = 0) -> list[str]:
+    return [message["content"] for message in run.played.sent[number]["messages"] if message.get("content")]
+
+
+def test_the_own_form_gets_all_groups_at_once_and_names_what_it_refuses() -> None:
+    refused = {**REJECT, "parts": ["messages[2].content[0].content[0]"]}
+    run = play({"house": {"phases": ["request"]}}, [history("a zebra")], answers=[{"if": "zebra", "body": refused}])
+    body = asked(run)[0]
+    assert [(part["id"], part["kind"], part["group"]) for part in body["parts"]] == [
+        ("messages[0].content[0]", "text", "C"),
+        ("messages[1].content[0]", "arguments", "C"),
+        ("messages[2].content[0].content[0]", "result", "B"),
+    ]
+    assert len(asked(run)) == 1
+    assert sent_texts(run)[-1] == "[withheld by policy house: zebra]"
+
+
+def test_without_names_groups_and_then_parts_are_asked_again() -> None:
+    body = history("ok", "A zebra")
+    body["messages"] += [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "Go on"}]
+    run = play({"house": {"phases": ["request"]}}, [body], answers=[{"if": "zebra", "body": REJECT}])
+    assert sent_texts(run) == ["[withheld by policy house: zebra]", "ok", "Hm.", "Go on"]
+    assert [len(one["parts"]) for one in asked(run)] == [5, 1, 4, 1, 1, 1, 1]
+
+
+def test_what_was_refused_is_not_asked_again_and_does_not_block_the_session() -> None:
+    later = {
+        "messages": [
+            *user("A zebra")["messages"],
+            {"role": "assistant", "content": "I cannot."},
+            *user("Then a horse")["messages"],
+        ]
+    }
+    run = play(
+        {"house": {"phases": ["request"]}},
+        [user("A zebra"), user("A zebra"), later],
+        [FINE],
+        [{"if": "zebra", "body": REJECT}],
+    )
+    assert [client.answer.status for client in run.clients] == [400, 400, 200]
+    assert sent_texts(run) == ["[withheld by policy house: zebra]", "I cannot.", "Then a horse"]
+    assert [[part["text"] for part in one["parts"]] for one in asked(run)] == [
+        *(["A zebra"], ["I cannot.", "Then a horse"])
+    ]
+
+
+def test_nothing_is_remembered_if_the_operator_wants_the_whole_conversation() -> None:
+    rows = {"house": {"phases": ["request"], "context": "all"}}
+    refused = [{"if": "zebra", "body": REJECT}]
+    run = play(rows, [user("Hi"), user("Hi"), history("a zebra")], [FINE, FINE], refused)
+    assert [client.answer.status for client in run.clients] == [200, 200, 400]
+    assert [len(one["parts"]) for one in asked(run)] == [1, 1, 3]
+    run = play({"house": {"phases": ["request"], "remember_seconds": 0}}, [user("Hi"), user("Hi")])
+    assert len(asked(run)) == 2
+
+
+def test_a_refused_result_can_refuse_the_request() -> None:
+    run = play({"house": {"on_result": "refuse"}}, [history("a zebra")], [], [{"if": "zebra", "body": REJECT}])
+    assert run.clients[0].answer.status == 400
+
+
+def test_a_replaced_text_stays_replaced() -> None:
+    replaced = {"verdict": "replace", "parts": {"messages[0].content[0]": "A ***"}}
+    later = {
+        "messages": [*user("A zebra")["messages"], {"role": "assistant", "content": "Fine."}, *user("More")["messages"]]
+    }
+    run = play(
+        {"house": {"phases": ["request"]}}, [user("A zebra"), later], answers=[{"if": "zebra", "body": replaced}]
+    )
+    assert [sent_texts(run, 0), sent_texts(run, 1)] == [["A ***"], ["A ***", "Fine.", "More"]]
+    assert len(asked(run)) == 2
+
+
+def test_a_detector_can_refuse_a_text_and_withhold_a_result() -> None:
+    rows = {"pii": {"detectors": ["card"], "action": "reject"}}
+    run = play(rows, [user("Pay 4111 1111 1111 1111"), history("4111 1111 1111 1111")], [FINE])
+    assert run.clients[0].answer.json["error"]["policy"] == {
+        **{"guard": "pii", "reason": "it has a value of the kind CARD", "category": "card"}
+    }
+    assert sent_texts(run)[-1] == "[withheld by policy pii: it has a value of the kind CARD]"
+    assert run.clients[1].answer.headers["x-parley-guards"] == "pii=withhold"
+
+
+def test_a_detector_that_redacts_looks_at_replies_too() -> None:
+    rows = {"pii": {"detectors": ["email"], "action": "redact"}}
+    reply = {"chunks": [{"content": "Ask bob@exam"}, {"content": "ple.com"}], "finish": "stop"}
+    run = play(rows, [{**user("Hi ann@example.com"), "stream": True}], [reply])
+    assert sent_texts(run) == ["Hi [EMAIL]"]
+    reply_read = run.clients[0].reply
+    assert reply_read is not None
+    assert reply_read.text == "Ask [EMAIL]"
+
+
+def test_a_guard_that_sees_originals_is_asked_before_values_are_masked() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"sees": "original"}}
+    reply = {"chunks": [{"content": "To [EMAIL_YGDF6NR7]"}], "finish": "stop"}
+    run = play(rows, [user("Hi ann@example.com")], [reply])
+    assert [part["text"] for one in asked(run) for part in one["parts"]] == ["Hi ann@example.com", "To ann@example.com"]
+    assert sent_texts(run) == ["Hi [EMAIL_YGDF6NR7]"]
+    assert run.clients[0].answer.json["choices"][0]["message"]["content"] == "To ann@example.com"
+
+
+def test_reasoning_can_be_withheld_or_left_out() -> None:
+    reply = {"chunks": [{"reasoning_content": "Secret."}, {"content": "Fine."}], "finish": "stop"}
+    withheld = play(
+        {"house": {"phases": ["reply"], "reasoning": "withhold"}}, [{**user("Hi"), "stream": True}], [reply]
+    )
+    skipped = play({"house": {"phases": ["reply"], "reasoning": "skip"}}, [{**user("Hi"), "stream": True}], [reply])
+    for run, reasoning in ((withheld, ""), (skipped, "Secret.")):
+        assert [part["text"] for part in asked(run)[0]["parts"]] == ["Fine."]
+        assert run.clients[0].reply is not None
+        assert (run.clients[0].reply.reasoning, run.clients[0].reply.text) == (reasoning, "Fine.")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_reply_without_a_verdict_is_not_sent(stream: bool) -> None:
+    run = play({"house": {"phases": ["reply"]}}, [{**user("Hi"), "stream": stream}], default={"verdict": "maybe"})
+    answer = run.clients[0].answer
+    assert b"Fine" not in answer.body
+    assert answer.status == (200 if stream else 503)
+    assert b'"code":"overloaded"' in answer.body
+    passes = play({"house": {"on_failure": "pass"}}, [user("Hi")], default={"verdict": "maybe"})
+    assert passes.clients[0].answer.headers["x-parley-guards"] == "house=failed"
+    assert b"Fine" in passes.clients[0].answer.body
+
+
+def test_replaced_arguments_must_be_an_object() -> None:
+    reply = {"chunks": [{"tool_calls": [{"index": 0, **CALL}]}], "finish": "tool_calls"}
+    body = {**user("Hi"), "tools": [LS], "stream": True}
+    for new, calls in (('{"dir":"/tmp"}', [{"name": "ls", "arguments": {"dir": "/tmp"}}]), ("[]", [])):
+        answers = {"verdict": "replace", "parts": {"output[0]": new}}
+        run = play({"house": {"phases": ["reply"]}}, [body], [reply], default=answers)
+        assert run.clients[0].reply is not None
+        assert run.clients[0].reply.calls == calls
+
+
+def test_of_a_reply_that_breaks_nothing_unchecked_is_sent() -> None:
+    reply = {"chunks": [{"content": "One. "}, {"content": "Two."}], "finish": "cut"}
+    rows = {"house": {"phases": ["reply"], "stream": "window", "window_characters": 20, "overlap_characters": 0}}
+    run = play(rows, [{**user("Hi"), "stream": True}], [{**reply, "cut": True}])
+    assert b"One" not in run.clients[0].answer.body
+    assert asked(run) == []
+
+
+def test_an_overlap_is_sent_again_and_may_not_change() -> None:
+    rows = {"house": {"phases": ["reply"], "stream": "window", "window_characters": 20, "overlap_characters": 6}}
+    reply = {"chunks": [{"content": "All is well in part one.\n"}, {"content": "Then more."}], "finish": "stop"}
+    run = play(rows, [{**user("Hi"), "stream": True}], [reply])
+    assert [part["text"] for one in asked(run) for part in one["parts"]] == [
+        *("All is well in part one.\n", " one.\nThen more.")
+    ]
+    assert [one["final"] for one in asked(run)] == [False, True]
+    changed = {"verdict": "replace", "parts": {"output[0]": "x"}}
+    run = play(rows, [{**user("Hi"), "stream": True}], [reply], [{"if": "Then", "body": changed}])
+    assert b"Then" not in run.clients[0].answer.body
+    assert b"overloaded" in run.clients[0].answer.body
+
+
+def test_two_sessions_have_other_placeholders_if_the_operator_wants() -> None:
+    rows = {"pii": {"detectors": ["email"]}}
+    run = play(rows, [user("ann@example.com a"), user("ann@example.com b")], masking={"scope": "session"})
+    first, second = sent_texts(run, 0)[0], sent_texts(run, 1)[0]
+    assert first.split()[0] != second.split()[0]
+
+
+def test_a_notice_says_what_placeholders_are_also_where_none_is() -> None:
+    rows = {"pii": {"detectors": ["email"]}}
+    run = play(rows, [user("Hi")], masking={"notice": True})
+    assert [message["role"] for message in run.played.sent[0]["messages"]] == ["system", "user"]
+
+
+def test_values_in_arguments_of_calls_mask_back_with_their_escapes() -> None:
+    rows = {"pii": {"detectors": ["email"]}}
+    body = history("ok", "Mail ann@example.com")
+    body["messages"][1]["tool_calls"][0] = {
+        **CALL,
+        "function": {"name": "ls", "arguments": json.dumps({"to": 'say "ann@example.com"', "ann@example.com": 1})},
+    }
+    run = play(rows, [body])
+    arguments = run.played.sent[0]["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(arguments) == {"to": 'say "[EMAIL_YGDF6NR7]"', "[EMAIL_YGDF6NR7]": 1}
