@@ -115,7 +115,8 @@ def _telling(request: "RequestInProgress", guard: "RequestGuard") -> Iterator[No
         lines: list[tuple[bytes, bytes]] = request.scope["state"]["response_headers"]
         lines[:] = [line for line in lines if line[0] != GUARDS_HEADER]
         if guard.verdicts:
-            lines.append((GUARDS_HEADER, guard.describe().encode("ascii", "replace")))
+            request.record.guards = said = guard.describe()
+            lines.append((GUARDS_HEADER, said.encode()))
 
 
 async def admit_locally(guard: "RequestGuard", request: ChatRequest) -> Admitted | None:

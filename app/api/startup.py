@@ -115,6 +115,7 @@ def make_context(
         context.ended.observers.append(watcher.observe)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    _observe_guards(context)
     return context
 
 
@@ -170,6 +171,7 @@ async def _apply(settings: Settings, context: AppContext, resources: Resources, 
         await limiter.set_spent(spent)
     _set_servers(resources, live)
     set_tool_servers(context, settings)
+    _observe_guards(context)
     if context.tools is not None:
         context.tools.start_required()
     logs.set_level(settings.server.log_level)
@@ -196,6 +198,11 @@ def _set_servers(resources: Resources, live: LiveConfiguration) -> None:
     resources.upstreams.set_targets(live.registry.targets())
     resources.jwks.keep(list_jwks_locations(live.settings))
     resources.health_checks.set_checks(_list_health_checks(live.settings, live.registry))
+
+
+def _observe_guards(context: AppContext) -> None:
+    if context.live.guards is not None and context.metrics is not None:
+        context.live.guards.observer = context.metrics
 
 
 def set_tool_servers(context: AppContext, settings: Settings) -> None:

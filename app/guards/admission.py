@@ -7,6 +7,7 @@ and in all later ones: so a refused text does not block a session for good.
 
 import asyncio
 import logging
+import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from operator import is_
 from typing import Any, TypeVar
@@ -99,7 +100,14 @@ class RequestGuard:
         refusals = RefusalStage(fails=fails_refused)
         if not self.chosen.masks:
             return refusals
-        return Pipe((RestoringStage(self.placeholders, self.chosen.masking.restore), refusals))
+        return Pipe(
+            (
+                RestoringStage(
+                    self.placeholders, self.chosen.masking.restore, self._guards.observer.count_placeholders
+                ),
+                refusals,
+            )
+        )
 
     def describe(self) -> str:
         """Return what the guards have said of the request, for a header and the log."""
@@ -203,11 +211,15 @@ class RequestGuard:
         return _add_notice(masked) if chosen.masks and chosen.masking.notice else masked
 
     def _report_masked(self, masker: ValueMasker) -> None:
+        for kind, count in masker.kinds.items():
+            self._guards.observer.count_masked(kind, count)
         for rule in (*self.chosen.finding, *self.chosen.analyzing):
             count = masker.counts.get(rule.name, 0)
             word = {"mask": "masked", "redact": "redacted", "reject": "found", "observe": "found"}[rule.action]
             self.verdicts.setdefault(rule.name, f"{word}:{count}" if count else "pass")
-            self._guards.count(rule.name, "request", "replace" if count and rule.action != "observe" else "pass")
+            self._guards.observer.count_check(
+                rule.name, "request", "replace" if count and rule.action != "observe" else "pass"
+            )
 
     def _withhold(
         self, given: Sequence[Message], masked: Sequence[Message], refused: Sequence[tuple[int, int, Refused]]
@@ -227,7 +239,7 @@ class RequestGuard:
     def _refuse(self, guard: str, reason: str, category: str | None) -> None:
         """Raises PolicyRefused."""
         self.verdicts[guard] = "reject"
-        self._guards.count(guard, "request", "reject")
+        self._guards.observer.count_check(guard, "request", "reject")
         log.info("request %s: the guard %s has refused it, category %s", self._facts.request_id, guard, category)
         raise PolicyRefused(guard, cut_reason(reason), category)
 
@@ -412,7 +424,7 @@ class RequestGuard:
         group = one.part.group
         if group == "A" or (group == "B" and rule.refuses_results):
             self._refuse(rule.name, outcome.reason, outcome.category)
-        self._guards.count(rule.name, "request", "withhold")
+        self._guards.observer.count_check(rule.name, "request", "withhold")
         log.info(
             "request %s: the guard %s has refused %s, which is withheld", self._facts.request_id, rule.name, one.part.id
         )
@@ -434,7 +446,7 @@ class RequestGuard:
                 self._apply(rule, one, outcomes[one.place])
         if not new:
             if asked:
-                self._guards.count(rule.name, "request", "remembered")
+                self._guards.observer.count_check(rule.name, "request", "remembered")
             return outcomes, True
         groups = split_groups(new) if SERVICES[rule.api].asks_groups else [new]
         try:
@@ -492,16 +504,20 @@ class RequestGuard:
     async def _ask(self, rule: GuardRule, question: Question) -> Verdict:
         """Raises GuardError."""
         headers = {name: value for name, value in question.headers.items() if name in rule.forward_headers}
-        return await self._guards.client(rule.name).ask(replace(question, headers=headers), self._facts.traceparent)
+        asked, began = replace(question, headers=headers), time.perf_counter()
+        try:
+            return await self._guards.client(rule.name).ask(asked, self._facts.traceparent)
+        finally:
+            self._guards.observer.observe_check(rule.name, question.phase, time.perf_counter() - began)
 
     def _note(self, rule: GuardRule, verdict: str) -> None:
         if self.verdicts.get(rule.name) not in ("failed", "withhold"):
             self.verdicts[rule.name] = verdict
-        self._guards.count(rule.name, "request", verdict)
+        self._guards.observer.count_check(rule.name, "request", verdict)
 
     def _fail(self, rule: GuardRule, phase: str, error: GuardError) -> None:
         """Raises GuardUnavailable, unless the operator has chosen to go on."""
-        self._guards.count(rule.name, phase, "failed")
+        self._guards.observer.count_check(rule.name, phase, "failed")
         self.verdicts[rule.name] = "failed"
         log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
         if not rule.passes_on_failure and not rule.observes:
@@ -527,9 +543,9 @@ class RequestGuard:
         for rule in self.chosen.watching:
             try:
                 verdict = await self._ask(rule, self._make_question(_select(rule, parts), "reply"))
-                self._guards.count(rule.name, "reply", type(verdict).__name__.lower())
+                self._guards.observer.count_check(rule.name, "reply", type(verdict).__name__.lower())
             except GuardError as error:
-                self._guards.count(rule.name, "reply", "failed")
+                self._guards.observer.count_check(rule.name, "reply", "failed")
                 log.error("request %s: the guard %s gave no verdict: %s", self._facts.request_id, rule.name, error)
             except Exception:
                 log.exception("defect while a guard observed a reply")
@@ -555,11 +571,11 @@ class RequestGuard:
                 self._fail(rule, "reply", error)
                 continue
             if isinstance(verdict, Reject):
-                self._guards.count(rule.name, "reply", "reject")
+                self._guards.observer.count_check(rule.name, "reply", "reject")
                 log.info("request %s: the guard %s has refused the reply", self._facts.request_id, rule.name)
                 return JudgedReply(refused=(rule.name, cut_reason(verdict.reason), verdict.category))
             holdback = max(holdback, verdict.holdback)
-            self._guards.count(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
+            self._guards.observer.count_check(rule.name, "reply", "replace" if isinstance(verdict, Replace) else "pass")
             if isinstance(verdict, Replace):
                 try:
                     texts |= self._take_replacements(rule, shown, verdict)

@@ -3,8 +3,8 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,8 +22,30 @@ NOTICE = (
     "Words such as [EMAIL_ABCDEFGH] stand for values that are kept from you. Write such a word exactly as it is where "
     "you mean its value; it is replaced by the value outside."
 )
-CountVerdict = Callable[[str, str, str], None]
-"""Counts a check by guard, phase and verdict."""
+
+
+class GuardObserver(Protocol):
+    """Counts what guards do."""
+
+    def count_check(self, guard: str, phase: str, verdict: str) -> None: ...
+
+    def observe_check(self, guard: str, phase: str, seconds: float) -> None:
+        """A service has answered, or failed, after this time."""
+
+    def count_masked(self, kind: str, count: int) -> None: ...
+
+    def count_placeholders(self, outcome: str, count: int) -> None:
+        """Placeholders in a reply were `restored`, or are `unknown`."""
+
+
+class NoObserver:
+    def count_check(self, guard: str, phase: str, verdict: str) -> None: ...
+
+    def observe_check(self, guard: str, phase: str, seconds: float) -> None: ...
+
+    def count_masked(self, kind: str, count: int) -> None: ...
+
+    def count_placeholders(self, outcome: str, count: int) -> None: ...
 
 
 class GuardSet(Struct, frozen=True, eq=False):
@@ -79,7 +101,7 @@ class Guards:
         self._clients = {rule.name: GuardClient(rule, transport) for rule in self._rules if rule.url}
         self._finders = {rule.name: make_finders(rule, masking) for rule in self._rules if rule.detectors}
         self.memory: VerdictMemory = VerdictMemory() if previous is None else previous.memory
-        self.count: CountVerdict = _count_nothing if previous is None else previous.count
+        self.observer: GuardObserver = NoObserver() if previous is None else previous.observer
         """Set by those who count."""
 
     def select(self, models: tuple[str, ...], key: str) -> GuardSet | None:
@@ -109,9 +131,6 @@ class Guards:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _count_nothing(guard: str, phase: str, verdict: str) -> None: ...
 
 
 def make_set(rules: Sequence[GuardRule], masking: MaskingRule) -> GuardSet:

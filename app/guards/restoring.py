@@ -10,7 +10,7 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
@@ -28,6 +28,8 @@ from app.chat.events import (
 from app.guards.placeholders import Placeholders
 
 MAX_HELD = 40
+MAX_UNKNOWN = 8
+"""So many placeholders of no value are named."""
 _OPEN, _CLOSE = r"(?:\[|\\{1,2}\[|%5[Bb]|&#91;)", r"(?:\]|\\{1,2}\]|%5[Dd]|&#93;)"
 _PLACEHOLDER = re.compile(
     rf"(?:({_OPEN})|(?<![A-Za-z0-9_]))([A-Za-z_]{{2,16}}_[A-Za-z2-7]{{8}})(?![A-Za-z0-9_])({_CLOSE})?"
@@ -39,6 +41,10 @@ _ANY_BEGUN = re.compile(r"[A-Z_]{0,16}(?:_[A-Z2-7]{0,8})?")
 _MAY_BE_HELD = re.compile(r"[A-Za-z0-9_\[\\%&#;]\Z")
 
 Write: TypeAlias = Callable[[str], str]
+
+
+class Report(Protocol):
+    def __call__(self, word: str, *, known: bool) -> None: ...
 
 
 def write_plain(value: str) -> str:
@@ -53,8 +59,8 @@ def write_in_json(value: str) -> str:
 class Restorer:
     """Restores one text, which comes in pieces."""
 
-    def __init__(self, placeholders: Placeholders, write: Write, report: Callable[[str], None]) -> None:
-        """`report` is called with each placeholder that stands for no value of the request."""
+    def __init__(self, placeholders: Placeholders, write: Write, report: Report) -> None:
+        """`report` is called with each placeholder, and whether it stands for a value of the request."""
         self._values = placeholders.values
         self._write = write
         self._report = report
@@ -125,8 +131,9 @@ class Restorer:
         value = self._values.get(word.upper())
         if value is None:
             if opening and closing and word.isupper():
-                self._report(word)
+                self._report(word, known=False)
             return found.group()
+        self._report(word, known=True)
         written = self._write(value)
         return written if opening and closing else f"{opening or ''}{written}{closing or ''}"
 
@@ -139,14 +146,19 @@ def restore_text(text: str, placeholders: Placeholders, write: Write = write_pla
     return restorer.feed(text) + restorer.close()
 
 
-def _ignore(word: str) -> None: ...
+def _ignore(word: str, *, known: bool) -> None: ...
 
 
 class RestoringStage:
     """Restores the texts, the reasoning and the arguments of one reply for one reader."""
 
-    def __init__(self, placeholders: Placeholders, what: Collection[str]) -> None:
-        """`what` are those of `text`, `reasoning` and `arguments` that are restored."""
+    def __init__(
+        self, placeholders: Placeholders, what: Collection[str], count: Callable[[str, int], None] | None = None
+    ) -> None:
+        """`what` are those of `text`, `reasoning` and `arguments` that are restored. `count` is called at the end with
+        `restored` and `unknown`, and their numbers."""
+        self._count = count
+        self._restored = 0
         self._placeholders = placeholders
         self._what = what
         self._open: tuple[type[TextDelta | ReasoningDelta], bool, Restorer] | None = None
@@ -227,6 +239,10 @@ class RestoringStage:
     def _restore_other(self, event: Event) -> Event:
         if type(event) is MediaOutput and "text" in self._what:
             return replace(event, fields=self._restore_leaves(event.fields))
+        if type(event) is Finish and self._count is not None:
+            for outcome, count in (("restored", self._restored), ("unknown", len(self._unknown))):
+                if count:
+                    self._count(outcome, count)
         if type(event) is Finish and self._unknown:
             words = ", ".join(f"[{word}]" for word in self._unknown)
             text = f"unknown_placeholder: the model wrote {words}, which stands for no value of this request"
@@ -242,6 +258,8 @@ class RestoringStage:
             return {name: self._restore_leaves(item) for name, item in value.items()}
         return value
 
-    def _report(self, word: str) -> None:
-        if len(self._unknown) < 8:
+    def _report(self, word: str, *, known: bool) -> None:
+        if known:
+            self._restored += 1
+        elif len(self._unknown) < MAX_UNKNOWN:
             self._unknown[word] = None

@@ -48,6 +48,7 @@ class _RequestLine(Struct, omit_defaults=True):
     reason: str | None | UnsetType = UNSET
     attempts: Any = UNSET
     route: str | UnsetType = UNSET
+    guards: str | UnsetType = UNSET
     first_token_ms: float | UnsetType = UNSET
     ms: float | UnsetType = UNSET
 
@@ -79,6 +80,7 @@ def log_request(record: RequestRecord) -> None:
         record.cost or 0.0,
         attempts[-1].upstream if attempts else UNSET,
         route=shorten_text(record.route, MAX_TEXT) if record.route else UNSET,
+        guards=record.guards or UNSET,
         first_token_ms=UNSET if first is None else round(first * 1000, 1),
         ms=round(record.duration * 1000, 1),
     )

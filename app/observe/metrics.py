@@ -61,6 +61,8 @@ FIRST_TOKEN_BOUNDS = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5
 OUTPUT_TOKEN_BOUNDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5)
 OVERHEAD_BOUNDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5)
 TOOL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320)
+MAX_KINDS = 50
+"""So many kinds of masked values are labels."""
 ROUND_BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 50, 100)
 LAG_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
@@ -228,6 +230,33 @@ class _Attempts:
             self.prompt_tokens[upstream, "false"].inc(tokens.input - tokens.cached_input)
 
 
+class _Guards:
+    """What guards have said of requests and replies, and what they have masked."""
+
+    def __init__(self, registry: _Registry) -> None:
+        self.checks = registry.add_counter(
+            "parley_guard_checks_total",
+            "Checks by guards, by phase and verdict (pass, replace, reject, withhold, failed, remembered).",
+            ("guard", "phase", "verdict"),
+        )
+        self.seconds = registry.add_histogram(
+            "parley_guard_seconds", "Time of a check by a service.", ("guard", "phase"), TOOL_BOUNDS
+        )
+        self.masked = registry.add_counter(
+            "parley_masked_values_total", "Values that were masked or redacted, by kind.", ("kind",)
+        )
+        self.placeholders = registry.add_counter(
+            "parley_placeholders_total", "Placeholders in replies, by outcome (restored, unknown).", ("outcome",)
+        )
+        self._kinds: set[str] = set()
+        """Those that are labels. A service may name any."""
+
+    def count_masked(self, kind: str, count: int) -> None:
+        if len(self._kinds) < MAX_KINDS:
+            self._kinds.add(kind)
+        self.masked[kind if kind in self._kinds else OTHER,].inc(count)
+
+
 class _Tools:
     """Tools that the gateway runs, and their servers."""
 
@@ -285,6 +314,7 @@ class Metrics:
         self._replies = _Replies(self._registry)
         self._attempts = _Attempts(self._registry)
         self._tools = _Tools(self._registry)
+        self._guards = _Guards(self._registry)
         self._lag = Histogram(
             "parley_event_loop_lag_seconds",
             "how late the event loop runs a timer, twice a second.",
@@ -378,6 +408,19 @@ class Metrics:
     def count_memory_failure(self, error: str) -> None:
         """Count a request body that was read as a whole after this error. It may be called in any thread."""
         self._requests.memory_failures[error,].inc()
+
+    def count_check(self, guard: str, phase: str, verdict: str) -> None:
+        self._guards.checks[guard, phase, verdict].inc()
+
+    def observe_check(self, guard: str, phase: str, seconds: float) -> None:
+        self._guards.seconds[guard, phase].observe(seconds)
+
+    def count_masked(self, kind: str, count: int) -> None:
+        """Count masked values. It may be called in any thread."""
+        self._guards.count_masked(kind, count)
+
+    def count_placeholders(self, outcome: str, count: int) -> None:
+        self._guards.placeholders[outcome,].inc(count)
 
     def count_tool_server_start(self, server: str) -> None:
         self._tools.server_starts[server,].inc()

@@ -56,6 +56,8 @@ class RequestRecord(Struct, eq=False):
     route: str = ""
     """How a virtual model chose the model, as `x-parley-route` says it; empty for other models."""
     """The model as the caller named it; empty if the body of the request was refused."""
+    guards: str = ""
+    """What guards have said of the request, as `x-parley-guards` does; empty if it has none."""
     fallback_model: str | None = None
     """The fallback that answered in place of `model`; None if that one did, or no model has."""
     stream: bool = False

@@ -163,6 +163,7 @@ class Run:
     played: Played
     clients: list[Got]
     tool_calls: list[Any]
+    metrics: str = ""
 
 
 def run_case(case: Json, cut: Cut = list, path: str | None = None) -> Run:
@@ -180,7 +181,8 @@ def run_case(case: Json, cut: Cut = list, path: str | None = None) -> Run:
             clients.append(_ask(gateway, played, {**request, "body": body}))
             del number
         gateway.loop.run_until_complete(asyncio.sleep(0.08 if "observe" in json.dumps(given["config"]) else 0))
-    return Run(played, clients, [] if tools is None else list(tools.calls))
+        metrics = gateway.get("/metrics").body.decode()
+    return Run(played, clients, [] if tools is None else list(tools.calls), metrics)
 
 
 def _make_key(found: "re.Match[str]") -> str:

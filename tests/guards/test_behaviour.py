@@ -231,3 +231,19 @@ def test_values_in_arguments_of_calls_mask_back_with_their_escapes() -> None:
     run = play(rows, [body])
     arguments = run.played.sent[0]["messages"][1]["tool_calls"][0]["function"]["arguments"]
     assert json.loads(arguments) == {"to": 'say "[EMAIL_YGDF6NR7]"', "[EMAIL_YGDF6NR7]": 1}
+
+
+def test_the_metrics_and_the_log_say_what_guards_did() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    reply = {"chunks": [{"content": "To [EMAIL_YGDF6NR7] or [EMAIL_AAAAAAAA]"}], "finish": "stop"}
+    run = play(rows, [user("Hi ann@example.com")], [reply])
+    for line in (
+        'parley_guard_checks_total{guard="house",phase="request",verdict="pass"} 1.0',
+        'parley_guard_checks_total{guard="pii",phase="request",verdict="replace"} 1.0',
+        'parley_guard_seconds_count{guard="house",phase="request"} 1.0',
+        'parley_masked_values_total{kind="EMAIL"} 1.0',
+        'parley_placeholders_total{outcome="restored"} 1.0',
+        'parley_placeholders_total{outcome="unknown"} 1.0',
+    ):
+        assert line in run.metrics, line
+    assert run.clients[0].answer.headers["x-parley-guards"] == "pii=masked:1 house=pass"

@@ -33,6 +33,9 @@ FORMS = [
 ]
 
 
+def ignore(word: str, *, known: bool) -> None: ...
+
+
 def known() -> Placeholders:
     placeholders = Placeholders(bytes(32), "")
     assert placeholders.mask("EMAIL", "ann@example.com") == "[EMAIL_YGDF6NR7]"
@@ -57,14 +60,14 @@ PIECES = st.lists(
 def test_the_cuts_of_a_stream_change_nothing(parts: list[str], cuts: list[int]) -> None:
     text = "".join(parts)
     whole = restore_text(text, known())
-    restorer = Restorer(known(), write_plain, lambda word: None)
+    restorer = Restorer(known(), write_plain, ignore)
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
     pieces = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
     assert "".join([*map(restorer.feed, pieces), restorer.close()]) == whole
 
 
 def test_what_cannot_begin_a_placeholder_is_not_held() -> None:
-    restorer = Restorer(known(), write_plain, lambda word: None)
+    restorer = Restorer(known(), write_plain, ignore)
     assert [restorer.feed(text) for text in ("To [", "EM", "U], the", " word ema", "nates")] == [
         *("To ", "", "[EMU], the", " word ", "emanates")
     ]

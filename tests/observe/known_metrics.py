@@ -30,6 +30,10 @@ async def list_metrics(**more: object) -> dict[str, tuple[str, list[str]]]:
     metrics.count_tool_server_start("wx")
     metrics.count_request_bytes(1, 1)
     metrics.count_memory_failure("KeyError")
+    metrics.count_check("house", "request", "pass")
+    metrics.observe_check("house", "request", 0.1)
+    metrics.count_masked("EMAIL", 1)
+    metrics.count_placeholders("restored", 1)
     metrics.observe_plain_request("/healthz", 200, None)
     return {
         family.name + ("_total" if family.type == "counter" else ""): (
