@@ -247,3 +247,36 @@ def test_the_metrics_and_the_log_say_what_guards_did() -> None:
     ):
         assert line in run.metrics, line
     assert run.clients[0].answer.headers["x-parley-guards"] == "pii=masked:1 house=pass"
+
+
+MESSAGES_SERVER: Json = {"upstreams": {"s": {"api": "messages"}}}
+BLOCKS: Json = {"blocks": [{"type": "text", "text": "Fine."}], "stop_reason": "end_turn"}
+
+
+def ask_messages(text: str, answers: list[Json], **guard: Any) -> Run:
+    body = {
+        "model": "m",
+        "max_tokens": 9,
+        "stream": True,
+        "messages": [{"role": "user", "content": text}],
+        "a_new_field": 1,
+    }
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", **guard}}, **MESSAGES_SERVER},
+        "webhooks": {"house": {"answers": answers, "default": {"verdict": "pass"}}},
+        "requests": [{"path": "/v1/messages", "body": body}],
+        "upstream": [BLOCKS],
+    }
+    return run_case({"given": given})
+
+
+def test_a_clients_own_body_is_sent_if_guards_let_it_pass_and_look_at_no_reply() -> None:
+    passed = ask_messages("Hi", [], phases=["request"])
+    assert passed.played.sent[0]["a_new_field"] == 1
+    replaced = {"if": "zebra", "body": {"verdict": "replace", "parts": {"messages[0].content[0]": "A ***"}}}
+    for run in (ask_messages("A zebra", [replaced], phases=["request"]), ask_messages("Hi", [], phases=["reply"])):
+        assert "a_new_field" not in run.played.sent[0]
+        assert run.clients[0].reply is not None
+        assert (run.clients[0].reply.text, run.clients[0].reply.end) == ("Fine.", "end_turn")
+    observed = ask_messages("A zebra", [replaced], mode="observe")
+    assert observed.played.sent[0]["a_new_field"] == 1

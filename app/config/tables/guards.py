@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_va
 
 from app.access.addresses import is_loopback
 from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, exact_url, split_list
+from app.guards.expressions import find_slow_part
 from app.guards.rules import DETECTOR_NAMES, Action, GuardRule, MaskingRule, Scope, ServiceName
 from app.guards.verdicts import Phase
 from app.upstream.http.options import ConnectionOptions, parse_proxy
@@ -161,6 +162,9 @@ def _pattern(value: str) -> str:
         raise ValueError(f"is no regular expression: {error}") from None
     if matches_nothing:
         raise ValueError("matches the empty text")
+    problem = find_slow_part(value)
+    if problem is not None:
+        raise ValueError(f"has {problem}: a text could make its search take very long")
     return value
 
 
