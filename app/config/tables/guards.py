@@ -9,7 +9,7 @@ import httpx
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from app.access.addresses import is_loopback
-from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, exact_url, split_list
+from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, http_url, split_list
 from app.guards.expressions import find_slow_part
 from app.guards.rules import DETECTOR_NAMES, Action, GuardRule, MaskingRule, Scope, ServiceName
 from app.guards.verdicts import Phase
@@ -46,7 +46,7 @@ class Guard(Table):
 
     detectors: Names = ()
     action: Action | None = None
-    url: Annotated[str, AfterValidator(exact_url)] | None = None
+    url: Annotated[str, AfterValidator(http_url)] | None = None
     api: ServiceName = "parley"
     phases: Annotated[tuple[Phase, ...], BeforeValidator(split_list)] = Field(
         default=("request", "reply"), min_length=1
