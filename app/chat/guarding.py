@@ -13,6 +13,10 @@ class Guarding(Protocol):
     def traits(self) -> Mapping[str, Any]:
         """What makes the stored replies to equal bodies different."""
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether servers get the texts of files instead of the files, at which no guard could look."""
+
     async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
         """Return the media of the request with the texts of files as the model may have them. Raises ParleyError."""
 

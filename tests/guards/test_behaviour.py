@@ -1,5 +1,6 @@
 """What guards do with requests and replies beside the golden cases: groups, memory, failures, cut replies."""
 
+import base64
 import json
 from typing import Any
 
@@ -280,3 +281,40 @@ def test_a_clients_own_body_is_sent_if_guards_let_it_pass_and_look_at_no_reply()
         assert (run.clients[0].reply.text, run.clients[0].reply.end) == ("Fine.", "end_turn")
     observed = ask_messages("A zebra", [replaced], mode="observe")
     assert observed.played.sent[0]["a_new_field"] == 1
+
+
+def test_a_detector_that_observes_changes_nothing() -> None:
+    rows = {"pii": {"detectors": ["email"], "mode": "observe"}}
+    run = play(rows, [user("Hi ann@example.com")], masking={"notice": True})
+    assert sent_texts(run) == ["Hi ann@example.com"]
+    assert run.clients[0].answer.headers["x-parley-guards"] == "pii=found:1"
+
+
+def test_services_are_not_asked_about_the_notice() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    run = play(rows, [user("Hi ann@example.com")], masking={"notice": True})
+    assert [part["text"] for part in asked(run)[0]["parts"]] == ["Hi [EMAIL_YGDF6NR7]"]
+
+
+def ask_about_file(text: str, *later: Json) -> Json:
+    data = "data:text/plain;base64," + base64.b64encode(text.encode()).decode()
+    part = {"type": "file", "file": {"filename": "of ann@example.com.txt", "file_data": data}}
+    first = {"role": "user", "content": [part, {"type": "text", "text": "What is in it?"}]}
+    return {"messages": [first, *later]}
+
+
+def test_the_text_of_a_file_is_masked_and_judged() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    refused = [{"if": "zebra", "body": REJECT}]
+    later: list[Json] = [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "Go on"}]
+    run = play(
+        rows,
+        [ask_about_file("Mail ann@example.com"), ask_about_file("a zebra"), ask_about_file("a zebra", *later)],
+        [FINE, FINE],
+        refused,
+    )
+    assert [client.answer.status for client in run.clients] == [200, 400, 200]
+    whole = json.dumps(run.played.sent)
+    assert "Mail [EMAIL_YGDF6NR7]" in whole
+    assert "zebra" not in whole.replace("refused this: zebra", "")
+    assert "ann@example.com" not in whole

@@ -105,7 +105,7 @@ class Guard(Table):
         return GuardRule(
             name,
             detectors=self.detectors,
-            action=self.action or "mask",
+            action="observe" if self.mode == "observe" and self.detectors else self.action or "mask",
             url=self.url or "",
             api=self.api,
             phases=("request",) if presidio else self.phases,
