@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from app.chat.attachments import Attachment
+from app.chat.events import Fault
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 
@@ -19,6 +20,9 @@ class Guarding(Protocol):
 
     async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
         """Return the media of the request with the texts of files as the model may have them. Raises ParleyError."""
+
+    def clean_fault(self, fault: Fault) -> Fault:
+        """Return a fault without what a model has generated, if guards look at that."""
 
     def watch(self, reply: Reply) -> Reply:
         """Return the reply of the model, of which nothing is passed on that the guards have not let pass."""

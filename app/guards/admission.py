@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from app.chat.admitted import Admitted, mark_admitted
 from app.chat.attachments import Attachment, FileText, Unreadable
+from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, find_end
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
@@ -44,7 +45,7 @@ MAX_SINGLE_QUESTIONS = 32
 """So many parts of a group are asked again one by one, to find the one that is refused."""
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
-_MASKED_FIELDS = ("user", "metadata", "safety_identifier")
+_MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
 
 
 class RequestFacts(Struct, frozen=True):
@@ -543,6 +544,9 @@ class RequestGuard:
 
     # Replies.
 
+    def clean_fault(self, fault: Fault) -> Fault:
+        return replace(fault, detail=None) if self.chosen.replying and fault.detail is not None else fault
+
     def watch(self, reply: Reply) -> Reply:
         chosen = self.chosen
         if not chosen.replying and not chosen.watching:
@@ -555,6 +559,7 @@ class RequestGuard:
             chosen.replying,
             chosen.watching,
             self.remember_reply,
+            self.clean_fault,
         )
 
     async def _observe_reply(self, parts: Sequence[TextPart]) -> None:

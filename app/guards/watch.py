@@ -180,12 +180,14 @@ class WatchedReply:
         replying: Sequence[GuardRule],
         watching: Sequence[GuardRule],
         remember: Callable[[Sequence[TextPart]], None],
+        clean_fault: Callable[[Fault], Fault],
     ) -> None:
         self._reply = reply
         self._judge = judge
         self._observe = observe
         self._run_aside = run_aside
         self._remember = remember
+        self._clean_fault = clean_fault
         self._watches = bool(watching)
         self._rules = make_window_rules(replying)
         self._segmenter = Segmenter(self._rules) if replying else None
@@ -243,7 +245,7 @@ class WatchedReply:
                 self._receiver.on_events([])  # the model's server answers: a stream to the client may open
         for event in events:
             if type(event) is Failed:
-                self._push_end([event])
+                self._push_end([Failed(self._clean_fault(event.fault))])
                 return
             self._queue.extend(self._segmenter.feed(event))
         if self._queue and self._task is None:

@@ -59,6 +59,8 @@ class Played(HttpxUpstream):
         self.sent.append(body)
         upstream = self.case["given"]["upstream"][len(self.sent) - 1]
         self.chunk, self.ended = 0, False
+        if "status" in upstream:
+            return httpx.Response(upstream["status"], json=upstream["body"], request=request)
         pieces = write_blocks(upstream) if "blocks" in upstream else self._write_chunks(upstream)
         headers = {"content-type": "text/event-stream"}
         return httpx.Response(200, headers=headers, stream=_Stream(self, pieces), request=request)

@@ -318,3 +318,10 @@ def test_the_text_of_a_file_is_masked_and_judged() -> None:
     assert "Mail [EMAIL_YGDF6NR7]" in whole
     assert "zebra" not in whole.replace("refused this: zebra", "")
     assert "ann@example.com" not in whole
+
+
+def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:
+    failed = {"error": {"message": "no call", "code": "tool_use_failed", "failed_generation": "a zebra"}}
+    for rows, shown in (({"house": {"phases": ["reply"]}}, False), ({"house": {"phases": ["request"]}}, True)):
+        run = play(rows, [{**user("Hi"), "stream": False}], [{"status": 400, "body": failed}])
+        assert (b"zebra" in run.clients[0].answer.body) is shown, run.clients[0].answer.body
