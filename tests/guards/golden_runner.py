@@ -78,7 +78,9 @@ class Played(HttpxUpstream):
 
     async def _judge(self, name: str, request: httpx.Request) -> httpx.Response:
         text = request.content.decode()
-        self.asked.setdefault(name, []).append({"path": request.url.path, "body": json.loads(text)})
+        self.asked.setdefault(name, []).append(
+            {"path": request.url.path, "body": json.loads(text), "headers": dict(request.headers)}
+        )
         answer = self._choose(name, json.dumps(json.loads(text), ensure_ascii=False))
         await asyncio.sleep(answer.get("delay_ms", 0) / 10_000)
         data = json.dumps(answer.get("body")).encode()

@@ -325,3 +325,15 @@ def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:
     for rows, shown in (({"house": {"phases": ["reply"]}}, False), ({"house": {"phases": ["request"]}}, True)):
         run = play(rows, [{**user("Hi"), "stream": False}], [{"status": 400, "body": failed}])
         assert (b"zebra" in run.clients[0].answer.body) is shown, run.clients[0].answer.body
+
+
+def test_a_service_gets_the_trace_of_its_request() -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "phases": ["request"]}}},
+        "webhooks": {"house": {"answers": [], "default": {"verdict": "pass"}}},
+        "requests": [{"path": CHAT, "headers": {"traceparent": parent}, "body": {"model": "m", **user("Hi")}}],
+        "upstream": [FINE],
+    }
+    run = run_case({"given": given})
+    assert run.played.asked["house"][0]["headers"]["traceparent"].startswith(parent[:35])
