@@ -508,8 +508,12 @@ class Gateway:
         if original is not None:
             take = _take_nothing if lease is None else lease.take
             prepare_fallback = partial(self._prepare_fallback, request=original, take_memory=take, caller=caller)
-        reply = await self._caller.open(prepared, reply_id, attempts, prepare_fallback)
-        return reply if guard is None else guard.watch(reply)
+        if guard is None:
+            return await self._caller.open(prepared, reply_id, attempts, prepare_fallback)
+        try:
+            return guard.watch(await self._caller.open(prepared, reply_id, attempts, prepare_fallback))
+        except UpstreamFailed as failure:
+            raise UpstreamFailed(guard.clean_fault(failure.fault)) from failure
 
     async def open_passing(
         self, prepared: PreparedRequest, attempts: AttemptLog, prepare_fallback: PrepareFallback

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from app.chat.messages import Text
+from app.chat.messages import Media, Text
 from app.chat.server_tools import ListedServer, OfferedTool, ToolAnswer, ToolBounds, ToolSession
 from app.config.tables.tools import McpServer
+from app.errors import ParleyError
 
 if TYPE_CHECKING:
     from app.guards import RequestGuard
@@ -38,11 +39,17 @@ class GuardedSession:
         if row is None or row.restore:
             arguments = self._guard.restore_value(arguments)
         answer = await self._session.call(tool, arguments, traceparent)
-        content = [
-            replace(part, text=await self._guard.admit_result(tool.name, part.text)) if isinstance(part, Text) else part
-            for part in answer.content
-        ]
+        try:
+            content = [await self._admit(tool, part) for part in answer.content]
+        except ParleyError as error:  # a tool never fails the reply
+            content = [Text(f"[withheld: {error.message}]")]
         return replace(answer, content=tuple(content))
+
+    async def _admit(self, tool: OfferedTool, part: Text | Media) -> Text | Media:
+        """Raises ParleyError."""
+        if not isinstance(part, Text):
+            return part
+        return replace(part, text=await self._guard.admit_result(tool.name, part.text))
 
     def close(self) -> None:
         self._session.close()

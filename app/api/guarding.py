@@ -14,6 +14,7 @@ from app.chat.admitted import Admitted, mark_admitted
 from app.chat.messages import ChatRequest, Text
 from app.formats.body import ParsedRequest
 from app.formats.sessions import find_session, hash_session
+from app.observe.trace_context import PassedTrace, RequestTrace, new_span_id
 from app.routing import ModelRoute
 
 if TYPE_CHECKING:
@@ -30,7 +31,16 @@ def begin_guarding(
     guards = request.live.guards
     if guards is None:
         return None
-    return _begin(context, guards, request.scope, parsed, route, reply_id)
+    return _begin(context, guards, request.scope, parsed, route, reply_id, _write_traceparent(request.record.trace))
+
+
+def _write_traceparent(trace: PassedTrace | RequestTrace | None) -> bytes | None:
+    """Return the `traceparent` that guards get; None without a trace."""
+    if isinstance(trace, RequestTrace):
+        return trace.write_traceparent(new_span_id())
+    if isinstance(trace, PassedTrace):
+        return next((value for name, value in trace.headers if name == b"traceparent"), None)
+    return None
 
 
 def begin_passing(context: AppContext, request: "RequestInProgress", route: ModelRoute) -> "RequestGuard | None":
@@ -65,6 +75,7 @@ def _begin(
     parsed: ParsedRequest | None,
     route: ModelRoute,
     reply_id: str,
+    traceparent: bytes | None = None,
 ) -> "RequestGuard | None":
     caller: Caller = scope["state"]["caller"]
     chosen = guards.select((route.model, *route.list_fallbacks()), caller.name)
@@ -90,6 +101,7 @@ def _begin(
         hashed,
         masking_scope,
         {name: headers[name.encode()].decode("latin-1") for name in names if name.encode() in headers},
+        traceparent,
     )
     return RequestGuard(guards, chosen, facts)
 

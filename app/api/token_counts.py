@@ -26,7 +26,7 @@ from app.api.guarding import admit_locally, admit_unguarded, begin_counting
 from app.api.response_writer import Send
 from app.chat.messages import ChatRequest, Tool
 from app.chat.server_tools import ToolSession
-from app.errors import ParleyError
+from app.errors import ParleyError, PolicyRefused
 from app.formats.body import ParseBody, Parsed, ParsedRequest, RejectedRequest, UnresolvedRequest
 from app.gateway import Gateway, refuse_foreign, refuse_servers, with_own_urls
 from app.routing import ModelRoute
@@ -160,7 +160,10 @@ class TokenCountEndpoint(Generic[Parsed]):
         admitted = admit_unguarded(request) if guard is None else await admit_locally(guard, request)
         if admitted is None:
             return None
-        return await gateway.ask_token_count(route, admitted, lease.take, context.sharer_id(scope))
+        try:
+            return await gateway.ask_token_count(route, admitted, lease.take, context.sharer_id(scope))
+        except PolicyRefused:  # of the text of a file
+            return None
 
     async def _add_server_tools(self, parsed: ParsedRequest, key: str, model: str) -> ChatRequest:
         """Return the request with the tools that the gateway would offer. None is run. Raises ParleyError."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from app.chat.attachments import Attachment
+from app.chat.events import Fault
 from app.chat.stage import Stage
 from app.chat.stream import Reply
 
@@ -13,8 +14,15 @@ class Guarding(Protocol):
     def traits(self) -> Mapping[str, Any]:
         """What makes the stored replies to equal bodies different."""
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether servers get the texts of files instead of the files, at which no guard could look."""
+
     async def admit_files(self, files: Mapping[Any, Attachment]) -> dict[Any, Attachment]:
         """Return the media of the request with the texts of files as the model may have them. Raises ParleyError."""
+
+    def clean_fault(self, fault: Fault) -> Fault:
+        """Return a fault without what a model has generated, if guards look at that."""
 
     def watch(self, reply: Reply) -> Reply:
         """Return the reply of the model, of which nothing is passed on that the guards have not let pass."""

@@ -10,6 +10,7 @@ from app.config.load import with_proxies
 from app.config.registry import list_served_models, targets
 from app.config.settings import Settings
 from app.doctor.findings import Finding
+from app.doctor.guards import check_guards
 from app.doctor.jwt_issuers import check_jwt_issuers
 from app.doctor.model_server import UNKNOWN_KIND, ModelServer, ProbedModel, check_server, find_server_apis, probe_model
 from app.doctor.prices import check_prices
@@ -36,12 +37,14 @@ class Examination(Struct, frozen=True):
 
 
 async def examine_settings(settings: Settings, how: Examination) -> list[Finding]:
-    """Check the upstreams, the issuers of JWTs, the cache and the state of a configuration."""
+    """Check the upstreams, the issuers of JWTs, the guards, the cache and the state of a configuration."""
     findings = await _examine_upstreams(settings, how)
     if settings.mcp_servers:
         findings += await check_tool_servers(settings, how.progress)
     if settings.jwt:
         findings += await check_jwt_issuers(settings, how.progress, how.transport)
+    if settings.guards:
+        findings += await check_guards(settings, how.progress, how.transport)
     how.progress("the cache and the state database")
     findings += await check_cache(settings.cache.url, settings.cache.max_bytes, how.seconds)
     if settings.state.url is not None:

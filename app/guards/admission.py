@@ -17,7 +17,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from app.chat.admitted import Admitted, mark_admitted
-from app.chat.attachments import Attachment, FileText
+from app.chat.attachments import Attachment, FileText, Unreadable
+from app.chat.events import Fault
 from app.chat.known_conversation import KnownConversation, find_end
 from app.chat.messages import ChatRequest, Message, Part, Reasoning, Text, ToolCall, ToolResult
 from app.chat.stage import Pipe, Stage
@@ -44,7 +45,7 @@ MAX_SINGLE_QUESTIONS = 32
 """So many parts of a group are asked again one by one, to find the one that is refused."""
 LARGE_CHARACTERS = 64 * 1024
 """More new text is searched in another thread."""
-_MASKED_FIELDS = ("user", "metadata", "safety_identifier")
+_MASKED_FIELDS = ("user", "metadata", "safety_identifier", "stop")
 
 
 class RequestFacts(Struct, frozen=True):
@@ -87,10 +88,17 @@ class RequestGuard:
         self.verdicts: dict[str, str] = {}
         """What each guard has said of the request."""
         self._turn = 0
+        self._asks = True
+        """Services are asked."""
 
     @property
     def traits(self) -> Mapping[str, Any]:
         return {"guards": self.chosen.reply_digest} if self.chosen.reply_digest else {}
+
+    @property
+    def reads_files(self) -> bool:
+        chosen = self.chosen
+        return any(rule.enforces for rule in (*chosen.finding, *chosen.analyzing, *chosen.judging))
 
     @property
     def must_translate(self) -> bool:
@@ -144,6 +152,7 @@ class RequestGuard:
         would be masked that only a service finds."""
         if any(rule.masks for rule in self.chosen.analyzing):
             return None
+        self._asks = False
         try:
             return self._finish(request, tuple(self._mask(request.messages, {}, request.known)))
         except PolicyRefused:
@@ -166,7 +175,9 @@ class RequestGuard:
         )
         if not changed and not self.must_translate:
             return mark_admitted(replace(request, guard=self))
-        masker = self._make_masker({})
+        masker, masking = self._make_masker({}), self.chosen.masking
+        if self.chosen.masks and masking.notice:
+            messages = _add_notice(messages)
         return mark_admitted(
             replace(
                 request,
@@ -207,8 +218,10 @@ class RequestGuard:
         masker = self._make_masker(spans)
         done = mask_conversation(messages, masker, self.placeholders, known, self._masked_as)
         self._report_masked(masker)
-        masked = self._withhold(messages, done.messages, done.refused) if done.refused else done.messages
-        return _add_notice(masked) if chosen.masks and chosen.masking.notice else masked
+        masked: Sequence[Message] = done.messages
+        if done.refused:
+            masked = self._withhold(messages, masked, done.refused)
+        return masked
 
     def _report_masked(self, masker: ValueMasker) -> None:
         for kind, count in masker.kinds.items():
@@ -267,7 +280,7 @@ class RequestGuard:
         log.info("request %s: the guard %s would have found %d values", self._facts.request_id, rule.name, count)
 
     async def _ask_spans(self, rule: GuardRule, texts: Sequence[str]) -> dict[str, list[tuple[int, int, str]]]:
-        memory, digest = self._guards.memory, rule.make_digest()
+        memory, digest = self._guards.memory, self._guards.digest(rule)
         keys = {text: make_key(digest, "", TextPart("", "user", "text", text)) for text in texts}
         found = {text: memory.get(key) if text.strip() else [] for text, key in keys.items()}
         new = [text for text in texts if found[text] is None]
@@ -288,7 +301,13 @@ class RequestGuard:
         out = dict(files)
         for item, file in files.items():
             if isinstance(file, FileText) and file.sections:
-                texts = await self.admit_texts([section.text for section in file.sections], "file")
+                try:
+                    texts = await self.admit_texts([section.text for section in file.sections], "file")
+                except PolicyRefused as error:
+                    if item.required:
+                        raise
+                    out[item] = Unreadable(f"is withheld by policy: {error.message}")
+                    continue
                 sections = [
                     section if text == section.text else replace(section, text=text)
                     for section, text in zip(file.sections, texts, strict=True)
@@ -351,7 +370,7 @@ class RequestGuard:
         self, request: ChatRequest, messages: Sequence[Message], *, sees_original: bool
     ) -> Sequence[Message]:
         """Return the messages as the guards let them pass. Raises PolicyRefused and GuardUnavailable."""
-        for rule in self.chosen.judging:
+        for rule in self.chosen.judging if self._asks else ():
             if rule.sees_original is not sees_original:
                 continue
             if rule.observes:
@@ -388,13 +407,13 @@ class RequestGuard:
 
     async def _judge_new(self, rule: GuardRule, request: ChatRequest, messages: Sequence[Message]) -> Sequence[Message]:
         known, now = request.known, self._guards.memory.clock()
-        what = ("judged", rule.make_digest(), self._facts.scope)
+        what = ("judged", self._guards.digest(rule), self._facts.scope)
         kept = None if known is None or rule.observes else known.find((*what, "whole"), messages)
         kept = kept or (None if known is None or rule.observes else known.find(what, messages))
         start, before = (0, ()) if kept is None or kept[1] < now else (len(kept[0]), kept[0])
         rest = messages[start:]
         last_answer = find_last_answer(messages)
-        digest = rule.make_digest()
+        digest = self._guards.digest(rule)
         asked = [
             _Asked(place, part, make_key(digest, self._facts.scope, part))
             for place, part in list_parts(rest, start, last_answer, rule)
@@ -525,6 +544,9 @@ class RequestGuard:
 
     # Replies.
 
+    def clean_fault(self, fault: Fault) -> Fault:
+        return replace(fault, detail=None) if self.chosen.replying and fault.detail is not None else fault
+
     def watch(self, reply: Reply) -> Reply:
         chosen = self.chosen
         if not chosen.replying and not chosen.watching:
@@ -537,6 +559,7 @@ class RequestGuard:
             chosen.replying,
             chosen.watching,
             self.remember_reply,
+            self.clean_fault,
         )
 
     async def _observe_reply(self, parts: Sequence[TextPart]) -> None:
@@ -609,7 +632,7 @@ class RequestGuard:
         """Remember that parts of a reply have passed, which come back as history."""
         for rule in self.chosen.replying:
             if rule.url and rule in self.chosen.judging and rule.context == "new":
-                digest = rule.make_digest()
+                digest = self._guards.digest(rule)
                 for part in _select(rule, parts):
                     key = make_key(digest, self._facts.scope, part)
                     self._guards.memory.put(key, PASSED, rule.remember_seconds)

@@ -96,6 +96,7 @@ class Guards:
         # Built-in ones first: what is masked is seen by no service.
         self._rules = tuple(sorted(rules, key=lambda rule: not rule.detectors))
         self._masking = masking
+        self._digests = {rule.name: rule.make_digest() for rule in self._rules}
         self._sets: dict[tuple[str, ...], GuardSet | None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._clients = {rule.name: GuardClient(rule, transport) for rule in self._rules if rule.url}
@@ -116,6 +117,10 @@ class Guards:
         """Use another key of placeholders from now on."""
         self._masking = replace(self._masking, key=key)
         self._sets.clear()
+
+    def digest(self, rule: GuardRule) -> bytes:
+        """Return a hash of what decides on the verdicts of a guard."""
+        return self._digests[rule.name]
 
     def client(self, name: str) -> GuardClient:
         return self._clients[name]

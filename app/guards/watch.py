@@ -180,12 +180,15 @@ class WatchedReply:
         replying: Sequence[GuardRule],
         watching: Sequence[GuardRule],
         remember: Callable[[Sequence[TextPart]], None],
+        clean_fault: Callable[[Fault], Fault],
     ) -> None:
         self._reply = reply
         self._judge = judge
         self._observe = observe
         self._run_aside = run_aside
         self._remember = remember
+        self._clean_fault = clean_fault
+        self._names = ", ".join([rule.name for rule in replying])
         self._watches = bool(watching)
         self._rules = make_window_rules(replying)
         self._segmenter = Segmenter(self._rules) if replying else None
@@ -243,7 +246,7 @@ class WatchedReply:
                 self._receiver.on_events([])  # the model's server answers: a stream to the client may open
         for event in events:
             if type(event) is Failed:
-                self._push_end([event])
+                self._push_end([Failed(self._clean_fault(event.fault))])
                 return
             self._queue.extend(self._segmenter.feed(event))
         if self._queue and self._task is None:
@@ -321,14 +324,13 @@ class WatchedReply:
         wanted = "reasoning" if kind is ReasoningDelta else "text"
         return text if parts[0].kind == wanted else ""
 
-    @staticmethod
-    def _cut_overlap(texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
+    def _cut_overlap(self, texts: Mapping[str, str], parts: Sequence[TextPart], overlap: str) -> Mapping[str, str]:
         """Return the new texts without what was released before. Raises GuardUnavailable if that was changed."""
         if not overlap or not parts or parts[0].id not in texts:
             return texts
         new = texts[parts[0].id]
         if not new.startswith(overlap):
-            raise GuardUnavailable("", "it replaces a text that was released before")
+            raise GuardUnavailable(self._names, "it replaces a text that was released before")
         return {**texts, parts[0].id: new[len(overlap) :]}
 
     def _keep_back(self, events: list[Event], count: int) -> list[Event]:

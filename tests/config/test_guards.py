@@ -45,7 +45,14 @@ def test_originals_go_to_the_own_network_or_over_tls(url: str) -> None:
 
 
 @each_case(
-    "masking", [{"key": "00"}, {"patterns": {"a_b": "x*"}}, {"patterns": {"a_b": "("}}, {"patterns": {"A": "x"}}]
+    "masking",
+    [
+        {"key": "00"},
+        {"patterns": {"a_b": "x*"}},
+        {"patterns": {"a_b": "("}},
+        {"patterns": {"a_b": "(a+)+"}},
+        {"patterns": {"A": "x"}},
+    ],
 )
 def test_masking_that_is_not_valid_is_refused(masking: Json) -> None:
     with pytest.raises(ValidationError):

@@ -59,6 +59,8 @@ class Played(HttpxUpstream):
         self.sent.append(body)
         upstream = self.case["given"]["upstream"][len(self.sent) - 1]
         self.chunk, self.ended = 0, False
+        if "status" in upstream:
+            return httpx.Response(upstream["status"], json=upstream["body"], request=request)
         pieces = write_blocks(upstream) if "blocks" in upstream else self._write_chunks(upstream)
         headers = {"content-type": "text/event-stream"}
         return httpx.Response(200, headers=headers, stream=_Stream(self, pieces), request=request)
@@ -76,7 +78,9 @@ class Played(HttpxUpstream):
 
     async def _judge(self, name: str, request: httpx.Request) -> httpx.Response:
         text = request.content.decode()
-        self.asked.setdefault(name, []).append({"path": request.url.path, "body": json.loads(text)})
+        self.asked.setdefault(name, []).append(
+            {"path": request.url.path, "body": json.loads(text), "headers": dict(request.headers)}
+        )
         answer = self._choose(name, json.dumps(json.loads(text), ensure_ascii=False))
         await asyncio.sleep(answer.get("delay_ms", 0) / 10_000)
         data = json.dumps(answer.get("body")).encode()

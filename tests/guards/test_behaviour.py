@@ -1,5 +1,6 @@
 """What guards do with requests and replies beside the golden cases: groups, memory, failures, cut replies."""
 
+import base64
 import json
 from typing import Any
 
@@ -247,3 +248,92 @@ def test_the_metrics_and_the_log_say_what_guards_did() -> None:
     ):
         assert line in run.metrics, line
     assert run.clients[0].answer.headers["x-parley-guards"] == "pii=masked:1 house=pass"
+
+
+MESSAGES_SERVER: Json = {"upstreams": {"s": {"api": "messages"}}}
+BLOCKS: Json = {"blocks": [{"type": "text", "text": "Fine."}], "stop_reason": "end_turn"}
+
+
+def ask_messages(text: str, answers: list[Json], **guard: Any) -> Run:
+    body = {
+        "model": "m",
+        "max_tokens": 9,
+        "stream": True,
+        "messages": [{"role": "user", "content": text}],
+        "a_new_field": 1,
+    }
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", **guard}}, **MESSAGES_SERVER},
+        "webhooks": {"house": {"answers": answers, "default": {"verdict": "pass"}}},
+        "requests": [{"path": "/v1/messages", "body": body}],
+        "upstream": [BLOCKS],
+    }
+    return run_case({"given": given})
+
+
+def test_a_clients_own_body_is_sent_if_guards_let_it_pass_and_look_at_no_reply() -> None:
+    passed = ask_messages("Hi", [], phases=["request"])
+    assert passed.played.sent[0]["a_new_field"] == 1
+    replaced = {"if": "zebra", "body": {"verdict": "replace", "parts": {"messages[0].content[0]": "A ***"}}}
+    for run in (ask_messages("A zebra", [replaced], phases=["request"]), ask_messages("Hi", [], phases=["reply"])):
+        assert "a_new_field" not in run.played.sent[0]
+        assert run.clients[0].reply is not None
+        assert (run.clients[0].reply.text, run.clients[0].reply.end) == ("Fine.", "end_turn")
+    observed = ask_messages("A zebra", [replaced], mode="observe")
+    assert observed.played.sent[0]["a_new_field"] == 1
+
+
+def test_a_detector_that_observes_changes_nothing() -> None:
+    rows = {"pii": {"detectors": ["email"], "mode": "observe"}}
+    run = play(rows, [user("Hi ann@example.com")], masking={"notice": True})
+    assert sent_texts(run) == ["Hi ann@example.com"]
+    assert run.clients[0].answer.headers["x-parley-guards"] == "pii=found:1"
+
+
+def test_services_are_not_asked_about_the_notice() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    run = play(rows, [user("Hi ann@example.com")], masking={"notice": True})
+    assert [part["text"] for part in asked(run)[0]["parts"]] == ["Hi [EMAIL_YGDF6NR7]"]
+
+
+def ask_about_file(text: str, *later: Json) -> Json:
+    data = "data:text/plain;base64," + base64.b64encode(text.encode()).decode()
+    part = {"type": "file", "file": {"filename": "of ann@example.com.txt", "file_data": data}}
+    first = {"role": "user", "content": [part, {"type": "text", "text": "What is in it?"}]}
+    return {"messages": [first, *later]}
+
+
+def test_the_text_of_a_file_is_masked_and_judged() -> None:
+    rows = {"pii": {"detectors": ["email"]}, "house": {"phases": ["request"]}}
+    refused = [{"if": "zebra", "body": REJECT}]
+    later: list[Json] = [{"role": "assistant", "content": "Hm."}, {"role": "user", "content": "Go on"}]
+    run = play(
+        rows,
+        [ask_about_file("Mail ann@example.com"), ask_about_file("a zebra"), ask_about_file("a zebra", *later)],
+        [FINE, FINE],
+        refused,
+    )
+    assert [client.answer.status for client in run.clients] == [200, 400, 200]
+    whole = json.dumps(run.played.sent)
+    assert "Mail [EMAIL_YGDF6NR7]" in whole
+    assert "zebra" not in whole.replace("refused this: zebra", "")
+    assert "ann@example.com" not in whole
+
+
+def test_the_details_of_a_failure_do_not_pass_by_a_guard() -> None:
+    failed = {"error": {"message": "no call", "code": "tool_use_failed", "failed_generation": "a zebra"}}
+    for rows, shown in (({"house": {"phases": ["reply"]}}, False), ({"house": {"phases": ["request"]}}, True)):
+        run = play(rows, [{**user("Hi"), "stream": False}], [{"status": 400, "body": failed}])
+        assert (b"zebra" in run.clients[0].answer.body) is shown, run.clients[0].answer.body
+
+
+def test_a_service_gets_the_trace_of_its_request() -> None:
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    given = {
+        "config": {"guards": {"house": {"url": "<webhook:house>", "phases": ["request"]}}},
+        "webhooks": {"house": {"answers": [], "default": {"verdict": "pass"}}},
+        "requests": [{"path": CHAT, "headers": {"traceparent": parent}, "body": {"model": "m", **user("Hi")}}],
+        "upstream": [FINE],
+    }
+    run = run_case({"given": given})
+    assert run.played.asked["house"][0]["headers"]["traceparent"].startswith(parent[:35])

@@ -9,7 +9,8 @@ import httpx
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, model_validator
 
 from app.access.addresses import is_loopback
-from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, exact_url, split_list
+from app.config.tables.base import NO_PROXY, HeaderName, Names, ProxyUrl, Seconds, Secret, Table, http_url, split_list
+from app.guards.expressions import find_slow_part
 from app.guards.rules import DETECTOR_NAMES, Action, GuardRule, MaskingRule, Scope, ServiceName
 from app.guards.verdicts import Phase
 from app.upstream.http.options import ConnectionOptions, parse_proxy
@@ -45,7 +46,7 @@ class Guard(Table):
 
     detectors: Names = ()
     action: Action | None = None
-    url: Annotated[str, AfterValidator(exact_url)] | None = None
+    url: Annotated[str, AfterValidator(http_url)] | None = None
     api: ServiceName = "parley"
     phases: Annotated[tuple[Phase, ...], BeforeValidator(split_list)] = Field(
         default=("request", "reply"), min_length=1
@@ -104,7 +105,7 @@ class Guard(Table):
         return GuardRule(
             name,
             detectors=self.detectors,
-            action=self.action or "mask",
+            action="observe" if self.mode == "observe" and self.detectors else self.action or "mask",
             url=self.url or "",
             api=self.api,
             phases=("request",) if presidio else self.phases,
@@ -161,6 +162,9 @@ def _pattern(value: str) -> str:
         raise ValueError(f"is no regular expression: {error}") from None
     if matches_nothing:
         raise ValueError("matches the empty text")
+    problem = find_slow_part(value)
+    if problem is not None:
+        raise ValueError(f"has {problem}: a text could make its search take very long")
     return value
 
 

@@ -26,7 +26,11 @@ def write(question: Question, guard: str, params: Mapping[str, Any]) -> dict[str
         "model": question.model,
         "litellm_call_id": question.reply_id,
         "litellm_trace_id": question.session or question.request_id,
-        "request_data": {"user_api_key_alias": question.key or None, "user_api_key_team_alias": question.team or None},
+        "request_data": {
+            "user_api_key_alias": question.key or None,
+            "user_api_key_team_alias": question.team or None,
+            "user_api_key_end_user_id": None,
+        },
         "request_headers": dict(question.headers),
         "additional_provider_specific_params": dict(params),
     }

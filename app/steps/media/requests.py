@@ -71,14 +71,19 @@ def find_required(messages: Sequence[Message]) -> frozenset[int]:
 
 
 def find_native_media(request: ChatRequest, profile: Profile) -> Set[MediaKind]:
-    """Return the kinds of media that the model's server is sent. Files that are searched are text instead."""
+    """Return the kinds of media that the model's server is sent. Files that are searched, or that guards look at, are
+    text instead."""
     native = frozenset(profile.media)
-    return native if request.passages is None else native - {"file"}
+    return native - {"file"} if _must_read_files(request) else native
 
 
 def reads_files(request: ChatRequest, profile: Profile) -> bool:
     """Whether the text of files is put in that the model's server is not sent."""
-    return profile.file_text or request.passages is not None
+    return profile.file_text or _must_read_files(request)
+
+
+def _must_read_files(request: ChatRequest) -> bool:
+    return request.passages is not None or (request.guard is not None and request.guard.reads_files)
 
 
 def media_requests(request: ChatRequest, profile: Profile) -> list[MediaRequest]:

@@ -1,0 +1,98 @@
+"""Values are masked in what users and tools say, and put back to placeholders in what the model said."""
+
+from collections.abc import Sequence
+
+from app.chat.known_conversation import KnownConversation
+from app.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from app.guards.detectors import DETECTORS, Span
+from app.guards.masking import SpanRule, ValueMasker, mask_conversation, mask_message
+from app.guards.placeholders import Placeholders
+
+MAIL, WORD = "ann@example.com", "[EMAIL_YGDF6NR7]"
+
+
+def make_masker(placeholders: Placeholders, action: str = "mask") -> ValueMasker:
+    def find(text: str) -> Sequence[tuple[Span, SpanRule]]:
+        searched.append(text)
+        return [(span, SpanRule("pii", action)) for span in DETECTORS["email"](text)]
+
+    searched: list[str] = []
+    masker = ValueMasker(
+        find, placeholders, lambda value: value == "bot@example.com", None if action == "mask" else find
+    )
+    masker.searched = searched  # type: ignore[attr-defined]  # for the tests
+    return masker
+
+
+def test_each_part_of_a_message_is_masked_and_what_has_no_value_is_the_same_object() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    media = Media("file", ("data:,",), name=MAIL)
+    message = Message("user", (Text(f"To {MAIL}"), media, Text("none")))
+    masked, refused = mask_message(message, masker)
+    assert masked.parts[0] == Text(f"To {WORD}")
+    assert isinstance(masked.parts[1], Media)
+    assert (masked.parts[1].name, masked.parts[2] is message.parts[2], refused) == (WORD, True, [])
+    plain = Message("tool", (ToolResult((Text("none"), media.__class__("image", ("data:,",)))),))
+    assert mask_message(plain, masker)[0] is plain
+    assert masker.counts == {"pii": 2}
+
+
+def test_the_model_may_say_what_it_makes_up_and_what_was_found_before_is_masked() -> None:
+    placeholders = Placeholders(bytes(32), "")
+    masker = make_masker(placeholders)
+    answer = Message("assistant", (Reasoning(f"x{MAIL}y bob@example.com"), ToolCall("f", f'{{"to":"{MAIL}"}}')))
+    assert mask_message(answer, masker)[0] is answer
+    placeholders.mask("EMAIL", MAIL)
+    masked = mask_message(answer, masker)[0]
+    assert masked.parts == (Reasoning(f"x{WORD}y bob@example.com"), ToolCall("f", f'{{"to":"{WORD}"}}'))
+
+
+def test_arguments_are_masked_behind_their_escapes_and_when_they_are_no_json() -> None:
+    placeholders = Placeholders(bytes(32), "")
+    word = placeholders.mask("SECRET", 'a"b\n')
+    masker = make_masker(placeholders)
+    assert masker.mask_arguments('{"x": "\\u0061\\"b\\n"}', of_model=True).text == f'{{"x": "{word}"}}'
+    assert masker.mask_arguments('{"x": 1.0}', of_model=True).text == '{"x": 1.0}'
+    placeholders.mask("EMAIL", MAIL)
+    assert masker.mask_arguments(f"send {MAIL}", of_model=True).text == f"send {WORD}"
+    assert masker.mask_arguments(f'{{"x": "{MAIL}", "y', of_model=True).text == f'{{"x": "{WORD}", "y'
+
+
+def test_what_no_text_may_have_is_redacted_or_refused_in_answers_too() -> None:
+    answer = Message("assistant", (Reasoning(MAIL), Text(MAIL)), extra={"reasoning_details": [1], "other": 2})
+    redacted, _ = mask_message(answer, make_masker(Placeholders(bytes(32), ""), "redact"))
+    assert redacted.parts == (Reasoning("[EMAIL]"), Text("[EMAIL]"))
+    assert redacted.extra == {"other": 2}
+    _, refused = mask_message(answer, make_masker(Placeholders(bytes(32), ""), "reject"))
+    assert [(place, why.kind) for place, why in refused] == [(0, "EMAIL"), (1, "EMAIL")]
+
+
+def test_ignored_values_and_placeholders_stay() -> None:
+    masker = make_masker(Placeholders(bytes(32), ""))
+    assert masker.mask(f"bot@example.com {WORD}").text == f"bot@example.com {WORD}"
+    assert masker.mask_value({"a": [MAIL, 1], "b": None}) == {"a": [WORD, 1], "b": None}
+
+
+def test_the_beginning_of_a_known_conversation_is_not_searched_again() -> None:
+    known, messages = KnownConversation(), [Message("user", (Text(f"{MAIL} {number}"),)) for number in range(20)]
+    first = Placeholders(bytes(32), "")
+    made = mask_conversation(messages, make_masker(first), first, known, ("m",))
+    again = Placeholders(bytes(32), "")
+    masker = make_masker(again)
+    more = [*messages, Message("assistant", (Text(f"It is {MAIL}"),))]
+    done = mask_conversation(more, masker, again, known, ("m",))
+    assert masker.searched == []  # type: ignore[attr-defined]
+    assert all(one is other for one, other in zip(made.messages, done.messages, strict=False))
+    assert done.messages[-1].parts == (Text(f"It is {WORD}"),)
+    changed = [*messages[:-1], Message("user", (Text("other"),))]
+    mask_conversation(changed, masker, again, known, ("m",))
+    assert len(masker.searched) == 8  # type: ignore[attr-defined]
+
+
+def test_two_values_with_one_word_have_two() -> None:
+    placeholders = Placeholders(bytes(32), "")
+    placeholders.values["EMAIL_YGDF6NR7"] = "another"
+    word = placeholders.mask("EMAIL", MAIL)
+    assert word != WORD
+    assert placeholders.values[word[1:-1]] == MAIL
+    assert Placeholders(bytes(32), "a").mask("EMAIL", MAIL) != WORD
